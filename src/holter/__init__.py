@@ -1,0 +1,41 @@
+"""Record a training run while it lives its normal life; say why it is slow and why it is sick.
+
+Importing this package loads the standard library only and does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "annotate": "holter.recorder.annotate",
+    "annotation_begin": "holter.recorder.annotate",
+    "annotation_end": "holter.recorder.annotate",
+    "log": "holter.recorder.annotate",
+    "step": "holter.recorder.annotate",
+    "start": "holter.recorder.start",
+    "stop": "holter.recorder.start",
+    "open": "holter.job",
+    "Job": "holter.job",
+}
+"""Where each public name lives; it is imported on first use."""
+
+__all__ = [*sorted(_HOME), "__version__", "rules"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "rules":
+        return import_module("holter.rules")
+    if name not in _HOME:
+        raise AttributeError(f"module 'holter' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,30 @@
+"""Find plug-ins: every module of a shelf's folder, then what installed packages add by entry point."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any
+
+
+def modules(shelf: str) -> dict[str, ModuleType]:
+    """Import every plug-in module of package `shelf` (`holter.rules`), by its file's name."""
+    package = import_module(shelf)
+    return {
+        info.name: import_module(f"{shelf}.{info.name}")
+        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name)
+        if not info.name.startswith("_")
+    }
+
+
+def strangers(shelf: str) -> dict[str, Any]:
+    """Load what installed packages add to `shelf`; one that does not load raises with its own name."""
+    found: dict[str, Any] = {}
+    for point in entry_points(group=shelf):
+        try:
+            found[point.name] = point.load()
+        except Exception as error:
+            raise ImportError(f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}") from error
+    return found

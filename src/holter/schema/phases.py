@@ -1,0 +1,75 @@
+"""The words for what a span is: phases of a step, stages of data loading, modes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Phase(IntEnum):
+    """What a span is. The number is what the spool stores; the name in lower case is what tables store."""
+
+    STEP = 1
+    """One global training step: from the end of the previous optimizer step to the end of this one."""
+    DATA_LOADING = 2
+    """The training thread waits for the next batch. `value` = index of the loader in its process."""
+    H2D = 3
+    """Copy from host to device, as seen by the host. `value` = bytes."""
+    FORWARD = 4
+    """Forward pass of an outermost module. `mode` = eval when that module is not in training mode."""
+    LOSS = 5
+    """From the end of the forward pass to the start of the backward pass."""
+    BACKWARD = 6
+    """`torch.autograd.backward` and what calls it."""
+    OPTIMIZER = 7
+    """`optimizer.step`, without the closure's own forward and backward."""
+    COMMUNICATION = 8
+    """The training thread waits for other ranks."""
+    CHECKPOINT = 9
+    """State is written to storage. `value` = bytes, when known."""
+    EVAL = 10
+    """An evaluation that the user marked, or one that was recognized."""
+    ANNOTATION = 11
+    """A range the user named."""
+    FETCH = 12
+    """A batch is built by a data-loader worker, or by the training thread when there is none. `value` = samples."""
+    COLLATE = 13
+    """Samples are joined to a batch, inside FETCH."""
+    STACK = 14
+    """A stack sample inside FETCH. `duration` = time it stands for; `name` = frames, outermost first."""
+    COMPILE = 15
+    """A compiler (torch.compile) builds code."""
+    GC = 16
+    """A pause of the garbage collector. `value` = generation."""
+    SCALAR = 17
+    """An instant: `name` = what, `value` = its value (loss, lr, …)."""
+    SKIPPED = 18
+    """An instant: an optimizer step that a gradient scaler skipped."""
+
+
+BREAKDOWN = (
+    "data_loading",
+    "h2d",
+    "forward",
+    "loss",
+    "backward",
+    "optimizer",
+    "communication",
+    "checkpoint",
+    "eval",
+    "other",
+)
+"""Parts of a step's wall time; exclusive, they add up to it."""
+
+STAGES = ("read", "decode", "transform", "collate", "queue")
+"""Parts of data loading that holter names when it recognizes them; other callables keep their own names."""
+
+JOB_PHASES = ("initialization", "training_loop", "finalization")
+
+
+class Mode(IntEnum):
+    """What the model is used for while a span runs."""
+
+    GLOBAL = 0
+    TRAIN = 1
+    EVAL = 2
+    PREDICT = 3

@@ -1,0 +1,73 @@
+"""The spool's files: what a training process writes and the agent reads, byte by byte.
+
+A process owns, in the spool directory, these files (`P` = pid, then `-`, then its start as
+monotonic nanoseconds, so that a reused pid is another process; `T` = index of the thread, 0 = main):
+
+* `P.journal`: JSON lines for everything rare: who the process is, names, loaders, exceptions.
+* `P.T.head`: one page; which spans are open now, which step it is, how many records were dropped.
+* `P.T.N.seg`: segment number N: fixed-size records, each complete once its last byte is not zero.
+* `P.stacks`: what `faulthandler` writes when the agent asks for all Python stacks.
+"""
+
+from __future__ import annotations
+
+import struct
+
+SPOOL_VERSION = 1
+
+RECORD = struct.Struct("<qqdiHBB")
+"""begin (monotonic ns), duration (ns), value (NaN = none), step (-1 = none), name id, mode, phase.
+
+The phase comes last and is never 0: a record whose last byte is 0 was never finished.
+"""
+
+RECORD_SIZE = RECORD.size
+SEGMENT_RECORDS = 32_768
+SEGMENT_SIZE = SEGMENT_RECORDS * RECORD_SIZE
+MAX_SEGMENTS = 64
+"""Segments that may wait for the agent, for each thread; beyond them new records are dropped and counted."""
+
+HEAD_SIZE = 4096
+HEAD_MAGIC = 0x3154_4C4F_4852_4F54
+"""First word of a head page (all words are native signed 64-bit)."""
+HEAD_VERSION = 1
+"""Word 1: `SPOOL_VERSION`."""
+HEAD_STEP = 2
+"""Word 2: the current step."""
+HEAD_DROPPED = 3
+"""Word 3: records dropped so far."""
+HEAD_THREAD = 4
+"""Word 4: native thread id."""
+HEAD_COST = 5
+"""Word 5: nanoseconds the recorder itself spent in this thread, as far as it measured them."""
+HEAD_OPEN = 16
+"""Word 16 and on: the open spans, outermost first, two words each: begin, then `name id << 8 | phase`.
+
+The second word is written last and cleared when the span ends; 0 ends the list.
+"""
+MAX_OPEN = 32
+
+ENV_SPOOL = "HOLTER_SPOOL"
+"""Directory of the spool; when it is absent nothing is recorded."""
+ENV_DISABLE = "HOLTER_DISABLE"
+"""Set to 1: holter does nothing at all."""
+
+
+def journal_name(process: str) -> str:
+    """Name of the journal of a process (`pid-start`)."""
+    return f"{process}.journal"
+
+
+def head_name(process: str, thread: int) -> str:
+    """Name of the head page of a thread."""
+    return f"{process}.{thread}.head"
+
+
+def segment_name(process: str, thread: int, number: int) -> str:
+    """Name of one segment of a thread."""
+    return f"{process}.{thread}.{number}.seg"
+
+
+def stacks_name(process: str) -> str:
+    """Name of the file that holds the dumped stacks of a process."""
+    return f"{process}.stacks"
