@@ -33,6 +33,7 @@ class Reader:
 
     def __init__(self, place: Place) -> None:
         self.connection = parquet.connect()
+        parquet.confine(self.connection, place.reads_from)
         self.catalog = Catalog(place, self.connection)
 
     @property
@@ -197,7 +198,8 @@ def table_schema(name: str) -> TableSchema:
 
 def _decoded(codes: NDArray[Any], texts: Sequence[str]) -> NDArray[Any]:
     values = np.array([*texts, ""], dtype=object)
-    if isinstance(codes, np.ma.MaskedArray) and np.ma.is_masked(codes):
-        absent = np.ma.getmaskarray(codes)
-        return values[np.where(absent, len(texts), codes.data.astype(np.int64))]
-    return values[np.asarray(codes)]
+    known = np.ma.getdata(codes)
+    if np.ma.is_masked(codes):
+        known = np.where(np.ma.getmaskarray(codes), len(texts), known.astype(np.int64))
+    decoded: NDArray[Any] = values[known]
+    return decoded

@@ -16,6 +16,8 @@ from holter.store.reader import Reader, retried, table_schema
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from holter.store.job import JobFolder
 
 
@@ -129,9 +131,13 @@ class Trial:
         return " UNION ALL ".join(terms) or f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
 
 
-def _plain(column: Any) -> Any:
+def _plain(column: NDArray[Any]) -> NDArray[Any]:
     if not np.ma.is_masked(column):
         return np.ma.getdata(column)
-    if column.dtype.kind in "iub":
-        column = column.astype(np.float64)
-    return np.ma.filled(column, np.nan if column.dtype.kind == "f" else None)
+    absent = np.ma.getmaskarray(column)
+    plain: NDArray[Any] = np.array(np.ma.getdata(column))
+    if plain.dtype.kind in "iub":
+        plain = plain.astype(np.float64)
+    if plain.dtype.kind in "fO":
+        plain[absent] = np.nan if plain.dtype.kind == "f" else None
+    return plain
