@@ -43,7 +43,7 @@ class Journal:
             self.flush()
 
     def write(self, kind: str, fact: object) -> None:
-        """Append one fact, held back while the file is not open. Raises `OSError` when it cannot be written."""
+        """Append one fact, held back while the file is not open; raises `OSError` when it fails."""
         line = _line(kind, fact)
         with self._lock:
             if len(self._pending) >= MAX_PENDING:
