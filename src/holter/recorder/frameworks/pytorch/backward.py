@@ -154,6 +154,7 @@ class Backward:
         if tensors.is_cpu:
             self.flow.session.scalar("loss", tensors.item())
         elif tensors.is_cuda:
+            self.flow.note_device("cuda")
             self._copy(tensors)
 
     def _copy(self, loss: Any) -> None:

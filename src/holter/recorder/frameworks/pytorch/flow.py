@@ -66,6 +66,7 @@ class Flow:
         """A backward pass runs: a step that ends inside it ends with it."""
         self.deferred: Callable[[], None] | None = None
         self.main = threading.main_thread().ident
+        self._device = ""
         self._pauses: list[tuple[int, int, int]] = []
         self._pause_begin = 0
         self._gc_code = self.code(Phase.GC, "gc")
@@ -78,6 +79,13 @@ class Flow:
     def collector(self, what: str) -> Collector:
         """Return the switch and fault counter of one thing that is recorded."""
         return self.session.collector(f"pytorch.{what}")
+
+    def note_device(self, kind: str) -> None:
+        """Note the kind of device that trains, as far as it shows: asking torch for one would start it."""
+        if kind != self._device:
+            self._device = kind
+            version = str(self.torch.__version__)
+            self.session.journal("framework", {"name": "pytorch", "version": version, "device": kind})
 
     def at_boundary(self, call: Callable[[], None]) -> None:
         """Run `call` at every step boundary, before the step number changes."""
@@ -115,6 +123,10 @@ class Flow:
         # A collection can start in the middle of writing a record, so this one is written later.
         if duration >= PAUSE_NS and self._pause_begin and len(self._pauses) < _MAX_PAUSES:
             self._pauses.append((self._pause_begin, duration, info.get("generation", -1)))
+
+    def has_pauses(self) -> bool:
+        """Whether pauses wait to be written."""
+        return bool(self._pauses)
 
     def write_pauses(self) -> None:
         """Write the pauses seen since the last call."""

@@ -134,7 +134,7 @@ class Roots:
 
         begin, end, fail = self._begin, self._end, self._fail
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
-        _skip_frame(flow.torch, __call__)
+        _skip_frame(self.flow.torch, __call__)
         return __call__
 
     def _code(self, module: Any) -> int:

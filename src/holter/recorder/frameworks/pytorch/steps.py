@@ -8,6 +8,7 @@ iteration is one step too. Optimizers are only referred to weakly.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,8 @@ class StepClock:
     def attach(self, patches: Patches) -> None:
         """Hook optimizers and gradient scalers."""
         torch = self.flow.torch
-        optimizer = torch.optim.optimizer
+        # Not `torch.optim.optimizer`: torch deletes that name from its own package.
+        optimizer = sys.modules[torch.optim.Optimizer.__module__]
         for handle in (
             optimizer.register_optimizer_step_pre_hook(self._before),
             optimizer.register_optimizer_step_post_hook(self._after),

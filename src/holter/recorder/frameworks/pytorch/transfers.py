@@ -93,6 +93,7 @@ class Transfers:
         after = next(module.parameters(), None)
         if after is None or after.device.type == "cpu":
             return
+        self.flow.note_device(after.device.type)
         size = sum(p.numel() * p.element_size() for p in module.parameters())
         name = self._name(f"{type(module).__qualname__} to {after.device.type}")
         self.flow.marks().add(H2D, name, begin, now - begin, float(size))
