@@ -22,7 +22,9 @@ def started_of(pid: int) -> int:
 class Writer:
     """One process's side of a spool, one thread."""
 
-    def __init__(self, spool: Path, *, pid: int | None = None, segment_records: int = record.SEGMENT_RECORDS, **facts):
+    def __init__(
+        self, spool: Path, *, pid: int | None = None, segment_records: int = record.SEGMENT_RECORDS, **facts
+    ):
         self.spool = spool
         self.pid = os.getpid() if pid is None else pid
         self.started = time.monotonic_ns() + facts.pop("salt", 0)
@@ -71,7 +73,19 @@ class Writer:
         data = b"".join(word.to_bytes(8, "little", signed=True) for word in words)
         (self.spool / record.head_name(self.key, thread)).write_bytes(data)
 
-    def put(self, phase: int, begin: int, duration: int, *, step=0, name="", value=NAN, mode=Mode.TRAIN, thread=0, raw=None):
+    def put(
+        self,
+        phase: int,
+        begin: int,
+        duration: int,
+        *,
+        step=0,
+        name="",
+        value=NAN,
+        mode=Mode.TRAIN,
+        thread=0,
+        raw=None,
+    ):
         number, at = divmod(self.written, self.segment_records)
         path = self.spool / record.segment_name(self.key, thread, number)
         if not path.exists():

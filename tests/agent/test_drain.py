@@ -158,7 +158,9 @@ def test_what_a_dead_process_left_is_taken_and_its_files_are_removed(tmp_path, d
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     trainer = Writer(tmp_path, pid=child.pid, rank=0)
     trainer.steps(2)
-    trainer.head(step=2, dropped=4, cost=123, open_=[(5, Phase.BACKWARD, ""), (6, Phase.ANNOTATION, "attention")])
+    trainer.head(
+        step=2, dropped=4, cost=123, open_=[(5, Phase.BACKWARD, ""), (6, Phase.ANNOTATION, "attention")]
+    )
     child.wait()
     first = drain.poll()  # the process was never seen alive: it is given a moment
     spans, scalars, events = collect(drain, now=time.monotonic_ns() + int(60e9))

@@ -114,13 +114,18 @@ class Cgroup:
                 if self.unified:
                     used = _pairs(folder / "cpu.stat").get("usage_usec")
                     return None if used is None else used * 1000
-                return _integer(folder / "cpuacct.usage")
+                # Both controllers may be mounted together or each for itself.
+                apart = Path(str(folder).replace("/fs/cgroup/cpu", "/fs/cgroup/cpuacct", 1))
+                together = _integer(folder / "cpuacct.usage")
+                return _integer(apart / "cpuacct.usage") if together is None else together
         return None
 
 
 def _mounted(root: Path, name: str) -> Path:
     """Return the folder of a controller of version 1, whichever way it is mounted."""
-    return next((root / n for n in (f"{name},cpuacct", f"cpuacct,{name}", name) if (root / n).is_dir()), root / name)
+    return next(
+        (root / n for n in (f"{name},cpuacct", f"cpuacct,{name}", name) if (root / n).is_dir()), root / name
+    )
 
 
 def _upward(root: Path, path: str) -> Iterator[Path]:

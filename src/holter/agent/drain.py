@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ _NO_PROGRESS = [int(Phase.STACK), int(Phase.GC)]
 """A worker that hangs is still sampled: these say nothing about work done."""
 
 
+_SLOW = (Phase.CHECKPOINT, Phase.EVAL, Phase.COMPILE)
+
+
 @dataclass(slots=True)
 class Batch:
     """What one poll found."""
@@ -57,7 +60,9 @@ class Batch:
 class Drain:
     """All processes of one spool directory."""
 
-    def __init__(self, spool: Path, clock: Clock, *, proc: Path = procfs.PROC, keep_files: bool = False) -> None:
+    def __init__(
+        self, spool: Path, clock: Clock, *, proc: Path = procfs.PROC, keep_files: bool = False
+    ) -> None:
         self.spool = spool
         self.clock = clock
         self.processes: dict[str, Process] = {}
@@ -67,6 +72,8 @@ class Drain:
         self.dropped = 0
         self.damaged = 0
         """Records and journal lines that make no sense."""
+        self.slow: dict[str, deque[int]] = {phase.name.lower(): deque(maxlen=100) for phase in _SLOW}
+        """What phases that may take long took, ns."""
         self.facts = Facts(clock)
         self.ranks = Ranks(self.processes, clock)
         self._proc = proc
@@ -203,6 +210,9 @@ class Drain:
         for process, thread, records in parts:
             process.records += len(records)
             if thread == 0 and process.is_trainer:
+                for slow in _SLOW:
+                    ended = records["duration"][records["phase"] == slow]
+                    self.slow[slow.name.lower()].extend(ended.tolist())
                 steps = records[records["phase"] == Phase.STEP]
                 process.steps += len(steps)
                 process.durations.extend(steps["duration"].tolist())
@@ -249,7 +259,8 @@ class Drain:
             for number, code in process.names.items():
                 array[number] = code
             known = self._codes[process.key] = (len(process.names), array)
-        return known[1][ids]
+        codes: NDArray[Any] = known[1][ids]
+        return codes
 
     def _read_heads(self, heads: list[tuple[str, int]], asked: set[str]) -> None:
         """Note what was dropped and what recording cost; and where the main thread of a trainer is."""
@@ -281,7 +292,11 @@ class Drain:
     def open_spans(self, process: Process, head: Head) -> list[dict[str, Any]]:
         """Return the open spans of a head as plain values, outermost first."""
         return [
-            {"phase": span.phase_name, "name": self.facts.texts[process.names.get(span.name, 0)], "begin": self.clock.to_wall(span.begin)}
+            {
+                "phase": span.phase_name,
+                "name": self.facts.texts[process.names.get(span.name, 0)],
+                "begin": self.clock.to_wall(span.begin),
+            }
             for span in head.open
         ]
 
