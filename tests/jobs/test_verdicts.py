@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.jobs.conftest import ROOT, TRAININGS, Jobs
+from tests.jobs.starting import ROOT, TRAININGS, Jobs
 from tests.jobs.test_launchers import LAUNCH
 
 EXAMPLE = ROOT / "examples" / "image_training"
