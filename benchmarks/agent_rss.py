@@ -1,25 +1,22 @@
-"""Memory and CPU of the agent beside a training of about a minute: what its own samples say, and what the kernel says."""
+"""Memory and CPU of the agent beside a training of about a minute."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import psutil
-from machine import described
+from machine import HERE, described, environment
 
-HERE = Path(__file__).parent
 LIMIT_MB = 100
 
 
 def watch(process: subprocess.Popen[bytes]) -> tuple[float, float]:
-    """Follow a process to its end; return the largest resident memory (MB) and its CPU (percent of a core)."""
+    """Follow a process to its end; return the largest resident memory (MB) and CPU (percent of a core)."""
     seen = psutil.Process(process.pid)
     largest, cpu, began = 0.0, 0.0, time.monotonic()
     while process.poll() is None:
@@ -38,8 +35,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=40_000)
     chosen = parser.parse_args()
-    path = os.pathsep.join(filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     holter = [sys.executable, "-m", "holter"]
     with tempfile.TemporaryDirectory() as scratch:
         store = ["--store", f"{scratch}/store"]
@@ -53,7 +48,7 @@ def main() -> None:
         ]
         command = [*holter, "run", *store, "--job", "rss", "--", *loop]
         with subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as run:
             largest, cpu = watch(run)
         asked = subprocess.run(

@@ -1,4 +1,4 @@
-"""A training loop that times its own steps and writes them down: what overhead.py starts with and without tools."""
+"""A training loop that times its own steps and writes them down, alone or with a peer attached."""
 
 from __future__ import annotations
 

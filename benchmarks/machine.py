@@ -1,4 +1,4 @@
-"""Say which machine a benchmark ran on, since its numbers mean nothing without it."""
+"""The machine that a benchmark runs on, in words, and the environment of the commands it starts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+HERE = Path(__file__).parent
 
 
 def described() -> str:
@@ -17,10 +19,15 @@ def described() -> str:
         torch = f", torch {version('torch')}"
     except PackageNotFoundError:
         torch = ""
-    return (
-        f"{_processor()}, {cores} cores, {gib:.0f} GiB, {platform.system()} {platform.release().split('-')[0]}, "
-        f"Python {platform.python_version()}{torch}, load {load:.1f} at the end"
-    )
+    kernel = f"{platform.system()} {platform.release().split('-')[0]}"
+    python = f"Python {platform.python_version()}{torch}"
+    return f"{_processor()}, {cores} cores, {gib:.0f} GiB, {kernel}, {python}, load {load:.1f} at the end"
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a command that finds this source tree and computes on one thread."""
+    path = os.pathsep.join(filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
 def _processor() -> str:

@@ -2,25 +2,24 @@
 
     python benchmarks/overhead.py [--rounds 5] [--peers FOLDER]
 
-In each round every tool runs once, one after another, and is compared with the bare run of the same round; the
-table shows the median of the rounds, and the lowest and highest. `again` is the bare script once more: what it
-differs from 1 is noise. `benchmarks/peers FOLDER` makes the environments of the peers.
+In each round every tool runs once, one after another, and is compared with the bare run of the same
+round; the table shows the median of the rounds, and the lowest and highest. `again` is the bare script
+once more: by what it differs from 1, the rest is noise. `benchmarks/peers FOLDER` makes the peers'
+environments.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from machine import described
+from machine import HERE, described, environment
 
-HERE = Path(__file__).parent
 LOOP = HERE / "loop.py"
 STEPS = {"1ms": 6000, "10ms": 800}
 LIMITS = {"1ms": 1.05, "10ms": 1.01}
@@ -47,9 +46,7 @@ def commands(peers: Path | None, scratch: Path) -> dict[str, list[str]]:
 def one_run(command: list[str], size: str, out: Path) -> dict[str, float]:
     """Run the loop once; return milliseconds of wall and of the training process's CPU in a step."""
     words = [*command, "--size", size, "--steps", str(STEPS[size]), "--out", str(out)]
-    path = os.pathsep.join(filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
     if done.returncode != 0 or not out.exists():
         raise SystemExit(f"{' '.join(words)} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
     steps = json.loads(out.read_text())
@@ -83,7 +80,7 @@ def compare(size: str, rounds: int, tools: dict[str, list[str]], scratch: Path) 
 
 def _ratio(runs: list[dict[str, float]], bare: list[dict[str, float]], key: str) -> str:
     ratios = [run[key] / alone[key] for run, alone in zip(runs, bare, strict=True)]
-    return f"{statistics.median(ratios):.3f} ({min(ratios):.3f}–{max(ratios):.3f})"
+    return f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
 
 
 def main() -> None:
@@ -98,7 +95,7 @@ def main() -> None:
         rows = [row for size in chosen.sizes for row in compare(size, chosen.rounds, tools, Path(scratch))]
     print(f"{described()}, {chosen.rounds} rounds\n")
     print(
-        "| step (bare) | tool | median step | mean step | CPU of the trainer | target |\n|---|---|---|---|---|---|"
+        "| step (bare) | tool | median step | mean step | trainer's CPU | target |\n|---|---|---|---|---|---|"
     )
     print("\n".join(rows))
 
