@@ -1,0 +1,148 @@
+"""Open a job's tables to read them, running or finished, whole or damaged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from holter.schema.table import Table
+from holter.schema.tables import TABLES
+from holter.store import parquet
+from holter.store.job import JobFolder
+from holter.store.reader import DataFile, Reader, Vanished, select, table_schema
+
+_ATTEMPTS = 10
+"""A reader lists again when a compaction took files away under it; so often it cannot happen by chance."""
+
+T = TypeVar("T")
+
+
+class Trial:
+    """The tables of one job. Each read sees the files that are there when it is made."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self.folder = folder
+        self._reader = Reader(folder.place)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The job's manifest as it is now."""
+        return self.folder.manifest()
+
+    @property
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        """The facts of the job's nodes as they are now."""
+        return self.folder.nodes()
+
+    @property
+    def skipped(self) -> list[dict[str, str]]:
+        """Files and documents that could not be read so far, each with `file` and `why`."""
+        damaged = [{"file": f.split(" ", 1)[0], "why": f.split(" ", 1)[1]} for f in self.folder.faults]
+        return damaged + self._reader.skipped
+
+    def table(
+        self,
+        name: str,
+        *,
+        columns: Sequence[str] | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        where: str | None = None,
+    ) -> Table:
+        """Read a table, in the order of time; one that has no rows yet has its columns all the same.
+
+        Args:
+            name: Name of the table.
+            columns: Columns to return, `node` among them; all by default.
+            start_ns: Only rows whose `time` is at or after it, nanoseconds since the epoch.
+            end_ns: Only rows whose `time` is before it.
+            where: An SQL condition on the table's columns, as in `"phase = 'forward' AND rank = 0"`.
+
+        Raises:
+            KeyError: There is no such table or column.
+            ValueError: The condition cannot be understood.
+        """
+        schema = table_schema(name)
+
+        def read() -> Table:
+            return self._reader.read(
+                self._reader.files(name),
+                schema,
+                columns=columns,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                where=where,
+            )
+
+        return retried(read)
+
+    def sql(self, query: str) -> Table:
+        """Run one SQL query over the job's tables, which go by their names. Absent numbers are NaN.
+
+        Raises:
+            ValueError: It is no single query that only reads, or it cannot be understood.
+        """
+        import duckdb
+
+        try:
+            statements = self._reader.connection.extract_statements(query)
+        except duckdb.Error as error:
+            raise ValueError(f"query cannot be understood: {error}") from error
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise ValueError("one SELECT is expected, and nothing else")
+        checked = False
+
+        def run() -> Table:
+            nonlocal checked
+            cursor = self._reader.connection.cursor()
+            for name in TABLES:
+                cursor.execute(f"CREATE OR REPLACE VIEW {name} AS {self._view(name)}")
+            try:
+                arrays = cursor.execute(query).fetchnumpy()
+            except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+                raise ValueError(f"query cannot be understood: {error}") from error
+            except duckdb.Error as error:
+                # A file may be damaged inside, or be gone: reading each table finds out, then once more.
+                if checked:
+                    raise ValueError(f"query failed: {error}") from error
+                for name in TABLES:
+                    self._reader.read(self._reader.files(name), TABLES[name])
+                checked = True
+                raise Vanished("after a failed query") from error
+            return Table({name: _plain(column) for name, column in arrays.items()})
+
+        return retried(run)
+
+    def _view(self, name: str) -> str:
+        groups: dict[Any, list[DataFile]] = defaultdict(list)
+        for file in self._reader.files(name):
+            groups[(file.part.node, file.columns)].append(file)
+        terms = []
+        for files in groups.values():
+            paths = ", ".join(parquet.literal(parquet.pattern(file.path)) for file in files)
+            terms.append(select(files[0], TABLES[name], f"[{paths}]"))
+        columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
+        return " UNION ALL ".join(terms) or f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
+
+
+def retried(read: Callable[[], T]) -> T:
+    """Read, and list and read again when files vanish meanwhile."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return read()
+        except Vanished:
+            continue
+    return read()
+
+
+def _plain(column: Any) -> Any:
+    if not isinstance(column, np.ma.MaskedArray):
+        return column
+    if not np.ma.is_masked(column):
+        return np.asarray(column.data)
+    if column.dtype.kind in "iub":
+        return column.astype(np.float64).filled(np.nan)
+    return column.filled(np.nan) if column.dtype.kind == "f" else column.filled(None)
