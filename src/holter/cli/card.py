@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holter.cli.output import clean, columns, console, duration, milliseconds, percent, size, write
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 MOST_LINES = 20
 _LABEL = 11
+Block = tuple[str, "str | Text", str, int]
+"""Label, text, style, and how many lines it may take."""
+
 _SHADES = "█▓▒░"
 _COLORS = {
     "data_loading": "red",
@@ -27,11 +30,16 @@ _COLORS = {
     "other": "bright_black",
 }
 _NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
+# Issues that are failures of the training itself, not of its speed: they lead.
+_SICK = ("NonFinite",)
 _SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
 
 
-def print_card(description: Mapping[str, Any], stream: TextIO, width: int | None = None) -> None:
-    """Print the card of a described job to `stream`, at most `MOST_LINES` lines of at most `width` columns."""
+def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width: int | None = None) -> None:
+    """Print the card of a described job to `stream`, at most `MOST_LINES` lines of at most `width` columns.
+
+    `next_` is the command that shows more.
+    """
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -39,24 +47,21 @@ def print_card(description: Mapping[str, Any], stream: TextIO, width: int | None
     out = console(stream, width)
     title = f"── holter · {description['job']['name']} "
     facts = f" {_facts(description)} ──"
-    write(out, Text(title + "─" * max(1, width - cell_len(title) - cell_len(facts)) + facts, style="bright_black"))
+    write(
+        out,
+        Text(title + "─" * max(1, width - cell_len(title) - cell_len(facts)) + facts, style="bright_black"),
+    )
     # The last two lines, what holter cost and where to look next, are always there.
-    tail = [*_cost(description), *_next(description)]
-    body = [line for block in _blocks(description) for line in _wrap(block, out, width)]
+    tail: list[Block] = [*_cost(description), ("next", next_, "bright_black", 1)]
+    body = [line for block in _blocks(description, width) for line in _wrap(block, out, width)]
     room = MOST_LINES - 1 - len(tail)
     for line in body[:room]:
         write(out, line)
     for block in tail:
-        write(out, _wrap((*block, 1), out, width)[0])
+        write(out, _wrap(block, out, width)[0])
 
 
-Block = tuple[str, str, str, int]
-"""Label, text, style, and how many lines it may take."""
-
-
-def _blocks(description: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    from rich.text import Text
-
+def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = _failure(description)
     if failure:
@@ -66,9 +71,9 @@ def _blocks(description: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     yield ("", verdict["sentence"], style, 2)
     breakdown = description.get("breakdown")
     if breakdown:
-        yield ("", Text(), "", 1)
-        yield ("", bar(breakdown), "", 1)
-        yield ("", legend(breakdown), "", 2)
+        yield ("", "", "", 1)
+        yield ("", bar(breakdown, width - 2), "", 1)
+        yield from (("", line, "", 1) for line in legend(breakdown, width - 2))
     stages = stages_text(description.get("dataloading"))
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)
@@ -85,7 +90,7 @@ def _blocks(description: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
         yield ("ruled out", said, "bright_black", 2)
 
 
-def _wrap(block: tuple[Any, ...], out: Console, width: int) -> list[Text]:
+def _wrap(block: Block, out: Console, width: int) -> list[Text]:
     """Lay a block out as lines of one label column and one text column."""
     from rich.text import Text
 
@@ -93,11 +98,13 @@ def _wrap(block: tuple[Any, ...], out: Console, width: int) -> list[Text]:
     indent = _LABEL if label else 1
     text = content if isinstance(content, Text) else Text(clean(content), style=style)
     lines = list(text.wrap(out, width - indent)) or [Text()]
+    for line in lines:
+        line.rstrip()
     if len(lines) > most:
         lines = lines[:most]
         lines[-1].truncate(width - indent - 1)
         lines[-1].append("…")
-    first = Text(f" {label:<{indent - 1}}" if label.strip() else " " * indent, style="bright_black" if label else "")
+    first = Text(f" {label:<{indent - 1}}"[:indent], style="bright_black")
     rest = Text(" " * indent)
     return [Text.assemble(first if i == 0 else rest, line) for i, line in enumerate(lines)]
 
@@ -118,7 +125,9 @@ def _facts(description: Mapping[str, Any]) -> str:
 def _failure(description: Mapping[str, Any]) -> str:
     failure = description["job"].get("failure")
     if not failure:
-        return ""
+        found = ((rule, issue) for rule in description.get("rules") or [] for issue in rule["issues"])
+        sick = [issue["summary"] for rule, issue in found if rule["name"].startswith(_SICK)]
+        return sick[0] if sick else ""
     where = []
     if failure.get("step") is not None:
         where.append(f"at step {failure['step']}")
@@ -137,14 +146,13 @@ def _failure(description: Mapping[str, Any]) -> str:
     return f"{said}: {failure['exception']}" if failure.get("exception") else f"{said}."
 
 
-def bar(breakdown: Mapping[str, float], cells: int = 0) -> Text:
-    """Draw the parts of a step as one bar of `cells` cells; the rounding adds up."""
+def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
+    """Draw the parts of a step as one bar of `cells` cells, which they fill."""
     from rich.text import Text
 
     parts = shown(breakdown)
-    cells = cells or 60
-    drawn, total, text = 0, 0.0, Text()
     whole = sum(share for _, share in parts) or 100.0
+    drawn, total, text = 0, 0.0, Text()
     for i, (name, share) in enumerate(parts):
         total += share
         end = round(total / whole * cells)
@@ -154,17 +162,19 @@ def bar(breakdown: Mapping[str, float], cells: int = 0) -> Text:
     return text
 
 
-def legend(breakdown: Mapping[str, float]) -> Text:
-    """Name the parts of the bar with their shares; every part that is left out is less than 0.05 %."""
+def legend(breakdown: Mapping[str, float | None], width: int) -> list[Text]:
+    """Name the parts of the bar with their shares, in lines of at most `width` columns; none is broken."""
     from rich.text import Text
 
-    text = Text()
+    lines = [Text()]
     for i, (name, share) in enumerate(shown(breakdown)):
-        text.append("  " if i else "")
-        text.append(_SHADES[i % len(_SHADES)], style=_COLORS.get(name, ""))
-        # Spaces that must not break a name from its number.
-        text.append(f" {words(name)} {percent(share)}".replace(" ", "\u00a0"))
-    return text
+        entry = Text.assemble(
+            (_SHADES[i % len(_SHADES)], _COLORS.get(name, "")), f" {words(name)} {percent(share)}  "
+        )
+        if lines[-1].cell_len + entry.cell_len - 2 > width:
+            lines.append(Text())
+        lines[-1].append_text(entry)
+    return lines
 
 
 def shown(breakdown: Mapping[str, float | None]) -> list[tuple[str, float]]:
@@ -178,7 +188,11 @@ def stages_text(dataloading: Mapping[str, Any] | None) -> str:
         return ""
     where = dataloading.get("callables") or {}
     ordered = sorted(((s, n) for n, s in dataloading["stages"].items() if s is not None), reverse=True)
-    said = [f"{words(name)} {percent(share)}" + _callable(where.get(name)) for share, name in ordered if share >= 0.05]
+    said = [
+        f"{words(name)} {percent(share)}" + _callable(where.get(name))
+        for share, name in ordered
+        if share >= 0.05
+    ]
     return ", ".join(said)
 
 
@@ -195,17 +209,22 @@ def advice_text(advice: Mapping[str, Any]) -> str:
     return advice["text"] + (f" → expect {milliseconds(expected)} a step" if expected is not None else "")
 
 
-def _labelled(label: str, texts: Any) -> Iterator[tuple[str, str]]:
+def _labelled(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for i, text in enumerate(texts):
         yield (label if i == 0 else " ", text)
 
 
-def _issues(description: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
     order = {"critical": 0, "warning": 1, "info": 2}
     found = [(issue, rule) for rule in description.get("rules") or [] for issue in rule.get("issues", [])]
     found.sort(key=lambda pair: order.get(pair[0]["severity"], 3))
     for i, (issue, rule) in enumerate(found[:3]):
-        yield ("issues" if i == 0 else " ", f"{rule['name']}: {issue['summary']}", _SEVERITY.get(issue["severity"], ""), 1)
+        yield (
+            "issues" if i == 0 else " ",
+            f"{rule['name']}: {issue['summary']}",
+            _SEVERITY.get(issue["severity"], ""),
+            1,
+        )
     if len(found) > 3:
         yield (" ", f"and {len(found) - 3} more", "", 1)
     broken = [rule["name"] for rule in description.get("rules") or [] if rule["status"] == "Error"]
@@ -213,11 +232,11 @@ def _issues(description: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
         yield ("rules", f"could not be evaluated: {', '.join(broken)}", "yellow", 1)
 
 
-def _cost(description: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _cost(description: Mapping[str, Any]) -> Iterator[Block]:
     cost = description.get("cost") or {}
     said = []
     if cost.get("recorder_pct") is not None:
-        said.append(f"recorder {percent(cost['recorder_pct'])} of the loop")
+        said.append(f"recorder {percent(cost['recorder_pct'])}")
     if cost.get("agent_cpu_pct") is not None:
         said.append(f"agent {percent(cost['agent_cpu_pct'])} of a core")
     if cost.get("bytes") is not None:
@@ -225,21 +244,19 @@ def _cost(description: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     dropped = cost.get("dropped")
     if dropped is not None:
         said.append(f"{dropped:,} records dropped" if dropped else "nothing dropped")
-    faults: Sequence[Any] = cost.get("faults") or []
-    lines = [("holter", ", ".join(said), "bright_black" if not dropped else "yellow")] if said else []
+    if said:
+        yield ("holter", ", ".join(said), "yellow" if dropped else "bright_black", 1)
+    faults = cost.get("faults") or []
     if faults:
-        first = faults[0]
-        text = first if isinstance(first, str) else f"{first.get('where', '')}: {first.get('error', '')}"
-        lines.append(("", f"holter's own fault, training not touched: {text}" + _more(len(faults) - 1), "yellow"))
-    return lines
+        text = f"own fault, training not touched: {faults[0].get('where', '')}: {faults[0].get('error', '')}"
+        yield ("" if said else "holter", text + _more(len(faults) - 1), "yellow", 1)
+    skipped = description.get("skipped") or []
+    if skipped:
+        yield ("skipped", f"{skipped[0]['file']}: {skipped[0]['why']}" + _more(len(skipped) - 1), "yellow", 1)
 
 
 def _more(count: int) -> str:
     return f" (and {count} more)" if count > 0 else ""
-
-
-def _next(description: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    return [("next", f"holter describe {description['job']['name']}", "bright_black")]
 
 
 def words(name: str) -> str:

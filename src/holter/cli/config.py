@@ -47,7 +47,9 @@ def read_config(path: str, parser: Parser) -> dict[str, Any]:
     for key, value in {**document, **section}.items():
         name = key.replace("_", "-")
         if name not in valid:
-            raise Refusal(f"config {path}: there is no option {key!r}{nearest(name, valid)}; valid: {', '.join(valid)}, rules")
+            raise Refusal(
+                f"config {path}: there is no option {key!r}{nearest(name, valid)}; valid: {', '.join(valid)}, rules"
+            )
         settings[name] = _value(path, name, value)
     return settings
 

@@ -15,9 +15,6 @@ from holter.schema.metrics import INTERVALS_MS
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
-DEFAULT_STORE = "./holter-jobs"
-ENV_STORE = "HOLTER_STORE"
-
 _UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000}
 _INTERVAL = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)?\s*")
 
@@ -75,6 +72,7 @@ class Parser(argparse.ArgumentParser):
         return known
 
     def names(self) -> list[str]:
+        """Return the long options."""
         return [name for name in self._option_string_actions if name.startswith("--")]
 
     def _valid(self) -> str:
@@ -87,23 +85,20 @@ def add_store(parser: argparse.ArgumentParser) -> None:
         "--store",
         metavar="URL",
         default=None,
-        help=f"folder (or file:// URL) that holds the jobs; default ${ENV_STORE}, else {DEFAULT_STORE}",
+        help="folder (or URL) that holds the jobs; default: $HOLTER_STORE, else ./holter-jobs",
     )
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
     """Add the positional `JOB`."""
-    parser.add_argument("job", metavar="JOB", help="a job's name, the start of one, `latest`, or a job's folder")
+    parser.add_argument(
+        "job", metavar="JOB", help="a job's name, the start of one, `latest`, or a job's folder"
+    )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
-
-
-def store_url(given: str | None) -> str:
-    """Return the store a command works on: what was given, else the environment's, else the default."""
-    return given or os.environ.get(ENV_STORE) or DEFAULT_STORE
 
 
 def interval_ms(text: str) -> int:
@@ -128,35 +123,35 @@ def interval_text(milliseconds: int) -> str:
 
 
 def find_job(text: str, store: str | None) -> JobFolder:
-    """Return the job that `text` names: a name, `latest`, a path, or the start of exactly one name.
+    """Return the job that `text` names: a name, `latest`, a path or URL, or the start of exactly one name.
 
     Raises:
         Refusal: with code 4, naming the store that was searched and the nearest names.
     """
-    from holter.store.job import find, jobs
+    from holter.store.job import at, find, jobs, store_url
 
     url = store_url(store)
     try:
-        if "/" in text or os.path.isfile(os.path.join(text, "job.json")):
-            parent, _, name = text.rstrip("/").rpartition("/")
-            return find(parent or ".", name)
-        if text != "latest":
-            try:
-                return find(url, text)
-            except LookupError:
-                starting = [job for job in jobs(url) if job.name.startswith(text)]
-                if len(starting) == 1:
-                    return starting[0]
-                if starting:
-                    names = ", ".join(job.name for job in starting[:5])
-                    raise Refusal(f"{text!r} is the start of {len(starting)} jobs: {names}", Refusal.NOT_FOUND) from None
-                raise
-        newest = jobs(url)
+        if "/" in text or (os.path.isfile(os.path.join(text, "job.json")) and store is None):
+            return at(text)
+        known = jobs(url)
+        if text == "latest":
+            if not known:
+                raise Refusal(
+                    f"no job in store {url} yet; record one: holter run -- python train.py", Refusal.NOT_FOUND
+                )
+            return known[0]
+        starting = [job for job in known if job.name.startswith(text)]
+        if len(starting) == 1:
+            return starting[0]
+        if starting and all(job.name != text for job in starting):
+            names = ", ".join(job.name for job in starting[:5]) + (", ..." if len(starting) > 5 else "")
+            raise Refusal(f"{text!r} is the start of {len(starting)} jobs: {names}", Refusal.NOT_FOUND)
+        return find(url, text)
     except LookupError as missing:
         raise Refusal(str(missing.args[0]), Refusal.NOT_FOUND) from None
-    if not newest:
-        raise Refusal(f"no job in store {url} yet; record one: holter run -- python train.py", Refusal.NOT_FOUND)
-    return newest[0]
+    except (OSError, ValueError) as error:
+        raise Refusal(f"store {url}: {error}", Refusal.UNREADABLE) from None
 
 
 def warn(text: str) -> None:

@@ -55,7 +55,9 @@ def parser() -> options.Parser:
     made = options.Parser("run", ABOUT, EXAMPLES, usage="holter run [options] -- CMD ...")
     options.add_store(made)
     made.add_argument("--job", metavar="NAME", help="the job's name; default: the script's name and the time")
-    made.add_argument("--config", metavar="FILE.toml", help="options and rules from a file; the command line wins")
+    made.add_argument(
+        "--config", metavar="FILE.toml", help="options and rules from a file; the command line wins"
+    )
     made.add_argument(
         "--rule",
         metavar="NAME[:k=v,...]",
@@ -63,9 +65,21 @@ def parser() -> options.Parser:
         default=None,
         help="set a rule's parameters, or add it after --no-rules; may be repeated (see `holter rules list`)",
     )
-    made.add_argument("--no-rules", action="store_true", default=None, help="judge by no rule but those of --rule")
-    made.add_argument("--interval", metavar="TIME", help="how often the machine is sampled: 100ms, 200ms, 500ms (default), 1s, 5s or 1min")
-    made.add_argument("--fail-on", metavar="issue|RULE", action="append", default=None, help="exit with 3 when CMD succeeds but a rule (or this rule) found an issue")
+    made.add_argument(
+        "--no-rules", action="store_true", default=None, help="judge by no rule but those of --rule"
+    )
+    made.add_argument(
+        "--interval",
+        metavar="TIME",
+        help="how often the machine is sampled: 100ms, 200ms, 500ms (default), 1s, 5s or 1min",
+    )
+    made.add_argument(
+        "--fail-on",
+        metavar="issue|RULE",
+        action="append",
+        default=None,
+        help="exit with 3 when CMD succeeds but a rule (or this rule) found an issue",
+    )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")
     return made
@@ -90,15 +104,15 @@ def plan(words: Sequence[str]) -> Plan:
     fail_on = tuple(settings.get("fail-on") or ())
     rules = _rules(settings, fail_on)
     name = settings.get("job")
-    if name:
-        from holter.store.job import check_name
+    from holter.store.job import check_name, store_url
 
+    if name:
         try:
             check_name(name)
         except ValueError as error:
             raise Refusal(str(error)) from None
     return Plan(
-        store=options.store_url(settings.get("store")),
+        store=store_url(settings.get("store")),
         command=command,
         name=name or default_name(command, time.localtime()),
         named=bool(name),
@@ -132,7 +146,9 @@ def execute(plan: Plan) -> int:
     fired = _finish(folder, outcome, plan)
     if outcome.signal:
         return 128 + outcome.signal
-    if outcome.exit_code == 0 and any(wanted == "issue" and fired or wanted in fired for wanted in plan.fail_on):
+    if outcome.exit_code == 0 and any(
+        wanted == "issue" and fired or wanted in fired for wanted in plan.fail_on
+    ):
         return ISSUES_FOUND
     return outcome.exit_code
 
@@ -161,9 +177,17 @@ def _create(plan: Plan) -> JobFolder:
 
 
 def _announce(folder: JobFolder, plan: Plan) -> None:
-    store = "" if plan.store == options.DEFAULT_STORE else f" --store {plan.store}"
     print(f"holter: recording job {folder.name} into {folder.url}", file=sys.stderr)
-    print(f"holter: look at it while it runs: holter describe {folder.name}{store}", file=sys.stderr, flush=True)
+    print(f"holter: look at it while it runs: {look(folder)}", file=sys.stderr, flush=True)
+
+
+def look(folder: JobFolder) -> str:
+    """Return the command that shows this job, from this folder and with this environment."""
+    from holter.store.job import store_url
+
+    store = folder.url.rpartition("/")[0]
+    default = os.path.normpath(store_url())
+    return f"holter describe {folder.name if os.path.normpath(store) == default else folder.url}"
 
 
 def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
@@ -176,7 +200,11 @@ def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
 
     try:
         description = finish(folder, outcome, plan.rules)
-        show = print_card if description["verdict"]["suspect"] != "inconclusive" or description["steps"] else print_short_card
+        show = (
+            print_card
+            if description["verdict"]["suspect"] != "inconclusive" or description["steps"]
+            else print_short_card
+        )
         show(description, sys.stderr)
         return {rule["name"] for rule in description["rules"] if rule["status"] == "IssuesFound"}
     except KeyboardInterrupt:
@@ -213,8 +241,11 @@ def _check_command(command: Sequence[str]) -> None:
     if os.path.isdir(program):
         raise Refusal(f"cannot run {program!r}: it is a folder")
     if os.path.exists(program):
-        raise Refusal(f"cannot run {program!r}: it is not executable; try: holter run -- python {program}"
-                      if program.endswith(".py") else f"cannot run {program!r}: it is not executable")
+        raise Refusal(
+            f"cannot run {program!r}: it is not executable; try: holter run -- python {program}"
+            if program.endswith(".py")
+            else f"cannot run {program!r}: it is not executable"
+        )
     if "/" not in program and os.path.isfile(f"./{program}"):
         raise Refusal(f"cannot run {program!r}: not found on PATH; did you mean ./{program}?")
     raise Refusal(f"cannot run {program!r}: no such program{'' if '/' in program else ' on PATH'}")
@@ -237,5 +268,7 @@ def _rules(settings: dict[str, Any], fail_on: Sequence[str]) -> list[dict[str, A
 def _node(given: str | None) -> str:
     name = given or socket.gethostname() or "localhost"
     if given is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", given):
-        raise Refusal(f"node name {given!r} is not valid: letters, digits, '.', '_' and '-', the first a letter or digit")
+        raise Refusal(
+            f"node name {given!r} is not valid: letters, digits, '.', '_' and '-', the first a letter or digit"
+        )
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "localhost"
