@@ -68,7 +68,7 @@ class StepBuilder:
         self.lateness_ns = lateness_ns
         self.max_pending = max_pending
         self.late = 0
-        """Spans that came after their step had been handed out; they count for no step."""
+        """Spans that came after the step they began in was handed out; only what is left of them counts."""
         self.given_up = 0
         """Spans that were forgotten because no step ended for too long."""
         self._ranks: dict[tuple[str, int], _Rank] = {}
@@ -79,10 +79,10 @@ class StepBuilder:
         for key, marks in _by_rank(spans):
             rank = self._ranks.setdefault(key, _Rank())
             fresh = marks["end"] > rank.done
-            self.late += int((~fresh).sum())
+            self.late += int((marks["begin"] < rank.done).sum())
             rank.marks = np.concatenate([rank.marks, marks[fresh]])
             rank.newest = max(rank.newest, int(marks["end"].max(initial=0)))
-            out.append(self._complete(key, rank, rank.newest - self.lateness_ns))
+            out.append(self._complete(key, rank, rank.newest - self.lateness_ns - 1))
             if len(rank.marks) > self.max_pending:
                 self._give_up(rank)
         return _joined(out)
