@@ -59,7 +59,7 @@ class Batch:
     def _taken(self, name: str, column: Given, rows: int) -> NDArray[Any]:
         default = _NEUTRAL[self.schema.name][name]
         if name in self._codes:
-            return self._coded(name, [default[0]] * 0 if column is None else column, rows)
+            return self._coded(name, [""] * rows if column is None else column, rows)
         if column is None:
             return np.full(rows, default[0], dtype=default.dtype)
         array = np.asarray(column)
@@ -84,11 +84,12 @@ class Batch:
                 )
             own = np.zeros(len(values), dtype=np.int32)
             for code in used.tolist():
-                own[code] = known.setdefault(str(values[code]), len(known))
-            return own[codes]
-        if len(column) == 0:
-            return np.full(rows, known.setdefault("", len(known)), dtype=np.int32)
-        return np.fromiter((known.setdefault(str(v), len(known)) for v in column), dtype=np.int32, count=rows)
+                own[code] = known.setdefault(_text(values[code]), len(known))
+            mapped: NDArray[Any] = own[codes]
+            return mapped
+        return np.fromiter(
+            (known.setdefault(_text(v), len(known)) for v in column), dtype=np.int32, count=rows
+        )
 
     def sorted(self) -> tuple[dict[str, NDArray[Any]], dict[str, list[str]]]:
         """Return the rows in the order of time (text as codes), and the values of the codes."""
@@ -98,6 +99,12 @@ class Batch:
             order = np.argsort(time, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
         return columns, {name: list(known) for name, known in self._codes.items()}
+
+
+def _text(value: Any) -> str:
+    """Return text that can be stored: half characters, as in odd file names, are replaced."""
+    text = "" if value is None else str(value)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_pair(column: Given) -> bool:

@@ -134,8 +134,8 @@ def check_name(name: str) -> None:
     """Raise `BadJobName` when no job may be called so."""
     if JOB_NAME.fullmatch(name) is None:
         raise BadJobName(
-            f"{name!r} is no job name: letters, digits, '.', '_' and '-' are valid, "
-            "the first and the last no '-', the first a letter or a digit, at most 128 of them and runs of '-'"
+            f"{name!r} is no job name; valid are at most 128 letters, digits, '.', '_' and '-' between them, "
+            "a letter or digit first, no '-' last"
         )
 
 

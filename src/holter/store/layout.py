@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 JOB_NAME = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9._]){0,127}")
 """What a job may be called (the whole name must match)."""
@@ -28,11 +30,6 @@ class Part(NamedTuple):
     first: int
     last: int
     key: str
-
-    def holds(self, other: Part) -> bool:
-        """Say whether every number of `other` lies in this file, so that `other` is no longer needed."""
-        wider = other.last - other.first < self.last - self.first
-        return wider and self.first <= other.first and other.last <= self.last
 
 
 def node_folder(table: str, node: str) -> str:
@@ -59,19 +56,27 @@ def parse_part(key: str) -> Part | None:
     return Part(pieces[0], unquote(pieces[1][len(_NODE) :]), t0, first, last, key)
 
 
-def current(parts: Iterable[Part]) -> list[Part]:
-    """Leave out the files whose numbers lie inside another file of the same table and node.
+def current(parts: Iterable[Part]) -> list[tuple[Part, int]]:
+    """Choose the files that count: those whose numbers do not lie inside what wider files cover.
 
     This is what makes compaction invisible: as soon as the wider file is there, the narrower ones do
-    not count, whether they were deleted yet or not. Sorted by table, node and first number.
+    not count, whether they were deleted yet or not.
+
+    Returns:
+        For each file that counts, sorted by table, node and number: the file, and the first of its
+        numbers that no file before it covers. They differ only when two compactions overlapped.
     """
-    kept: list[Part] = []
-    # The widest of those that start at the same number comes first, so only the last kept can hold the next.
+    kept: list[tuple[Part, int]] = []
+    group, covered = ("", ""), -1
+    # Of those that start at the same number the widest comes first.
     for part in sorted(parts, key=lambda p: (p.table, p.node, p.first, -p.last, p.t0)):
-        before = kept[-1] if kept else None
-        same = before is not None and (before.table, before.node) == (part.table, part.node)
-        if not (same and before is not None and before.holds(part)):
-            kept.append(part)
+        if (part.table, part.node) != group:
+            group, covered = (part.table, part.node), -1
+        if part.last <= covered:
+            continue
+        kept.append((part, max(part.first, covered + 1)))
+        if part.last > part.first:
+            covered = part.last
     return kept
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.schema.tables import SCHEMA_VERSION, TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
 
 ROW_GROUP = 122_880
 _MANY_VALUES = 4096
@@ -27,7 +30,7 @@ def connect(*, threads: int | None = None, memory: str | None = None) -> Any:
     """Open an in-memory DuckDB. Imported here, so that who only lists jobs does not pay for it."""
     import duckdb
 
-    config = dict(_SETTINGS)
+    config: dict[str, Any] = dict(_SETTINGS)
     if threads is not None:
         config["threads"] = str(threads)
     if memory is not None:

@@ -7,10 +7,12 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Entry(NamedTuple):
@@ -51,7 +53,7 @@ class Place(Protocol):
         """Return a local path on which the file for `key` may be prepared before `add`."""
 
     def add(self, key: str, draft: Path, *, durable: bool = False) -> None:
-        """Put a prepared file, never in place of another (`FileExistsError`); the draft is gone afterwards."""
+        """Put a prepared file; raises `FileExistsError` when there is one. The draft is gone afterwards."""
 
     def local(self, entry: Entry) -> Path:
         """Return a local path from which the file can be read."""
@@ -61,6 +63,9 @@ class Place(Protocol):
 
     def destroy(self) -> None:
         """Remove the place and all it holds."""
+
+    def changed_ns(self) -> int:
+        """Return when any file of it changed last, nanoseconds since the epoch; 0 when there is none."""
 
     def lock(self, folder: str) -> contextlib.AbstractContextManager[None]:
         """Hold a folder against other processes of this machine, as far as the place can."""
@@ -153,7 +158,7 @@ class LocalPlace:
         return Path(path)
 
     def add(self, key: str, draft: Path, *, durable: bool = False) -> None:
-        """Put a prepared file, never in place of another (`FileExistsError`); the draft is gone afterwards."""
+        """Put a prepared file; raises `FileExistsError` when there is one. The draft is gone afterwards."""
         if durable:
             with draft.open("rb") as file:
                 os.fsync(file.fileno())
@@ -183,6 +188,15 @@ class LocalPlace:
     def destroy(self) -> None:
         """Remove the folder and all it holds."""
         shutil.rmtree(self.path)
+
+    def changed_ns(self) -> int:
+        """Return when any file or folder of it changed last, nanoseconds since the epoch."""
+        last = 0
+        for folder, _, names in os.walk(self.path):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                with contextlib.suppress(FileNotFoundError):
+                    last = max(last, os.lstat(path).st_mtime_ns)
+        return last
 
     def _make(self, path: Path) -> None:
         # A job that somebody removed must not come back as a folder with a few files and no manifest.

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 from holter.store import parquet
-from holter.store.job import JobFolder
-from holter.store.reader import DataFile, Reader, Vanished, select, table_schema
+from holter.store.files import BATCH, DataFile, Vanished, select
+from holter.store.reader import Reader, retried, table_schema
 
-_ATTEMPTS = 10
-"""A reader lists again when a compaction took files away under it; so often it cannot happen by chance."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-T = TypeVar("T")
+    from holter.store.job import JobFolder
 
 
 class Trial:
@@ -119,30 +118,20 @@ class Trial:
     def _view(self, name: str) -> str:
         groups: dict[Any, list[DataFile]] = defaultdict(list)
         for file in self._reader.files(name):
-            groups[(file.part.node, file.columns)].append(file)
+            since = file.from_ if file.from_ > file.part.first else 0
+            groups[(file.part.node, file.columns, since)].append(file)
         terms = []
-        for files in groups.values():
+        for (_, _, since), files in groups.items():
             paths = ", ".join(parquet.literal(parquet.pattern(file.path)) for file in files)
-            terms.append(select(files[0], TABLES[name], f"[{paths}]"))
+            query = select(files[0], TABLES[name], f"[{paths}]")
+            terms.append(f"{query} WHERE {BATCH} >= {since}" if since else query)
         columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
         return " UNION ALL ".join(terms) or f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
 
 
-def retried(read: Callable[[], T]) -> T:
-    """Read, and list and read again when files vanish meanwhile."""
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return read()
-        except Vanished:
-            continue
-    return read()
-
-
 def _plain(column: Any) -> Any:
-    if not isinstance(column, np.ma.MaskedArray):
-        return column
     if not np.ma.is_masked(column):
-        return np.asarray(column.data)
+        return np.ma.getdata(column)
     if column.dtype.kind in "iub":
-        return column.astype(np.float64).filled(np.nan)
-    return column.filled(np.nan) if column.dtype.kind == "f" else column.filled(None)
+        column = column.astype(np.float64)
+    return np.ma.filled(column, np.nan if column.dtype.kind == "f" else None)

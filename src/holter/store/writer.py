@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
 from holter.store import parquet
 from holter.store.columns import Batch, Columns
-from holter.store.job import JobFolder
 from holter.store.layout import node_folder, parse_part, part_key
+
+if TYPE_CHECKING:
+    from holter.store.job import JobFolder
 
 MAX_ROWS = 50_000
 """A file is written when so many rows wait …"""
@@ -19,7 +21,7 @@ FIRST_AGE_S = 5.0
 LAST_AGE_S = 60.0
 _YOUNG_FILES = 12
 """So many files of a table are written at the first age; then the age doubles with each, up to the last."""
-MAX_WAITING_ROWS = 1_000_000
+MAX_WAITING_ROWS = 400_000
 """Rows kept for each table while the store cannot be written; more are dropped and counted."""
 RETRY_S = 5.0
 
@@ -81,7 +83,8 @@ class Writer:
 
     def flush(self, table: str | None = None) -> bool:
         """Write all that waits, of one table or of all; returns whether nothing waits any more."""
-        return all([self._write(name) for name in ([table] if table else list(self._batches))])
+        done = [self._write(name) for name in ([table] if table else list(self._batches))]
+        return all(done)
 
     def close(self) -> bool:
         """Write all that waits and count what cannot be written as dropped; returns whether all was."""
