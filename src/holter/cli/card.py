@@ -63,7 +63,7 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
 
 def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     verdict = description["verdict"]
-    failure = _failure(description)
+    failure = sick(description)
     if failure:
         yield ("", failure, "bold red", 3)
     healthy = verdict["suspect"] == "healthy"
@@ -122,7 +122,8 @@ def _facts(description: Mapping[str, Any]) -> str:
     return " · ".join(facts)
 
 
-def _failure(description: Mapping[str, Any]) -> str:
+def sick(description: Mapping[str, Any]) -> str:
+    """Say what was wrong with the training itself: how it failed, or that its loss was no number; "" if nothing."""
     failure = description["job"].get("failure")
     if not failure:
         found = ((rule, issue) for rule in description.get("rules") or [] for issue in rule["issues"])
