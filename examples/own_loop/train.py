@@ -1,4 +1,4 @@
-"""A search that is no PyTorch training: holter's three marks tell it what a step is and what happens in it."""
+"""A search that is no PyTorch training, marked by hand: what a step is, and what happens in it."""
 
 from __future__ import annotations
 
