@@ -1,4 +1,4 @@
-"""Make docs/card.svg: a picture of the terminal after a real `holter demo`. Run: python scripts/picture.py."""
+"""Make docs/card.svg, the terminal of a real `holter demo` as a picture: python scripts/picture.py."""
 
 from __future__ import annotations
 
