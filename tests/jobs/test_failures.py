@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from tests.jobs.conftest import TRAININGS, Jobs, environment, holter
+from tests.jobs.starting import TRAININGS, Jobs, environment, holter
 
 
 def lead(card: str) -> str:

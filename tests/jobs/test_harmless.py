@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from tests.jobs.conftest import TRAININGS, Jobs, environment
+from tests.jobs.starting import TRAININGS, Jobs, environment
 
 PLAIN = str(TRAININGS / "plain.py")
 

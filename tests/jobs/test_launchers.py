@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.jobs.conftest import TRAININGS, Jobs
+from tests.jobs.starting import TRAININGS, Jobs
 
 PLAIN = str(TRAININGS / "plain.py")
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]

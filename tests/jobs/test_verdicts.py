@@ -1,12 +1,13 @@
-"""Real trainings with a known trouble: the verdict names it, the advice keeps its promise, health is left alone."""
+"""Real trainings with a known trouble: it is named, advice keeps its promise, a healthy one is left alone."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.jobs.conftest import ROOT, TRAININGS, Jobs
+from tests.jobs.starting import ROOT, TRAININGS, Jobs
 from tests.jobs.test_launchers import LAUNCH
 
 EXAMPLE = ROOT / "examples" / "image_training"
@@ -17,8 +18,6 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of real JPEG files."""
     folder = tmp_path_factory.mktemp("photos")
     program = "import sys, train; from pathlib import Path; train.make_photos(Path(sys.argv[1]), 128)"
-    import subprocess
-
     subprocess.run([sys.executable, "-c", program, str(folder)], cwd=EXAMPLE, check=True)
     return folder
 
