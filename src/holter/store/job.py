@@ -187,19 +187,20 @@ def create(
     }
     try:
         folder.place.create()
-    except FileExistsError as error:
-        taken = set(store.folders())
-        if name not in taken:
-            raise StoreNotWritable(f"store {store_url!r} cannot be written: {_reason(error)}") from error
-        free = next(f"{name[:120]}-{n}" for n in range(2, 10**6) if f"{name[:120]}-{n}" not in taken)
-        raise JobExists(f"job {name!r} exists in store {store_url!r}; {free!r} is free") from error
+        try:
+            folder._write(MANIFEST, manifest, new=True)
+        except FileExistsError:
+            raise
+        except OSError:
+            with contextlib.suppress(OSError):
+                folder.place.destroy()  # just made, and empty
+            raise
     except OSError as error:
-        raise StoreNotWritable(f"store {store_url!r} cannot be written: {_reason(error)}") from error
-    try:
-        folder._write(MANIFEST, manifest, new=True)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            folder.place.destroy()  # what was just made, and holds nothing
+        taken = set(store.folders()) if isinstance(error, FileExistsError) else set()
+        if name in taken:
+            raise JobExists(
+                f"job {name!r} exists in store {store_url!r}; {_free(name, taken)!r} is free"
+            ) from error
         raise StoreNotWritable(f"store {store_url!r} cannot be written: {_reason(error)}") from error
     return folder
 
@@ -239,6 +240,10 @@ def jobs(store_url: str) -> list[JobFolder]:
         return (-float(at) if isinstance(at, int | float) else float("inf"), folder.name)
 
     return sorted(found, key=age)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return next(free for n in range(2, len(taken) + 3) if (free := f"{name[:120]}-{n}") not in taken)
 
 
 def _readable(folder: JobFolder) -> bool:

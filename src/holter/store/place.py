@@ -30,6 +30,8 @@ class Place(Protocol):
     """
 
     url: str
+    reads_from: Path
+    """The folder of this machine below which `local` files lie."""
 
     def below(self, name: str) -> Place:
         """Return the place one folder further down."""
@@ -87,6 +89,7 @@ class LocalPlace:
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.abspath(path.expanduser()))
         self.url = str(self.path)
+        self.reads_from = self.path
 
     def below(self, name: str) -> LocalPlace:
         """Return the place one folder further down."""

@@ -33,6 +33,7 @@ class Reader:
 
     def __init__(self, place: Place) -> None:
         self.connection = parquet.connect()
+        parquet.confine(self.connection, place.reads_from)
         self.catalog = Catalog(place, self.connection)
 
     @property
@@ -114,13 +115,19 @@ class Reader:
         try:
             return [self._query(files, table, columns, conditions, where)]
         except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-            raise ValueError(f"condition {where!r} on table {table.name!r}: {first_line(error)}") from error
+            if where is not None:
+                raise ValueError(
+                    f"condition {where!r} on table {table.name!r}: {first_line(error)}"
+                ) from error
         except (duckdb.Error, OSError):
-            found = []
+            pass  # one of them is bad, or gone
+        found: list[Table] = []
         for file in files:
             try:
                 found.append(self._query([file], table, columns, conditions, where))
             except (duckdb.Error, OSError) as error:
+                if where is not None and self._group([file], table, columns, conditions, None):
+                    raise ValueError(f"condition {where!r} failed: {first_line(error)}") from error
                 self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
         return found
 
@@ -197,7 +204,8 @@ def table_schema(name: str) -> TableSchema:
 
 def _decoded(codes: NDArray[Any], texts: Sequence[str]) -> NDArray[Any]:
     values = np.array([*texts, ""], dtype=object)
-    if isinstance(codes, np.ma.MaskedArray) and np.ma.is_masked(codes):
-        absent = np.ma.getmaskarray(codes)
-        return values[np.where(absent, len(texts), codes.data.astype(np.int64))]
-    return values[np.asarray(codes)]
+    known = np.ma.getdata(codes)
+    if np.ma.is_masked(codes):
+        known = np.where(np.ma.getmaskarray(codes), len(texts), known.astype(np.int64))
+    decoded: NDArray[Any] = values[known]
+    return decoded
