@@ -29,6 +29,7 @@ def strangers(shelf: str) -> dict[str, Any]:
             found[point.name] = point.load()
         except Exception as error:
 <<<<<<< HEAD
+<<<<<<< HEAD
             text = f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
             raise ImportError(text) from error
 =======
@@ -36,4 +37,9 @@ def strangers(shelf: str) -> dict[str, Any]:
                 f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
             ) from error
 >>>>>>> store
+=======
+            raise ImportError(
+                f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
+            ) from error
+>>>>>>> recorder
     return found
