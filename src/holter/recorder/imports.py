@@ -94,6 +94,14 @@ def uninstall() -> None:
             sys.meta_path.remove(_watch)
 
 
+def when_imported(module: str, call: Callable[[str], None]) -> None:
+    """Call `call(module)` once `module` was executed, or now when it already was; `call` must not raise."""
+    if module in sys.modules:
+        call(module)
+    elif _watch is not None:
+        _watch.wanted[module] = call
+
+
 def attach(module: str) -> None:
     """Attach the adapter of framework `module`; a fault costs the recording, never the import."""
     try:
