@@ -28,18 +28,6 @@ def strangers(shelf: str) -> dict[str, Any]:
         try:
             found[point.name] = point.load()
         except Exception as error:
-<<<<<<< HEAD
-<<<<<<< HEAD
             text = f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
             raise ImportError(text) from error
-=======
-            raise ImportError(
-                f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
-            ) from error
->>>>>>> store
-=======
-            raise ImportError(
-                f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
-            ) from error
->>>>>>> recorder
     return found
