@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -48,6 +46,8 @@ class Plan:
     node: str
     rules: list[dict[str, Any]] = field(default_factory=list)
     fail_on: tuple[str, ...] = ()
+    hang_s: float | None = None
+    """Silence that counts as a hang; None: it depends on the job's own steps."""
 
 
 def parser() -> options.Parser:
@@ -79,6 +79,11 @@ def parser() -> options.Parser:
         action="append",
         default=None,
         help="exit with 3 when CMD succeeds but a rule (or this rule) found an issue",
+    )
+    made.add_argument(
+        "--hang-after",
+        metavar="SECONDS",
+        help="how long a rank may be silent before its stacks are dumped; default: from the job's own steps, 120 or more",
     )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")
@@ -120,6 +125,7 @@ def plan(words: Sequence[str]) -> Plan:
         node=_node(settings.get("node")),
         rules=rules,
         fail_on=fail_on,
+        hang_s=_hang(settings.get("hang-after")),
     )
 
 
@@ -135,22 +141,23 @@ def default_name(command: Sequence[str], now: time.struct_time) -> str:
 
 def execute(plan: Plan) -> int:
     """Create the job, run its command to its end, judge it, print the card."""
-    folder = _create(plan)
-    _announce(folder, plan)
+    from holter.agent.hangs import HangLimits
     from holter.agent.supervise import Agent
 
-    companions = [[sys.executable, "-m", "holter.evaluation", folder.url]] if plan.rules else []
+    folder = _create(plan)
+    _announce(folder)
+    limit = plan.hang_s
     outcome = Agent(
-        folder, plan.command, node=plan.node, interval_ms=plan.interval_ms, companions=companions
+        folder,
+        plan.command,
+        node=plan.node,
+        interval_ms=plan.interval_ms,
+        companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if plan.rules else [],
+        hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
     ).run()
     fired = _finish(folder, outcome, plan)
-    if outcome.signal:
-        return 128 + outcome.signal
-    if outcome.exit_code == 0 and any(
-        wanted == "issue" and fired or wanted in fired for wanted in plan.fail_on
-    ):
-        return ISSUES_FOUND
-    return outcome.exit_code
+    wanted = any(name == "issue" and fired or name in fired for name in plan.fail_on)
+    return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
 
 
 def _create(plan: Plan) -> JobFolder:
@@ -176,7 +183,7 @@ def _create(plan: Plan) -> JobFolder:
     raise Refusal(f"job {name!r} exists in store {plan.store}")
 
 
-def _announce(folder: JobFolder, plan: Plan) -> None:
+def _announce(folder: JobFolder) -> None:
     print(f"holter: recording job {folder.name} into {folder.url}", file=sys.stderr)
     print(f"holter: look at it while it runs: {look(folder)}", file=sys.stderr, flush=True)
 
@@ -186,8 +193,8 @@ def look(folder: JobFolder) -> str:
     from holter.store.job import store_url
 
     store = folder.url.rpartition("/")[0]
-    default = os.path.normpath(store_url())
-    return f"holter describe {folder.name if os.path.normpath(store) == default else folder.url}"
+    default = os.path.abspath(store_url())
+    return f"holter describe {folder.name if store == default else os.path.relpath(folder.url)}"
 
 
 def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
@@ -195,27 +202,16 @@ def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
 
     Whatever goes wrong here is ours: it is said in one line, and the command's exit code stands.
     """
-    from holter.cli.card import print_card, print_short_card
     from holter.cli.finish import finish
 
     try:
-        description = finish(folder, outcome, plan.rules)
-        show = (
-            print_card
-            if description["verdict"]["suspect"] != "inconclusive" or description["steps"]
-            else print_short_card
-        )
-        show(description, sys.stderr)
-        return {rule["name"] for rule in description["rules"] if rule["status"] == "IssuesFound"}
+        return finish(folder, outcome, plan.node, look(folder), sys.stderr)
     except KeyboardInterrupt:
-        options.warn(f"interrupted while judging; the recording is complete: holter describe {folder.name}")
+        options.warn(f"interrupted while judging; what was recorded is complete: {look(folder)}")
     except BrokenPipeError:
         pass
     except Exception as error:
-        options.warn(
-            f"own fault while judging job {folder.name}, the command was not touched: "
-            f"{type(error).__name__}: {error}"
-        )
+        options.warn(f"own fault while judging the job, the command was not touched: {type(error).__name__}: {error}")
     return set()
 
 
@@ -223,8 +219,8 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
     """Join the config file and the command line, which wins."""
     from holter.cli.config import read_config
 
-    settings = read_config(given.config, parser()) if given.config else {}
-    for name in ("store", "job", "interval", "node", "fail-on", "no-rules"):
+    settings = read_config(given.config, parser()) if given.config else {"rules": {}}
+    for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules"):
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value
@@ -233,26 +229,18 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_command(command: Sequence[str]) -> None:
+    from holter.agent.command import CommandNotFound, find_command
+
     if not command:
         raise Refusal("nothing to run; write the command after --: holter run -- python train.py")
-    program = command[0]
-    if shutil.which(program):
-        return
-    if os.path.isdir(program):
-        raise Refusal(f"cannot run {program!r}: it is a folder")
-    if os.path.exists(program):
-        raise Refusal(
-            f"cannot run {program!r}: it is not executable; try: holter run -- python {program}"
-            if program.endswith(".py")
-            else f"cannot run {program!r}: it is not executable"
-        )
-    if "/" not in program and os.path.isfile(f"./{program}"):
-        raise Refusal(f"cannot run {program!r}: not found on PATH; did you mean ./{program}?")
-    raise Refusal(f"cannot run {program!r}: no such program{'' if '/' in program else ' on PATH'}")
+    try:
+        find_command(list(command))
+    except CommandNotFound as error:
+        raise Refusal(str(error)) from None
 
 
 def _rules(settings: dict[str, Any], fail_on: Sequence[str]) -> list[dict[str, Any]]:
-    from holter.cli.rules import catalogue, chosen, named
+    from holter.cli.rules import chosen, named
 
     rules = chosen(settings.get("rule", ()), settings.get("rules", {}), defaults=not settings.get("no-rules"))
     running = [rule["name"] for rule in rules]
@@ -260,15 +248,27 @@ def _rules(settings: dict[str, Any], fail_on: Sequence[str]) -> list[dict[str, A
         if wanted == "issue":
             if not rules:
                 raise Refusal("--fail-on issue needs a rule, but there is none (--no-rules)")
-        elif named(wanted, extra=("issue",)) not in running:
-            raise Refusal(f"--fail-on {wanted}: this rule is off; running: {', '.join(running) or 'none'}")
+        elif (name := named(wanted)) not in running:
+            raise Refusal(f"--fail-on {name}: this rule is off; running: {', '.join(running) or 'none'}")
     return rules
 
 
+def _hang(given: str | None) -> float | None:
+    """Read `--hang-after`, in seconds."""
+    if given is None:
+        return None
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 86_400:
+        raise Refusal(f"--hang-after {given} is not valid; it takes seconds from 1 to 86400")
+    return seconds
+
+
 def _node(given: str | None) -> str:
-    name = given or socket.gethostname() or "localhost"
+    from holter.agent.node import node_name
+
     if given is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", given):
-        raise Refusal(
-            f"node name {given!r} is not valid: letters, digits, '.', '_' and '-', the first a letter or digit"
-        )
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "localhost"
+        raise Refusal(f"node name {given!r} is not valid: letters, digits, '.', '_' and '-', the first a letter or digit")
+    return given or node_name()

@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
     if not 0 <= given.grace <= 86_400:
         raise Refusal(f"--grace {given.grace:g} is out of range; valid: 0 to 86400 seconds")
     folder = running(options.find_job(given.job, given.store))
-    tell(folder, {"stop": True, "grace_s": given.grace})
+    tell(folder, {"stop": {"grace_s": given.grace}})
     if given.no_wait:
         print(f"told job {folder.name} to stop")
         return 0
@@ -57,10 +57,9 @@ def running(folder: JobFolder) -> JobFolder:
 
 
 def tell(folder: JobFolder, order: dict[str, object]) -> None:
-    """Write an order for the job's agents; its generation is how they see that it is new."""
-    control = folder.control()
+    """Write an order for the job's agents, which look about once a second."""
     try:
-        folder.write_control({**control, **order, "generation": int(control.get("generation", 0)) + 1})
+        folder.write_control({**folder.control(), **order})
     except OSError as error:
         raise Refusal(f"job {folder.name} cannot be told: {error}", Refusal.UNREADABLE) from None
 

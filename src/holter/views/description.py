@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.breakdown import breakdown
-from holter.analysis.durations import step_statistics
+from holter.analysis.facts import gather
+from holter.analysis.failure import headline
 from holter.analysis.outliers import outliers
 from holter.analysis.phases import job_phases
 from holter.analysis.steps import steps as build_steps
+from holter.analysis.suspects import verdict
 from holter.analysis.utilization import utilization
 from holter.analysis.warmup import steady
 from holter.views.cost import cost, details
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 VERSION = 1
 _MOST_OUTLIERS = 20
 _MAIN_THREAD = "worker = -1 AND thread = 0"
+_LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
 
 
 def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
@@ -37,22 +39,27 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
         The document. What is not known is None or an empty list, never 0.
     """
     now = time.time_ns() if now_ns is None else now_ns
-    events = trial.table("events")
+    manifest, nodes = trial.manifest, trial.nodes
+    events, samples, scalars = trial.table("events"), trial.table("samples"), trial.table("scalars")
     steps = steps_of(trial)
-    steady_steps = steps.where(steady(steps))
-    job = _job(trial.manifest, events, now)
-    samples = trial.table("samples")
+    facts = gather(
+        steps, samples=samples, spans=trial.table("spans", where=_LOADING), events=events, nodes=nodes
+    )
+    job = _job(manifest, events, now)
     return {
         "schema": VERSION,
-        "job": job,
-        "nodes": [_node(name, facts) for name, facts in trial.nodes.items()],
+        "job": {**job, "headline": headline(manifest, events, scalars)},
+        "nodes": [_node(name, node) for name, node in nodes.items()],
         "ranks": _ranks(steps, events),
         "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
-        "steps": _steps(steps, steady_steps),
-        "breakdown": breakdown(steps) or None,
+        "steps": _steps(steps, facts.statistics) if steps.rows else None,
+        "breakdown": facts.breakdown or None,
+        "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization(samples),
         "operators": None,
-        "cost": cost(trial, events, steps, job),
+        "verdict": verdict(facts).to_json(),
+        "rules": _rules(trial),
+        "cost": cost(trial, events, steps),
         "skipped": trial.skipped,
     }
 
@@ -112,14 +119,17 @@ def _ranks(steps: Table, events: Table) -> list[int]:
     return [int(rank) for rank in np.unique(seen) if rank >= 0]
 
 
-def _steps(steps: Table, steady_steps: Table) -> dict[str, Any] | None:
-    if not steps.rows:
-        return None
+def _steps(steps: Table, statistics: dict[str, float | int]) -> dict[str, Any]:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
-    worst = outliers(steady_steps)[:_MOST_OUTLIERS]
+    worst = outliers(steps.where(steady(steps)))
     found = [
         {"step": o.step, "rank": o.rank, "duration_ms": o.duration_ms, "extra_ms": o.extra_ms, "cause": o.cause}
-        for o in worst
+        for o in worst[:_MOST_OUTLIERS]
     ]
-    statistics = step_statistics(steps)
-    return {**dict.fromkeys(names), **statistics, "outlier_count": statistics.get("outliers", 0), "outliers": found}
+    count = len({outlier.step for outlier in worst})
+    return {**dict.fromkeys(names), **statistics, "outlier_count": count, "outliers": found}
+
+
+def _rules(trial: Trial) -> list[dict[str, Any]]:
+    """Return what the rules found; those that have not run yet are InProgress without evaluations."""
+    return list(trial.folder.evaluations().get("rules") or [])
