@@ -1,6 +1,6 @@
 """What a mark costs, against the floor of two clock reads and one struct write, interleaved in one run.
 
-Run: `python benchmarks/marks.py [--check]`. With `--check` it exits 1 when a mark costs more than twice the floor.
+Run: `python benchmarks/marks.py [--check]`. With `--check` it exits 1 when a mark costs more than twice that.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import statistics
 import sys
 import tempfile
 import timeit
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
@@ -91,7 +94,8 @@ def main() -> int:
         annotations = {name: text for name, text in STATEMENTS.items() if "annotat" in text}
         off = measure(timers(annotations, scope), CALLS, drain)
     print(
-        f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores; medians of {ROUNDS} rounds"
+        f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, "
+        f"medians of {ROUNDS} rounds"
     )
     for name, value in on.items():
         print(f"{name:36} {value:7.0f} ns  {value / on[FLOOR]:5.2f} x floor")
