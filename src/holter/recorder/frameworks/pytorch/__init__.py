@@ -53,7 +53,7 @@ def attach(session: Session) -> Callable[[], None]:
     loaders.before_next = clock.end_stale
 
     def watch_eval(original: Any) -> Any:
-        def eval(self: Any) -> Any:  # noqa: A001
+        def eval(self: Any) -> Any:
             try:
                 roots.on_eval(self)
             except Exception as error:
@@ -65,7 +65,7 @@ def attach(session: Session) -> Callable[[], None]:
     parts = {
         "steps": clock.attach,
         "forward": lambda patches: roots.attach(),
-        "eval": lambda patches: patches.replace(torch.nn.Module, "eval", watch_eval),
+        "eval": lambda patches: patches.wrap(torch.nn.Module, "eval", watch_eval),
         "backward": backward.attach,
         "h2d": transfers.attach,
         "checkpoint": saving.attach,

@@ -44,20 +44,20 @@ class Backward:
     def attach(self, patches: Patches) -> None:
         """Wrap `torch.autograd.backward`, which `Tensor.backward` calls, and the scalers of losses."""
         torch = self.flow.torch
-        patches.replace(torch.autograd, "backward", self._watch_backward)
+        patches.wrap(torch.autograd, "backward", self._watch_backward)
         for path in (("amp", "GradScaler"), ("cuda", "amp", "GradScaler")):
             owner: Any = torch
             for part in path:
                 owner = getattr(owner, part, None)
             if owner is not None and "scale" in vars(owner):
-                patches.replace(owner, "scale", self._watch_scale)
+                patches.wrap(owner, "scale", self._watch_scale)
         self.flow.at_boundary(self._read_arrived)
 
     def _watch_backward(self, original: Any) -> Any:
         here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
         begin, end, fail = self._begin, self._end, self._fail
 
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or here.backward or not collector.on:
                 return original(tensors, *args, **kwargs)
             inside = here.forward

@@ -27,12 +27,12 @@ class Compilers:
         """Wrap `torch.compile`, through which `Module.compile` goes too."""
         self._patches = patches
         torch = self.flow.torch
-        patches.replace(torch, "compile", self._watch_compile)
-        patches.replace(torch.nn.Module, "compile", self._watch_module)
+        patches.wrap(torch, "compile", self._watch_compile)
+        patches.wrap(torch.nn.Module, "compile", self._watch_module)
         patches.later(self._unregister)
 
     def _watch_compile(self, original: Any) -> Any:
-        def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: A001
+        def compile(*args: Any, **kwargs: Any) -> Any:
             try:
                 prepare()
             except Exception as error:
@@ -48,7 +48,7 @@ class Compilers:
         return compile
 
     def _watch_module(self, original: Any) -> Any:
-        def compile(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: A001
+        def compile(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
             try:
                 roots.on_eval(self)

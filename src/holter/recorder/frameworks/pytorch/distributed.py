@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from holter.recorder.frameworks.pytorch.backward import Backward
     from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
@@ -41,7 +39,7 @@ COLLECTIVES = (
     "send",
 )
 WATCHED_PARAMETERS = 4
-"""Parameters of a DDP module whose gradients are timed: the first ones, since gradients come last to first."""
+"""Parameters of a DDP module whose gradients are timed: the first, whose gradients come last."""
 COMMUNICATION = int(Phase.COMMUNICATION)
 
 
@@ -62,23 +60,20 @@ class Distributed:
         if distributed is None or not distributed.is_available():
             return
         c10d = distributed.distributed_c10d
-        for name in COLLECTIVES:
+        for name in ("init_process_group", *COLLECTIVES):
             original = getattr(c10d, name, None)
             if original is None:
                 continue
-            patches.replace(c10d, name, self._watch_collective)
-            if getattr(distributed, name, None) is original:
-                ours = getattr(c10d, name)
-                patches.replace(distributed, name, lambda _, ours=ours: ours)
-        original = c10d.init_process_group
-        patches.replace(c10d, "init_process_group", self._watch_init)
-        if distributed.init_process_group is original:
-            patches.replace(distributed, "init_process_group", lambda _: c10d.init_process_group)
+            watch = self._watch_init if name == "init_process_group" else self._watch_collective
+            ours = watch(original)
+            for owner in (c10d, distributed):
+                if getattr(owner, name, None) is original:
+                    patches.replace(owner, name, ours)
         if distributed.is_initialized():
             self._note_rank()
         ddp = self.flow.torch.nn.parallel.DistributedDataParallel
-        patches.replace(ddp, "__init__", self._watch_ddp)
-        patches.replace(ddp, "_sync_buffers", self._watch_plain)
+        patches.wrap(ddp, "__init__", self._watch_ddp)
+        patches.wrap(ddp, "_sync_buffers", self._watch_plain)
 
     def _watch_init(self, original: Any) -> Any:
         def init_process_group(*args: Any, **kwargs: Any) -> Any:

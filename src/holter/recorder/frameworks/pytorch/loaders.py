@@ -47,14 +47,14 @@ class Loaders:
         """Wrap loaders, their iterators, the fetchers of batches and the workers' main function."""
         data = self.flow.torch.utils.data
         iterators, fetch, worker = data.dataloader, data._utils.fetch, data._utils.worker
-        patches.replace(data.DataLoader, "__iter__", self._watch_start)
-        patches.replace(iterators._BaseDataLoaderIter, "__init__", self._watch_iterator)
-        patches.replace(iterators._BaseDataLoaderIter, "__next__", self._watch_next)
-        patches.replace(fetch._BaseDatasetFetcher, "__init__", self._watch_fetcher)
+        patches.wrap(data.DataLoader, "__iter__", self._watch_start)
+        patches.wrap(iterators._BaseDataLoaderIter, "__init__", self._watch_iterator)
+        patches.wrap(iterators._BaseDataLoaderIter, "__next__", self._watch_next)
+        patches.wrap(fetch._BaseDatasetFetcher, "__init__", self._watch_fetcher)
         for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
             self._fetch_codes += (fetcher.fetch.__code__,)
-            patches.replace(fetcher, "fetch", self._watch_fetch)
-        patches.replace(worker, "_worker_loop", self._watch_worker)
+            patches.wrap(fetcher, "fetch", self._watch_fetch)
+        patches.wrap(worker, "_worker_loop", self._watch_worker)
         patches.later(self.stop)
 
     def stop(self) -> None:

@@ -17,17 +17,22 @@ class Patches:
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> bool:
-        """Put `make(original)` in the place of `owner.name`; return False when there is no such thing.
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> bool:
+        """Put `make(original)` in the place of `owner.name`; return False when there is no such thing."""
+        original = getattr(owner, name, None)
+        if original is None:
+            return False
+        self.replace(owner, name, make(original))
+        return True
+
+    def replace(self, owner: Any, name: str, ours: Callable[..., Any]) -> None:
+        """Put `ours` in the place of the function `owner.name`.
 
         The replacement looks like the original (name, module, documentation, signature), so that
         what is pickled by name, such as a process's target, is found under the same name elsewhere.
         """
-        original = getattr(owner, name, None)
-        if original is None:
-            return False
+        original = getattr(owner, name)
         before = vars(owner).get(name, _ABSENT)
-        ours = make(original)
         functools.update_wrapper(ours, original)
         setattr(owner, name, ours)
 
@@ -41,7 +46,6 @@ class Patches:
                 setattr(owner, name, before)
 
         self._undo.append(undo)
-        return True
 
     def later(self, undo: Callable[[], None]) -> None:
         """Run `undo` when everything is taken out."""

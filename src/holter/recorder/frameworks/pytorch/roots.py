@@ -100,7 +100,7 @@ class Roots:
 
         self._classes[cls] = undo
 
-    def _timed(self, cls: type, own: Any) -> Callable[..., Any]:
+    def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
 
         # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).

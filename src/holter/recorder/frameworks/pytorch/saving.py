@@ -32,13 +32,13 @@ class Saving:
 
     def attach(self, patches: Patches) -> None:
         """Wrap `torch.save` now, and the others when the script imports them."""
-        patches.replace(self.flow.torch, "save", self._watch("torch.save"))
+        patches.wrap(self.flow.torch, "save", self._watch("torch.save"))
         for module, names in LATER.items():
 
             def wrap(module: str, names: tuple[str, ...] = names) -> None:
                 try:
                     for name in names:
-                        patches.replace(sys.modules[module], name, self._watch(f"{module}.{name}"))
+                        patches.wrap(sys.modules[module], name, self._watch(f"{module}.{name}"))
                 except Exception as error:
                     self.collector.fault(error)
 
@@ -82,9 +82,10 @@ def _size_written(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
     for value in (*args, *kwargs.values()):
         if not isinstance(value, (str, os.PathLike)):
             continue
-        if os.path.isfile(value):
-            return float(os.path.getsize(value))
-        if os.path.isdir(value):
-            with os.scandir(value) as entries:
+        path = os.fsdecode(value)
+        if os.path.isfile(path):
+            return float(os.path.getsize(path))
+        if os.path.isdir(path):
+            with os.scandir(path) as entries:
                 return float(sum(entry.stat().st_size for entry in entries if entry.is_file()))
     return NAN

@@ -172,9 +172,8 @@ class Paths:
 
 def _worth_naming(codes: list[CodeType]) -> list[CodeType]:
     """Leave out wrapping datasets in front, the plumbing of module calls, and what is too deep."""
-    kept = [
-        code for code in codes if not code.co_filename.endswith(_PLUMBING) and _OURS not in code.co_filename
-    ]
+    kept = [code for code in codes if not code.co_filename.endswith(_PLUMBING)]
+    kept = [code for code in kept if not code.co_filename.startswith(_OURS)]
     first = next((i for i, code in enumerate(kept) if _WRAPPING not in code.co_filename), None)
     kept = kept[-1:] if first is None else kept[first:]
     excess = len(kept) - MAX_FRAMES

@@ -68,14 +68,14 @@ class StepClock:
             optimizer.register_optimizer_step_post_hook(self._after),
         ):
             patches.later(handle.remove)
-        patches.replace(torch.optim.Optimizer, "__init__", self._watch_init)
+        patches.wrap(torch.optim.Optimizer, "__init__", self._watch_init)
         # Both names: before torch 2.3 the CUDA scaler held the code, since then it inherits it.
         for path in (("amp", "GradScaler"), ("cuda", "amp", "GradScaler")):
             owner: Any = torch
             for part in path:
                 owner = getattr(owner, part, None)
             if owner is not None and "step" in vars(owner):
-                patches.replace(owner, "step", self._watch_scaler)
+                patches.wrap(owner, "step", self._watch_scaler)
 
     # -- optimizers
 

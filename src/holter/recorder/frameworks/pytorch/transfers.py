@@ -28,8 +28,8 @@ class Transfers:
         """Wrap the ways a tensor or a module goes to a device."""
         torch = self.flow.torch
         for name in ("to", "cuda"):
-            patches.replace(torch.Tensor, name, self._watch_tensor)
-            patches.replace(torch.nn.Module, name, self._watch_module)
+            patches.wrap(torch.Tensor, name, self._watch_tensor)
+            patches.wrap(torch.nn.Module, name, self._watch_module)
 
     def _watch_tensor(self, original: Any) -> Any:
         here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
