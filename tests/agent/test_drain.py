@@ -133,7 +133,7 @@ def test_a_process_that_does_not_know_its_rank_is_waited_for_then_gets_one(tmp_p
     later = now + 3_000_000_000
     batches = [drain.poll(now=later + i) for i in range(3)]
     assert {row["rank"] for b in batches for row in rows(b.spans)} == {0}
-    assert [e for b in batches for e in b.events] == []
+    assert [(e.kind, e.rank) for b in batches for e in b.events] == [("process", 0)]
 
 
 def test_a_rank_learned_in_time_is_used(tmp_path, drain):
@@ -143,7 +143,7 @@ def test_a_rank_learned_in_time_is_used(tmp_path, drain):
     trainer.journal(rank={"rank": 5, "local_rank": 1, "world_size": 8})
     spans, _, events = collect(drain)
     assert {s["rank"] for s in spans} == {5}
-    assert [e.kind for e in events] == ["rank"]
+    assert [(e.kind, e.rank) for e in events] == [("process", 5), ("rank", 5)]
 
 
 def test_two_trainers_without_rank_are_told_apart_and_it_is_said(tmp_path, drain):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,8 @@ class Drain:
         self._journals: dict[str, Journal] = {}
         self._threads: dict[tuple[str, int], Segments] = {}
         self._buried: set[str] = set()
+        self._held: dict[str, list[Event]] = {}
+        """Events of processes whose rank is not known yet."""
         self._cost_of_buried = 0
         self._codes: dict[str, tuple[int, NDArray[Any]]] = {}
 
@@ -95,11 +97,16 @@ class Drain:
         batch = Batch()
         segments, heads = self._look(now)
         # Who is dead must be known before reading: what a process wrote last must be there to read.
-        gone = {key for key, process in self.processes.items() if self._is_gone(process, now, final=final)}
+        gone = {
+            key
+            for key, process in self.processes.items()
+            if key not in self._buried and self._is_gone(process, now, final=final)
+        }
         for key, process in self.processes.items():
             for line in self._journals[key].lines(final=final or key in gone):
-                batch.events.extend(self.facts.take(process, line, now))
+                self._held.setdefault(key, []).extend(self.facts.take(process, line, now))
         parts, finished = self._records(segments, gone, batch, final=final, now=now)
+        self._release(gone, batch, final=final, now=now)
         self._convert(parts, batch)
         self._read_heads(heads, set(self.processes) if final else gone)
         for key in gone & finished:
@@ -176,8 +183,7 @@ class Drain:
             process = self.processes.get(key)
             if process is None:
                 continue
-            settled, events = self.ranks.settle(process, now, final=final or key in gone)
-            batch.events.extend(events)
+            settled = self._settle(process, batch, final=final or key in gone, now=now)
             reader = self._threads.setdefault((key, thread), Segments(self.spool, key, thread))
             limit = min(left, _FAIR)
             if not settled or limit <= 0:
@@ -194,6 +200,19 @@ class Drain:
                 unfinished.add(key)
                 batch.more = True
         return parts, set(self.processes) - unfinished
+
+    def _settle(self, process: Process, batch: Batch, *, final: bool, now: int) -> bool:
+        settled, events = self.ranks.settle(process, now, final=final)
+        batch.events.extend(events)
+        return settled
+
+    def _release(self, gone: set[str], batch: Batch, *, final: bool, now: int) -> None:
+        """Hand out the events of processes whose rank is known by now."""
+        for key in list(self._held):
+            process = self.processes[key]
+            if self._settle(process, batch, final=final or key in gone, now=now):
+                rank = self.ranks.of(process)
+                batch.events.extend(replace(event, rank=rank) for event in self._held.pop(key))
 
     def _note_progress(self, process: Process, records: NDArray[Any], now: int) -> None:
         if np.isin(records["phase"], _NO_PROGRESS).all():

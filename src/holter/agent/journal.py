@@ -14,6 +14,7 @@ MAX_LINE = 1 << 20
 """A line longer than this is damage, not a fact."""
 _CHUNK = 4 << 20
 RECENT_STEPS = 200
+MAX_FAULTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,8 @@ class Facts:
         """Every name once: the workers of one loader name the same stacks."""
         self._codes: dict[str, int] = {"": 0}
         self.framework: dict[str, Any] | None = None
+        self.faults: list[dict[str, Any]] = []
+        """Faults of the recorder, in all processes."""
 
     def take(self, process: Process, line: dict[str, Any], now: int) -> list[Event]:
         """Take one line; unknown kinds become events as they are, so that a newer recorder loses nothing."""
@@ -158,7 +161,8 @@ class Facts:
                 detail["time"] = time
             name = self._learn(process, kind, detail)
             detail["process"] = process.key
-            events.append(Event(time, _rank(process), kind, name, detail))
+            if kind != "framework" or process.is_trainer:
+                events.append(Event(time, _rank(process), kind, name, detail))
         return events
 
     def _code(self, text: str) -> int:
@@ -166,6 +170,16 @@ class Facts:
         if code == len(self.texts):
             self.texts.append(text)
         return code
+
+    def _note_fault(self, detail: dict[str, Any]) -> None:
+        """Keep each fault of the recorder once, with how often it was said."""
+        where, error = str(detail.get("where", "")), str(detail.get("error", ""))
+        for known in self.faults:
+            if known["where"] == where and known["error"] == error:
+                known["count"] += 1
+                return
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append({"where": where, "error": error, "count": 1})
 
     def _learn(self, process: Process, kind: str, detail: dict[str, Any]) -> str:
         """Keep what concerns the process itself; return the name of the event."""
@@ -182,6 +196,7 @@ class Facts:
             return str(detail.get("type", ""))
         if kind == "fault":
             process.faults += 1
+            self._note_fault(detail)
             return str(detail.get("where", ""))
         if kind == "end":
             process.end = dict(detail)

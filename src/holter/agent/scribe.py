@@ -174,7 +174,7 @@ class Scribe(threading.Thread):
         from holter.agent.sampling import Sampler
 
         plan = self.plan
-        local = getattr(plan.folder.place, "root", None)
+        local = getattr(plan.folder.place, "path", None)
         self._machine = Machine(
             store=local if isinstance(local, Path) else None,
             watched=self._watched,

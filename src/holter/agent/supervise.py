@@ -46,7 +46,7 @@ class Outcome:
     """Wall ns."""
     ended: int
     faults: list[dict[str, Any]] = field(default_factory=list)
-    """Our own."""
+    """Faults of the agent and of the recorder: where, error, count."""
     dropped: int = 0
     """Records the recorder had to drop, and rows and readings the agent had to."""
     records: int = 0
@@ -252,6 +252,7 @@ class Agent:
         try:
             self.folder.update(
                 status=status,
+                start=started,
                 end=at,
                 exit_code=outcome.exit_code,
                 signal=outcome.signal,
@@ -286,7 +287,7 @@ def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int, status: str)
         status=status,
         started=started,
         ended=at,
-        faults=scribe.faults,
+        faults=[*scribe.faults, *([] if drain is None else drain.facts.faults)],
         dropped=lost + (0 if drain is None else drain.dropped),
         records=0 if drain is None else drain.records,
         processes=[] if drain is None else [one.summary() for one in drain.trainers()],
