@@ -33,7 +33,7 @@ class Finished:
         """Read one table of the job."""
         from holter.job import open as open_job
 
-        return getattr(open_job(str(self.store / self.job)), name)
+        return getattr(open_job(str(self.store / self.job)), name).table
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The worked case "which of four suspects?": generated jobs, written to a real store, diagnosed by the commands."""
+"""The worked case "which of four suspects?": generated jobs in a real store, diagnosed by the commands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.generated.story import NODE, Story, story
-from tests.jobs.starting import holter
-
 from holter.analysis.cost import saving
 from holter.store.job import create
 from holter.store.writer import Writer
+from tests.generated.story import NODE, Story, story
+from tests.jobs.starting import holter
 
 SUSPECTS = {
     "before": "data_pipeline",
