@@ -18,20 +18,22 @@ def page() -> str:
         "",
         "Written by `python -m holter.rules`; a test compares this page with the code.",
         "",
-        "`holter run` starts with those of the pack `default`; set a parameter with "
-        "`--rule NAME:parameter=value`, judge a finished job again with `holter rules run JOB NAME:parameter=value`.",
+        "`holter run` starts with those of the pack `default`. Set a parameter with `--rule NAME:parameter=value`; "
+        "judge a finished job again with `holter rules run JOB NAME:parameter=value`.",
         "",
         "| rule | finds | category | usual severity | in `default` |",
         "|---|---|---|---|---|",
     ]
-    lines += [
-        f"| [{rule.__name__}](#{rule.__name__.lower()}) | {rule.description} | {rule.category} | {rule.severity} "
-        f"| {'yes' if 'default' in rule.packs else ''} |"
-        for rule in ours
-    ]
+    lines += map(_row, ours)
     for rule in ours:
         lines += ["", *_section(rule)]
     return "\n".join(lines) + "\n"
+
+
+def _row(rule: type[Rule]) -> str:
+    link = f"[{rule.__name__}](#{rule.__name__.lower()})"
+    cells = (link, rule.description, rule.category, rule.severity, "yes" if "default" in rule.packs else "")
+    return f"| {' | '.join(cells)} |"
 
 
 def _section(rule: type[Rule]) -> list[str]:
