@@ -76,7 +76,7 @@ stop = False
 def busy(n):
     i = 0
     while not stop:
-        with holter.annotate(f"name {n} {i}"): pass
+        with holter.annotate(f"name {n} {i % 50}"): pass
         session.current.journal("signal", i)
         i += 1
 with holter.annotate("main"): pass
