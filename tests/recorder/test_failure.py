@@ -163,6 +163,15 @@ raise Odd()
     assert (noted["type"], noted["message"]) == ("__main__.Odd", "<TypeError while reading the message>")
 
 
+def test_ctrl_c_ends_the_process_as_ever(spool):
+    code = "import os, signal, time\n{}\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)"
+    alone = run(None, code.format(""))
+    recorded = run(spool, code.format("import holter; holter.annotate('x').__enter__()"))
+    assert recorded.returncode == alone.returncode == -signal.SIGINT
+    assert recorded.stderr.splitlines()[-1] == alone.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    assert [e["type"] for e in only(spool).facts("exception")] == ["KeyboardInterrupt"]
+
+
 def test_stacks_of_a_hanging_process_are_written_on_the_signal(spool):
     code = """
 import holter, time
