@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from reading import environment, only, run
+from tests.recorder.reading import environment, only, run
 
 import holter
 from holter.recorder import session as sessions
@@ -221,6 +221,6 @@ def test_import_is_light_and_disable_means_nothing(spool):
 
 
 def _src():
-    from reading import SOURCE
+    from tests.recorder.reading import SOURCE
 
     return str(SOURCE)

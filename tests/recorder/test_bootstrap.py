@@ -8,7 +8,7 @@ import zipapp
 from pathlib import Path
 
 import pytest
-from reading import BOOTSTRAP, SOURCE, environment, only, pythons, read, run
+from tests.recorder.reading import BOOTSTRAP, SOURCE, environment, only, pythons, read, run
 
 RECORDS = "import holter\nwith holter.annotate('here'): pass\nprint('done')"
 

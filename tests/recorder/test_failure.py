@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from reading import environment, only, read, run
+from tests.recorder.reading import environment, only, read, run
 
 FAIL = """
 import holter, sys

@@ -1,7 +1,7 @@
 """Nothing of ours changes what a wrapped function does, however badly ours behaves."""
 
 import pytest
-from reading import only
+from tests.recorder.reading import only
 
 from holter.recorder.guard import LIMIT, around
 from holter.schema.phases import Phase

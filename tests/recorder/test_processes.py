@@ -6,7 +6,7 @@ import sys
 import threading
 
 import pytest
-from reading import environment, only, read, run
+from tests.recorder.reading import environment, only, read, run
 
 from holter.schema.phases import Phase
 

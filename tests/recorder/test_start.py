@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from reading import SOURCE, environment
+from tests.recorder.reading import SOURCE, environment
 
 READ = """
 from holter.store import job
