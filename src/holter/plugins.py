@@ -26,5 +26,7 @@ def strangers(shelf: str) -> dict[str, Any]:
         try:
             found[point.name] = point.load()
         except Exception as error:
-            raise ImportError(f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}") from error
+            raise ImportError(
+                f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
+            ) from error
     return found

@@ -12,13 +12,12 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holter.recorder import session as _session
+from holter.recorder.names import NAMES
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-
-    from holter.recorder.session import Session
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -31,30 +30,22 @@ MAX_KEPT = 4096
 class Range:
     """A named range: a `with` block or a decorator. It has no state of its own, so one serves all threads."""
 
-    __slots__ = ("_code", "_session", "name")
+    __slots__ = ("code", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._session: Session | None = None
-        self._code = 0
+        self.code = _code(name)
 
     def __enter__(self) -> Range:
-        session = _session.current
-        if session is not None:
-            if session is not self._session:
-                self._code = session.name(self.name) << 8 | _ANNOTATION
-                self._session = session
-            session.local.begin(self._code)
+        _session.here.begin(self.code)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        session = _session.current
-        if session is not None and session is self._session:
-            if error is not None:
-                session.local.marks.fail(error)
-            session.local.end_of(self._code)
+        if error is not None and _session.current is not None:
+            _session.current.note_failing(error, self.code)
+        _session.here.end_of(self.code)
 
     def __call__(self, function: Function) -> Function:
         """Return `function` with every call recorded; coroutines and generators for as long as they live."""
@@ -136,18 +127,16 @@ def annotate(name: str) -> Range | Interleaved:
 
 def annotation_begin(name: str) -> None:
     """Begin a stretch of code under `name`; `annotation_end` on the same thread ends the innermost one."""
-    session = _session.current
-    if session is not None:
-        session.local.begin(session.name(_text(name)) << 8 | _ANNOTATION)
+    _session.here.begin((_ranges.get(name) or _new_range(name)).code)
 
 
 def annotation_end(name: str | None = None) -> None:
     """End the innermost stretch begun on this thread, or the innermost one called `name`."""
+    if name is not None:
+        _session.here.end_of((_ranges.get(name) or _new_range(name)).code)
+        return
     session = _session.current
     if session is None:
-        return
-    if name is not None:
-        session.local.end_of(session.name(_text(name)) << 8 | _ANNOTATION)
         return
     for _, code in reversed(session.local.marks.open_spans()):
         if code & 255 == _ANNOTATION:
@@ -197,14 +186,17 @@ class step:  # noqa: N801  read as a word: `with holter.step():`
 
 
 def _new_range(name: str) -> Range:
-    new = Range(_text(name))
+    new = Range(name if isinstance(name, str) else str(name))
     if len(_ranges) < MAX_KEPT:
         _ranges[name] = new
     return new
 
 
-def _text(name: object) -> str:
-    return name if isinstance(name, str) else str(name)
+def _code(name: str) -> int:
+    """Return the code of a name, which is the same in every session of this process."""
+    session = _session.current
+    number = NAMES.id(name)[0] if session is None else session.name(name)
+    return number << 8 | _ANNOTATION
 
 
 _session.activate()

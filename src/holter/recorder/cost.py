@@ -27,7 +27,6 @@ class _Memory(ThreadFiles):
 class _Rehearsal:
     """A recording that leads nowhere."""
 
-    low_step = 0
     step = 0
     mark_ns = 0
 

@@ -35,7 +35,8 @@ NAN = float("nan")
 TRAIN = int(Mode.TRAIN)
 PHASES = {int(phase): phase.name.lower() for phase in Phase}
 _LOW = 0xFFFF_FFFF
-_WORDS = HEAD_SIZE // 8
+_DEPTH = (HEAD_SIZE // 8 - HEAD_OPEN) // 2
+"""Open spans that a head page has room for; deeper ones are dropped and counted."""
 _ANNOTATION = int(Phase.ANNOTATION)
 
 _PACKED = struct.Struct("<qqdq")
@@ -47,8 +48,6 @@ assert _PACKED.size == RECORD_SIZE == RECORD.size  # noqa: S101
 class Recording(Protocol):
     """What marks ask of the session they belong to."""
 
-    low_step: int
-    """The current step as an unsigned 32-bit number."""
     mark_ns: int
 
     @property
@@ -81,7 +80,7 @@ class Marks:
     """The spans of one thread. Hot: `begin`, `end`, `add`; all others are rare.
 
     `begin(code)` and `end(value, mode)` nest like brackets; `code` is `name id << 8 | phase`.
-    `end_of(code, value, mode)` ends the innermost span with that code, whatever was begun since.
+    `end_of(code)` ends the innermost span with that code, whatever was begun since.
     `add(phase, name_id, begin, duration, value, step, mode)` writes a span that is already over.
     """
 
@@ -131,10 +130,15 @@ class Marks:
 def _bind(marks: Marks, session: Recording) -> None:
     clock = time.perf_counter_ns
     pack = _PACKED.pack_into
-    top = HEAD_OPEN
-    stack = [0] * _WORDS
+    # The last places stay 0: an end without a begin finds no code there.
+    begins = [0] * (_DEPTH + 1)
+    codes = [0] * (_DEPTH + 1)
+    level = 0
+    low_step = session.step & _LOW
     tails: dict[int, int] = {}
     head: memoryview | None = None
+    head_begins: memoryview | None = None
+    head_codes: memoryview | None = None
     segment: mmap.mmap | None = None
     offset = 0
     files: ThreadFiles | None = None
@@ -144,30 +148,47 @@ def _bind(marks: Marks, session: Recording) -> None:
     owed = 0  # spans that were open when this process was forked off; their ends may still come
 
     def begin(code: int) -> None:
-        nonlocal top
+        nonlocal level
         try:
-            stack[top] = head[top] = clock()  # type: ignore[index]
-            stack[top + 1] = head[top + 1] = code  # type: ignore[index]
-            top += 2
-        except Exception as error:
-            begin_slow(code, error)
+            begins[level] = head_begins[level] = clock()  # type: ignore[index]
+            codes[level] = head_codes[level] = code  # type: ignore[index]
+            level += 1
+        except Exception:
+            begin_slow(code)
 
-    def end(value: float = NAN, mode: int = TRAIN) -> None:
-        nonlocal top, offset
+    def end(value: float = NAN, mode: int | None = None) -> None:
+        nonlocal level, offset
         now = clock()
         try:
-            top -= 2
-            began = stack[top]
-            tail = tails[stack[top + 1]] + session.low_step
-            if mode != 1:
+            level -= 1
+            began = begins[level]
+            tail = tails[codes[level]] + low_step
+            if mode is not None:
                 tail += (mode - 1) << 48
             # First the place, then the record: what interrupts us between the two writes behind us.
             place = offset
             offset = place + 32
             pack(segment, place, began, now - began, value, tail)  # type: ignore[arg-type]
-            head[top + 1] = 0  # type: ignore[index]
+            head_codes[level] = 0  # type: ignore[index]
         except Exception as error:
             end_slow(now, value, mode, error)
+
+    def end_of(code: int) -> None:
+        nonlocal level, offset
+        now = clock()
+        if level <= _DEPTH and codes[level - 1] != code:
+            end_below(code)
+            return
+        try:  # as in `end`, which is one call dearer
+            level -= 1
+            began = begins[level]
+            tail = tails[code] + low_step
+            place = offset
+            offset = place + 32
+            pack(segment, place, began, now - began, NAN, tail)  # type: ignore[arg-type]
+            head_codes[level] = 0  # type: ignore[index]
+        except Exception as error:
+            end_slow(now, NAN, None, error)
 
     def add(
         phase: int,
@@ -179,7 +200,7 @@ def _bind(marks: Marks, session: Recording) -> None:
         mode: int = TRAIN,
     ) -> None:
         nonlocal offset
-        tail = (session.low_step if step is None else step & _LOW) | name_id << 32 | mode << 48 | phase << 56
+        tail = (low_step if step is None else step & _LOW) | name_id << 32 | mode << 48 | phase << 56
         place = offset
         offset = place + 32
         try:
@@ -187,66 +208,65 @@ def _bind(marks: Marks, session: Recording) -> None:
         except Exception as error:
             write_slow(place, begin, duration, value, tail, error)
 
-    def begin_slow(code: int, error: Exception) -> None:
-        nonlocal top
+    def begin_slow(code: int) -> None:
+        nonlocal level
         try:
             if head is None:
                 start()
-            if top + 2 <= _WORDS:
-                now = clock()
-                stack[top] = now
-                stack[top + 1] = code
-                if head is not None:
-                    head[top] = now
-                    head[top + 1] = code
-            top += 2
+            if level < _DEPTH:
+                put(level, clock(), code)
+            level += 1
         except Exception as fault:
             session.fault("marks", fault)
 
-    def end_slow(now: int, value: float, mode: int, error: Exception) -> None:
-        nonlocal top, offset, owed
+    def put(at: int, began: int, code: int) -> None:
+        begins[at] = began
+        codes[at] = code
+        if head_begins is not None and head_codes is not None:
+            head_begins[at] = began
+            head_codes[at] = code
+
+    def end_slow(now: int, value: float, mode: int | None, error: Exception) -> None:
+        nonlocal level, offset, owed
         try:
-            if top < HEAD_OPEN:  # nothing was open
-                top = HEAD_OPEN
+            if level < 0:  # nothing was open
+                level = 0
                 if owed:
                     owed -= 1
                 else:
                     session.fault("marks", ValueError("a span was ended that was not begun"))
                 return
-            if top + 2 > _WORDS:  # too deep to have been kept
+            if level >= _DEPTH:  # too deep to have been kept
                 drop()
                 return
             if isinstance(error, struct.error):  # the record's place was taken, but not filled
                 offset -= RECORD_SIZE
-            began, code = stack[top], stack[top + 1]
+            began, code = begins[level], codes[level]
             if code & 255:
                 tails[code] = code >> 8 << 32 | 1 << 48 | (code & 255) << 56
-                add(code & 255, code >> 8, began, now - began, value, None, mode)
+                add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
             else:
                 session.fault("marks", ValueError(f"code {code} names no phase"))
-            if head is not None:
-                head[top + 1] = 0
+            put(level, began, 0)
         except Exception as fault:
             session.fault("marks", fault)
 
-    def end_of(code: int, value: float = NAN, mode: int = TRAIN) -> None:
-        nonlocal top
-        if stack[top - 1] == code:
-            end(value, mode)
-            return
+    def end_below(code: int) -> None:
+        """End a span out of order: after a generator, or an exception that passed an adapter's hook."""
+        nonlocal owed
         try:
-            # Begun out of order, by a generator or after an exception that passed an adapter's hook.
-            at = top - 2
-            while at >= HEAD_OPEN and stack[at + 1] != code:
-                at -= 2
-            if at < HEAD_OPEN:
-                session.fault("marks", ValueError("a span was ended that was not begun"))
+            spans = open_spans()
+            at = next((i for i in reversed(range(len(spans))) if spans[i][1] == code), None)
+            if at is None:
+                if level > _DEPTH:
+                    end()
+                elif owed:
+                    owed -= 1
+                else:
+                    session.fault("marks", ValueError("a span was ended that was not begun"))
                 return
-            kept = [
-                (stack[i], stack[i + 1]) for i in range(at + 2, top, 2) if stack[i + 1] & 255 == _ANNOTATION
-            ]
-            add(code & 255, code >> 8, stack[at], clock() - stack[at], value, None, mode)
-            reopen((at - HEAD_OPEN) // 2, kept)
+            add(code & 255, code >> 8, spans[at][0], clock() - spans[at][0])
+            reopen(at, [span for span in spans[at + 1 :] if span[1] & 255 == _ANNOTATION])
         except Exception as fault:
             session.fault("marks", fault)
 
@@ -275,7 +295,7 @@ def _bind(marks: Marks, session: Recording) -> None:
 
     def start() -> None:
         """Open this thread's files; called for its first record, and again when that failed."""
-        nonlocal head, files, retry_at
+        nonlocal head, head_begins, head_codes, files, retry_at, low_step
         now = clock()
         if now < retry_at:
             return
@@ -284,6 +304,8 @@ def _bind(marks: Marks, session: Recording) -> None:
             if files is None:
                 files = session.thread_files(marks)
             head = memoryview(files.open_head(session.step, threading.get_native_id(), dropped)).cast("q")
+            head_begins, head_codes = head[HEAD_OPEN::2], head[HEAD_OPEN + 1 :: 2]
+            low_step = session.step & _LOW
             rotate(now)
         except OSError as error:
             retry_at = now + RETRY_NS
@@ -311,31 +333,28 @@ def _bind(marks: Marks, session: Recording) -> None:
             head[HEAD_DROPPED] = dropped
 
     def fail(error: BaseException) -> None:
-        if top > HEAD_OPEN and top <= _WORDS:
-            session.note_failing(error, stack[top - 1])
+        if 0 < level <= _DEPTH:
+            session.note_failing(error, codes[level - 1])
 
     def depth() -> int:
-        return (top - HEAD_OPEN) // 2
+        return level
 
     def open_spans() -> list[tuple[int, int]]:
-        return [(stack[i], stack[i + 1]) for i in range(HEAD_OPEN, min(top, _WORDS), 2)]
+        kept = min(level, _DEPTH)
+        return list(zip(begins[:kept], codes[:kept], strict=True))
 
     def unwind(to: int) -> None:
         reopen(to, [])
 
     def reopen(to: int, kept: list[tuple[int, int]]) -> None:
-        nonlocal top
-        bottom = HEAD_OPEN + 2 * max(to, 0)
-        for i in range(min(top, _WORDS) - 2, bottom - 2, -2):
-            stack[i + 1] = 0
-            if head is not None:
-                head[i + 1] = 0
-        top = min(top, bottom)
+        nonlocal level
+        to = max(to, 0)
+        for at in range(min(level, _DEPTH) - 1, to - 1, -1):
+            put(at, 0, 0)
+        level = min(level, to)
         for began, code in kept:
-            stack[top], stack[top + 1] = began, code
-            if head is not None:
-                head[top], head[top + 1] = began, code
-            top += 2
+            put(level, began, code)
+            level += 1
 
     def recent() -> bytes:
         return b"" if segment is None else segment[: min(offset, len(segment))]
@@ -345,6 +364,8 @@ def _bind(marks: Marks, session: Recording) -> None:
         slow_ns += nanoseconds
 
     def settle(step: int) -> int:
+        nonlocal low_step
+        low_step = step & _LOW
         written = 0 if files is None else max(files.started - 1, 0) * files.spool.segment_records
         cost = slow_ns + (written + offset // RECORD_SIZE) * session.mark_ns
         if head is not None:
@@ -358,12 +379,12 @@ def _bind(marks: Marks, session: Recording) -> None:
             head[HEAD_THREAD] = threading.get_native_id()
 
     def detach() -> None:
-        nonlocal head, segment, files, offset, top, dropped, slow_ns, retry_at, owed
-        owed = depth()
-        stack[HEAD_OPEN:] = [0] * (_WORDS - HEAD_OPEN)
-        head = segment = files = None
-        offset = dropped = slow_ns = retry_at = 0
-        top = HEAD_OPEN
+        nonlocal head, head_begins, head_codes, segment, files
+        nonlocal offset, level, dropped, slow_ns, retry_at, owed
+        owed = level
+        head = head_begins = head_codes = segment = files = None
+        begins[:] = codes[:] = [0] * (_DEPTH + 1)
+        offset = level = dropped = slow_ns = retry_at = 0
 
     marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
     marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, depth, unwind, open_spans

@@ -13,7 +13,7 @@ _LAUNCHERS = (
     ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
 )
-"""Names of rank, local rank and world size, by launcher; the first that is set, as torchrun runs under Slurm."""
+"""Names of rank, local rank and world size, by launcher; the first one counts: torchrun runs under Slurm."""
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, int | None]:

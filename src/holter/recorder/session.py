@@ -15,6 +15,7 @@ from holter.recorder import cost, failure, imports, rank
 from holter.recorder.guard import Collector, tell
 from holter.recorder.journal import Journal
 from holter.recorder.marks import NAN, TRAIN, Marks
+from holter.recorder.names import MAX_LENGTH, NAMES, NO_NAME, OTHER
 from holter.recorder.spool import Spool, ThreadFiles
 from holter.schema.phases import Phase
 from holter.schema.record import (
@@ -30,15 +31,6 @@ from holter.schema.record import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-NO_NAME = 0
-"""The name id of a span that has no name."""
-OTHER = 65_535
-"""The name id of every name after the table of names is full; it reads `(other)`."""
-MAX_NAME = 4096
-"""Characters of a name that are kept."""
-MAX_NAME_BYTES = 32 << 20
-"""Memory that names may take in all; beyond it they are `(other)`."""
-
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
 _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
 
@@ -46,15 +38,27 @@ current: Session | None = None
 """What records this process; None when nothing does."""
 
 
+class _Off:
+    """What annotations write to when nothing is recorded."""
+
+    @staticmethod
+    def begin(code: int) -> None: ...
+
+    @staticmethod
+    def end_of(code: int) -> None: ...
+
+
+here: _Local | _Off = _Off()
+"""The calling thread's place to write annotations: `here.begin(code)`, `here.end_of(code)`."""
+
+
 def activate() -> Session | None:
     """Return the session of this process, started now when the environment asks for one."""
-    global current
     if current is None and os.environ.get(ENV_DISABLE) != "1":
         directory = os.environ.get(ENV_SPOOL)
         if directory:
-            started = imports.STARTED_NS if imports.PID == os.getpid() else None  # forked since?
-            current = Session(directory, started=started)
-            current.install()
+            started = imports.STARTED_NS if os.getpid() == imports.PID else None  # forked since?
+            Session(directory, started=started).install()
     return current
 
 
@@ -103,19 +107,15 @@ class Session:
         """Whether the user marks steps with `holter.step`; then an adapter's boundaries do not count."""
         self.mark_ns = 0
         """What one mark costs in this process, measured when its files are opened; ns."""
-        self.stacks_signal: int | None = None
+        self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(journal_name(self.process)), self._first)
         self.faults: dict[str, int] = {}
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None
         """Id of the exception that was journaled last."""
-        self.low_step = 0
         self._step = 0
         self._since: int | None = None
-        self._names: dict[str, int] = {}
-        self._name_bytes = 0
-        self._refused_names = 0
         self._sticky: dict[str, object] = {}
         self._lock = threading.RLock()
         self._marks: list[Marks] = []
@@ -138,7 +138,8 @@ class Session:
     @step.setter
     def step(self, number: int) -> None:
         self._step = number
-        self.low_step = number & 0xFFFF_FFFF
+        for each in self._marks:
+            each.settle(number)
 
     def marks(self) -> Marks:
         """Return the calling thread's marks; keep them only for use on this thread."""
@@ -146,28 +147,16 @@ class Session:
 
     def name(self, text: str) -> int:
         """Return the id of a name, 1 to 65535; the same text has the same id for the process's life."""
-        known = self._names.get(text)
+        known = NAMES.ids.get(text)
         if known is not None:
             return known
-        if not text:
-            return NO_NAME
-        with self._lock:
-            key = text[:MAX_NAME]
-            if key in self._names:
-                return self._names[key]
-            if len(self._names) >= OTHER - 1 or self._name_bytes > MAX_NAME_BYTES:
-                self._refused_names += 1
-                if self._refused_names == 1:
-                    if self.journal_file.opened:
-                        self.journal("name", [OTHER, "(other)"])
-                    self.fault("names", ValueError("too many different names; new ones read (other)"))
-                return OTHER
-            number = len(self._names) + 1
+        number, new = NAMES.id(text)
+        if new:
             if self.journal_file.opened:  # else it is among the first facts of the journal
-                self.journal("name", [number, key])
-            self._names[key] = number
-            self._name_bytes += len(key)
-            return number
+                self.journal("name", [number, "(other)" if number == OTHER else text[:MAX_LENGTH]])
+            if number == OTHER:
+                self.fault("names", ValueError("too many different names; new ones read (other)"))
+        return number
 
     def boundary(self, now: int | None = None, mode: int = TRAIN, *, manual: bool = False) -> None:
         """End the current step at `now` (monotonic ns) on the calling thread, and begin the next one.
@@ -185,8 +174,6 @@ class Session:
             marks.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
             self._since = end
             self.step += 1
-            for each in self._marks:
-                each.settle(self._step)
         except Exception as error:
             self.fault("boundary", error)
 
@@ -242,14 +229,16 @@ class Session:
             self.journal("process", self._identity())
 
     def note_failing(self, error: BaseException, code: int) -> None:
-        """Remember the innermost span an exception passed; by id, since a reference would keep frames alive."""
+        """Remember the innermost span an exception passed; by id: a reference would keep frames alive."""
         if self.failing is None or self.failing[0] != id(error):
             self.failing = (id(error), code & 255, self._step)
 
     # How a process's recording begins and ends
 
     def install(self) -> None:
-        """Watch for exceptions, exit and forks."""
+        """Become what records this process; watch for exceptions, exit and forks."""
+        global current, here
+        current, here = self, self.local
         self._undo.append(failure.install(self))
         atexit.register(self.end)
 
@@ -267,9 +256,8 @@ class Session:
                 if recording and not began:
                     self.journal("process", self._identity())
                 return
-            if self.stacks_signal is None:
-                path = self.spool.path(stacks_name(self.process))
-                self.stacks_signal = failure.register_stacks(path)
+            if self.stacks is None:
+                self.stacks = failure.Stacks(self.spool.path(stacks_name(self.process)))
             self.journal_file.open()
             self.mark_ns = cost.of_a_mark()
 
@@ -285,8 +273,8 @@ class Session:
         try:
             failure.note_last(self)
             if self.journal_file.opened:
-                if self._refused_names:
-                    self.journal("fault", self._names_fault())
+                if NAMES.refused:
+                    self.journal("fault", _names_fault())
                 spent = sum(each.settle(self._step) for each in self._marks)
                 self.journal("end", {"time": time.perf_counter_ns(), "cost_ns": spent})
         except Exception as error:
@@ -294,7 +282,7 @@ class Session:
 
     def close(self) -> None:
         """Take every hook out and stop recording this process, which lives on."""
-        global current
+        global current, here
         for name, detach in list(self._detachers.items()):
             try:
                 detach()
@@ -306,8 +294,15 @@ class Session:
         for undo in self._undo:
             undo()
         self._undo.clear()
+        self._close_stacks()
+        self.journal_file.forget()
         if current is self:
-            current = None
+            current, here = None, _Off()
+
+    def _close_stacks(self) -> None:
+        if self.stacks is not None:
+            self.stacks.close()
+            self.stacks = None
 
     # Threads
 
@@ -342,8 +337,8 @@ class Session:
         self.process = f"{self.pid}-{self.started}"
         self.spool = self.spool.successor(self.process)
         self._lock = threading.RLock()
-        failure.unregister_stacks(self.stacks_signal)
-        self.stacks_signal = None
+        NAMES.forked()
+        self._close_stacks()
         self.journal_file.forget()
         self.journal_file = Journal(self.spool.path(journal_name(self.process)), self._first)
         for kind, fact in self._sticky.items():
@@ -366,10 +361,8 @@ class Session:
 
     def _first(self) -> Iterator[tuple[str, object]]:
         yield "process", self._identity()
-        for text, number in self._names.items():
+        for number, text in NAMES.listed():
             yield "name", [number, text]
-        if self._refused_names:
-            yield "name", [OTHER, "(other)"]
 
     def _identity(self) -> dict[str, object]:
         now = time.perf_counter_ns()
@@ -386,16 +379,7 @@ class Session:
             "argv": list(getattr(sys, "orig_argv", sys.argv)),
             "executable": sys.executable,
             "python": ".".join(map(str, sys.version_info[:3])),
-            "stacks_signal": self.stacks_signal,
-        }
-
-    def _names_fault(self) -> dict[str, object]:
-        error = f"{self._refused_names} uses of names beyond the first {OTHER - 1} read (other)"
-        return {
-            "time": time.perf_counter_ns(),
-            "where": "names",
-            "error": error,
-            "count": self._refused_names,
+            "stacks_signal": None if self.stacks is None else self.stacks.signal,
         }
 
     def _earliest(self, marks: Marks, end: int) -> int:
@@ -407,6 +391,11 @@ class Session:
             if code & 255 in _LOOP:
                 begin = min(begin, began)
         return begin
+
+
+def _names_fault() -> dict[str, object]:
+    error = f"{NAMES.refused} uses of names that came after the table was full read (other)"
+    return {"time": time.perf_counter_ns(), "where": "names", "error": error, "count": NAMES.refused}
 
 
 def _after_fork_in_child() -> None:

@@ -56,7 +56,6 @@ def start(
     os.environ[ENV_SPOOL] = spool
     _add_bootstrap()
     current = _session.Session(spool)
-    _session.current = current
     current.install()
     try:
         current.open(recording=True)

@@ -18,11 +18,21 @@ class Metric:
 
 _ALL = (
     Metric("cpu.util", "%", "Busy share of all cores the job may use, mean.", rate=True),
-    Metric("cpu.iowait", "%", "Share of time cores were idle with input or output outstanding, mean.", rate=True),
+    Metric(
+        "cpu.iowait", "%", "Share of time cores were idle with input or output outstanding, mean.", rate=True
+    ),
     Metric("cpu.core.util", "%", "Busy share of one core.", per_device=True, rate=True),
-    Metric("cpu.core.iowait", "%", "Share of time one core was idle with input or output outstanding.", per_device=True, rate=True),
+    Metric(
+        "cpu.core.iowait",
+        "%",
+        "Share of time one core was idle with input or output outstanding.",
+        per_device=True,
+        rate=True,
+    ),
     Metric("cpu.load1", "processes", "Load average over one minute."),
-    Metric("mem.used_pct", "%", "Host memory in use, of the node's or the cgroup's limit, whichever is smaller."),
+    Metric(
+        "mem.used_pct", "%", "Host memory in use, of the node's or the cgroup's limit, whichever is smaller."
+    ),
     Metric("mem.used", "bytes", "Host memory in use, page cache excluded."),
     Metric("mem.available", "bytes", "Host memory that can be had without swapping."),
     Metric("mem.swap_used", "bytes", "Swap in use."),
@@ -36,13 +46,41 @@ _ALL = (
     Metric("psi.cpu", "%", "Share of the last 10 s in which some task waited for a CPU."),
     Metric("psi.io", "%", "Share of the last 10 s in which some task waited for input or output."),
     Metric("psi.mem", "%", "Share of the last 10 s in which some task waited for memory."),
-    Metric("cgroup.throttled_pct", "%", "Share of scheduling periods in which the cgroup's CPU quota ran out.", rate=True),
-    Metric("proc.cpu", "% of a core", "CPU used by the job's processes with this role (device).", per_device=True, rate=True),
-    Metric("proc.rss", "bytes", "Resident memory of the job's processes with this role (device): trainer, workers, other.", per_device=True),
-    Metric("proc.private", "bytes", "Memory that only this role's processes hold: resident less shared.", per_device=True),
+    Metric(
+        "cgroup.throttled_pct",
+        "%",
+        "Share of scheduling periods in which the cgroup's CPU quota ran out.",
+        rate=True,
+    ),
+    Metric(
+        "proc.cpu",
+        "% of a core",
+        "CPU used by the job's processes with this role (device).",
+        per_device=True,
+        rate=True,
+    ),
+    Metric(
+        "proc.rss",
+        "bytes",
+        "Resident memory of the job's processes with this role (device): trainer, workers, other.",
+        per_device=True,
+    ),
+    Metric(
+        "proc.private",
+        "bytes",
+        "Memory that only this role's processes hold: resident less shared.",
+        per_device=True,
+    ),
     Metric("proc.count", "processes", "The job's processes with this role (device).", per_device=True),
-    Metric("gpu.util", "%", "Share of the sampling period in which at least one kernel ran.", per_device=True),
-    Metric("gpu.mem.busy", "%", "Share of the sampling period in which the memory controller was busy.", per_device=True),
+    Metric(
+        "gpu.util", "%", "Share of the sampling period in which at least one kernel ran.", per_device=True
+    ),
+    Metric(
+        "gpu.mem.busy",
+        "%",
+        "Share of the sampling period in which the memory controller was busy.",
+        per_device=True,
+    ),
     Metric("gpu.mem.used_pct", "%", "GPU memory in use.", per_device=True),
     Metric("gpu.mem.used", "bytes", "GPU memory in use.", per_device=True),
     Metric("gpu.temp", "degrees C", "GPU temperature.", per_device=True),
@@ -50,10 +88,20 @@ _ALL = (
     Metric("gpu.power_limit", "W", "Enforced GPU power limit.", per_device=True),
     Metric("gpu.clock_sm", "MHz", "Clock of the streaming multiprocessors.", per_device=True),
     Metric("gpu.clock_sm_max", "MHz", "Highest clock of the streaming multiprocessors.", per_device=True),
-    Metric("gpu.throttle_reasons", "bit mask", "Why clocks are lowered; NVML's clock event reasons.", per_device=True),
+    Metric(
+        "gpu.throttle_reasons",
+        "bit mask",
+        "Why clocks are lowered; NVML's clock event reasons.",
+        per_device=True,
+    ),
     Metric("gpu.pcie_rx", "bytes/s", "PCIe, host to GPU.", per_device=True),
     Metric("gpu.pcie_tx", "bytes/s", "PCIe, GPU to host.", per_device=True),
-    Metric("gpu.ecc_uncorrected", "errors", "Uncorrected memory errors since the driver was loaded.", per_device=True),
+    Metric(
+        "gpu.ecc_uncorrected",
+        "errors",
+        "Uncorrected memory errors since the driver was loaded.",
+        per_device=True,
+    ),
     Metric("agent.cpu", "% of a core", "CPU used by holter's own agent and evaluator.", rate=True),
     Metric("agent.rss", "bytes", "Resident memory of holter's agent."),
 )

@@ -104,7 +104,11 @@ EVENTS = TableSchema(
     (
         _TIME,
         Column("rank", "INTEGER", "Global rank it concerns; -1 when none.", nullable=False),
-        Column("kind", "VARCHAR", "process, loader, exception, exit, oom, hang, lost, stacks, fault, dropped, clock, signal."),
+        Column(
+            "kind",
+            "VARCHAR",
+            "process, loader, exception, exit, oom, hang, lost, stacks, fault, dropped, clock, signal.",
+        ),
         Column("name", "VARCHAR", "Which one; a short text."),
         Column("detail", "VARCHAR", "A JSON object with everything else."),
     ),

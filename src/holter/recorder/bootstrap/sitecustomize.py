@@ -35,9 +35,8 @@ if (
         _imports.install()
     except Exception as _error:
         sys.modules.pop("holter", None)
-        sys.stderr.write(
-            "holter: this process is not recorded: {}: {}\n".format(type(_error).__name__, _error)
-        )
+        _reason = "{}: {}".format(type(_error).__name__, _error)  # noqa: UP032
+        sys.stderr.write("holter: this process is not recorded: " + _reason + "\n")
 
 _ours = sys.modules.pop("sitecustomize", None)
 try:
