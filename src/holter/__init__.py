@@ -5,7 +5,9 @@ Importing this package loads the standard library only and does nothing.
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # importing typing would be most of what `import holter` costs
 
 __version__ = "0.1.0"
 
@@ -22,7 +24,7 @@ _HOME = {
 }
 """Where each public name lives; it is imported on first use."""
 
-__all__ = [*sorted(_HOME), "__version__", "rules"]  # noqa: PLE0604
+__all__ = [*sorted(_HOME), "__version__", "rules"]
 
 
 def __getattr__(name: str) -> Any:
