@@ -1,4 +1,4 @@
-"""The writer: when it writes, what it does while the store cannot be written, and that it never raises then."""
+"""The writer: when it writes, and what it does while the store cannot be written: it never raises."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TIERS = (100_000, 800_000)
 """While a job runs, files are merged with those of about their size: a row is rewritten twice at most."""
 
 _ORDER = {"samples": "time // 600_000_000_000, metric, device, time"}
-"""Samples: ten minutes at a time, series by series; one series lies in few pages then, and takes less room."""
+"""Samples: ten minutes at a time, series by series; one series lies in few pages then, takes less room."""
 
 
 def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
