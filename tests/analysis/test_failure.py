@@ -51,7 +51,7 @@ def test_what_went_wrong(manifest, said):
 def test_the_text_of_an_exception_is_looked_up():
     events = Table.of("events", [
         {"time": 1, "rank": 1, "kind": "exception", "detail": '{"type": "OSError", "message": "gone"}'},
-        {"time": 2, "rank": 0, "kind": "exception", "detail": json.dumps({"type": "KeyError", "message": "x"})},
+        {"time": 2, "rank": 0, "kind": "exception", "detail": '{"type": "KeyError", "message": "x"}'},
         {"time": 3, "rank": 0, "kind": "exception", "detail": "{cut"},
     ])  # fmt: skip
     assert headline(failed("exception"), events, None).startswith("KeyError: x in step 812")

@@ -134,7 +134,7 @@ def test_an_outlier_says_what_its_time_went_into():
     begin = int(recorded["time"][30])
     spans = Table.of("spans", [
         {"time": begin + 10 * MS, "duration": 190 * MS, "rank": 0, "phase": "annotation", "name": "save all"},
-        {"time": begin + 10 * MS, "duration": 190 * MS, "rank": 1, "phase": "annotation", "name": "another's"},
+        {"time": begin + 10 * MS, "duration": 190 * MS, "rank": 1, "phase": "annotation", "name": "other"},
     ])  # fmt: skip
     found = outliers(recorded, spans)
     assert [(o.step, o.cause, round(o.extra_ms)) for o in found] == [
