@@ -107,11 +107,11 @@ def verdict(facts: Facts) -> Verdict:
     if not guilty:
         return _innocent(facts, ruled_out, lacking)
     names = sorted(guilty, key=lambda name: -(guilty[name].share or 0.0))
-    shares = [guilty[name].share for name in names]
+    shares = [share for name in names if (share := guilty[name].share) is not None]
     return Verdict(
         suspect=names[0] if len(names) == 1 else "mixed",
         sentence=" ".join(guilty[name].sentence for name in names),
-        share_pct=sum(s for s in shares if s is not None) if any(s is not None for s in shares) else None,
+        share_pct=min(sum(shares), 100.0) if shares else None,
         also=also if len(names) == 1 else names,
         evidence=[item for name in names for item in guilty[name].evidence],
         ruled_out=ruled_out,
