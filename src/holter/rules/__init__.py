@@ -7,15 +7,26 @@ packages add theirs under the entry point `holter.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holter.plugins import modules, strangers
 from holter.rules._lookback import Lookback, Series
-from holter.rules._parameters import BadRule, Parameter, checked, declared, nearest, parameter, plain, resolved
+from holter.rules._parameters import (
+    BadRule,
+    Parameter,
+    checked,
+    declared,
+    nearest,
+    parameter,
+    plain,
+    resolved,
+)
 from holter.rules._window import Coverage, Job, Reason, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "BadRule",
@@ -36,7 +47,6 @@ __all__ = [
 
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
-Profile = Literal["modern", "classic"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +125,7 @@ class Rule:
         return Issue(rule=type(self).__name__, summary=summary, **given)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: Profile = "modern") -> Rule:
+    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> Rule:
         """Make the rule from parameters as a user writes them: strings, aliases; the rest by profile.
 
         Raises:

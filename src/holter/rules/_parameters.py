@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import itertools
 import math
 import textwrap
 import types
-from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _SAME: Any = object()
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -95,7 +98,7 @@ def declared(rule: type) -> tuple[Parameter, ...]:
     return tuple(
         Parameter(
             name=f.name,
-            type=str(f.type),
+            type=f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type)),
             modern=plain(f.default),
             classic=plain(f.metadata.get("classic", f.default)),
             low=f.metadata.get("low"),
@@ -131,9 +134,10 @@ def resolved(rule: type, given: Mapping[str, Any], profile: str) -> dict[str, An
     values |= explicit
     for f in fields(rule):
         other = f.metadata.get("instead_of")
-        if other and (f.name in explicit or other in explicit):
+        set_here = {name for name in (f.name, other) if not _absent(explicit.get(name))}
+        if other and set_here:
             # Two spellings of one limit: the one that was given counts, and the second form when both were.
-            values[f.name if other in explicit else other] = None
+            values[f.name if other in set_here else other] = None
     return values
 
 
@@ -173,7 +177,7 @@ def _types(rule: type) -> dict[str, Any]:
 def _parsed(value: Any, wanted: Any) -> Any:
     if get_origin(wanted) in (Union, types.UnionType):
         options = get_args(wanted)
-        if value is None or (isinstance(value, str) and value.strip().casefold() in ("", "none", "null")):
+        if _absent(value):
             return None
         return _parsed(value, next(o for o in options if o is not type(None)))
     if get_origin(wanted) is tuple:
@@ -196,6 +200,10 @@ def _parsed(value: Any, wanted: Any) -> Any:
     return value.strip()
 
 
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().casefold() in ("", "none", "null"))
+
+
 def _boolean(value: Any) -> bool:
     text = str(value).strip().casefold()
     if text not in _BOOLEANS:
@@ -210,7 +218,7 @@ def _meanings(rule: type) -> dict[str, str]:
         return {}
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = {}
-    for line, after in zip(body, body[1:], strict=False):
+    for line, after in itertools.pairwise(body):
         if (
             isinstance(line, ast.AnnAssign)
             and isinstance(line.target, ast.Name)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holter.rules._lookback import Place, Series
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from holter.rules._lookback import Place, Series
 
 TOLERANCE_NS = 20_000_000
 """Readings this close belong to one snapshot."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._snapshots import any_above, any_below, busiest, matrix, moments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +70,23 @@ class CPUBottleneck(Rule):
             seconds = (int(at[-1]) - since) / 1e9
             have, need = (count, self.patience) if self.patience is not None else (seconds, self.patience_s)
             if need is not None and have <= need:
-                window.insufficient("patience_not_reached", f"{node} was not seen long enough", have=have, need=need)
+                window.insufficient(
+                    "patience_not_reached", f"{node} was not seen long enough", have=have, need=need
+                )
                 continue
             window.judged(count)
             share = 100.0 * bad / count
             if share > self.threshold:
-                evidence = {"bottleneck_pct": share, "bottlenecks": bad, "snapshots": count, "low_gpu": int(low.sum())}
+                evidence = {
+                    "bottleneck_pct": share,
+                    "bottlenecks": bad,
+                    "snapshots": count,
+                    "low_gpu": int(low.sum()),
+                }
                 text = f"a GPU was below {self.gpu_threshold:g} % while the CPU was saturated in {share:.0f} % of the time"
-                yield self.issue(text, node=node, evidence=evidence, time_start=int(at[0]), time_end=int(at[-1]))
+                yield self.issue(
+                    text, node=node, evidence=evidence, time_start=int(at[0]), time_end=int(at[-1])
+                )
         if not window.points and window.lack is None:
             window.insufficient("no_input", "gpu.util and cpu.core.util of the same node are needed")
 

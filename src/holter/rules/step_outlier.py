@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.schema.phases import BREAKDOWN
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +24,9 @@ class StepOutlier(Rule):
     category = "framework"
     description = "unusually slow steps"
     formula = "modern: duration > median + stddev x max(MAD, 0.02 x median) and > (1 + min_relative) x median; classic: duration > mean + stddev x deviation"
-    advice = "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
+    advice = (
+        "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
+    )
     packs = ("default", "performance")
     every_s = 30.0
 
@@ -91,7 +97,9 @@ class StepOutlier(Rule):
             "limit_ms": limit / 1e6,
             "slowest_ms": float(duration.max()) / 1e6,
             "extra_ms": {p: ns / 1e6 for p, ns in extra.items() if ns > 0},
-            "steps_slowest_first": worst["step"][np.lexsort((worst["step"], -worst["duration"]))][:20].tolist(),
+            "steps_slowest_first": worst["step"][np.lexsort((worst["step"], -worst["duration"]))][
+                :20
+            ].tolist(),
         }
         yield self.issue(
             f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms (median {middle / 1e6:.3g} ms); "
