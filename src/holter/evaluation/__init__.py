@@ -51,7 +51,7 @@ def evaluate(
     live: bool = False,
     record: bool | None = None,
     stopping: Callable[[], bool] = lambda: False,
-    wait: Callable[[float], None] = time.sleep,
+    wait: Callable[[float], object] = time.sleep,
 ) -> EvaluationResult:
     """Let rules judge a job.
 
@@ -73,6 +73,8 @@ def evaluate(
     progress = Progress(folder, record=(ended or live) if record is None else record)
     evaluator, since = _evaluator(folder, manifest, runs, progress)
     if ended and progress.finished and since is not None:
+        for run in runs:
+            run.phase = "Done"
         return EvaluationResult(
             [run.shown() for run in runs], evaluator.judged, progress.before.get("cost", {})
         )
@@ -142,13 +144,13 @@ def _follow(
     progress: Progress,
     since: int | None,
     stopping: Callable[[], bool],
-    wait: Callable[[float], None],
+    wait: Callable[[float], object],
 ) -> bool:
     from holter.store.follow import Follow
 
     follow = Follow(folder)
     stream = Stream(follow, evaluator, since=since)
-    saved, statuses, pause = time.monotonic(), [""], _SAVE_FIRST_S
+    saved, statuses, pause = time.monotonic(), list[Status](), _SAVE_FIRST_S
     while True:
         stop = stopping()
         ended = folder.manifest().get("end")

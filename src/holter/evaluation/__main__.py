@@ -1,4 +1,4 @@
-"""`python -m holter.evaluation JOB_URL` or `STORE_URL JOB`: judge a job while it runs, by its manifest's rules."""
+"""`python -m holter.evaluation JOB_URL` (or `STORE_URL JOB`): judge a job while it runs."""
 
 from __future__ import annotations
 

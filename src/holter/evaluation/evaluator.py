@@ -1,4 +1,4 @@
-"""Many rules over one job: every row is read once, every rule looks at the same moments, live or afterwards."""
+"""Many rules over one job: every row is read once, the same moments are judged live and afterwards."""
 
 from __future__ import annotations
 

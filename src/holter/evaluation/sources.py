@@ -46,7 +46,8 @@ def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> I
     first, last, most = None, None, 0
     for name in names:
         after = f"time >= {since}" if since is not None else "true"
-        query = f"SELECT min(time) a, max(time) b, count(*) n FROM {name} WHERE {after} AND {conditions[name] or 'true'}"  # noqa: S608
+        where = f"{after} AND ({conditions[name] or 'true'})"
+        query = f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM {name} WHERE {where}"  # noqa: S608
         a, b, n = (trial.sql(query)[column][0] for column in ("a", "b", "n"))
         if n:
             first = int(a) if first is None else min(first, int(a))
@@ -60,7 +61,7 @@ def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> I
         for name in names:
             evaluator.take(name, trial.table(name, start_ns=begin, end_ns=end, where=conditions[name]))
         begin = end
-        yield end - 1
+        yield min(end - 1, last)
 
 
 def _condition(evaluator: Evaluator, name: str) -> str | None:

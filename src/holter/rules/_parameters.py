@@ -20,7 +20,7 @@ _SAME: Any = object()
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-class BadRule(ValueError):
+class BadRule(ValueError):  # noqa: N818 - it is a sentence where it is raised
     """A rule, a parameter or a value that there is not; the text names what is valid."""
 
 
@@ -92,7 +92,7 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 @cache
-def declared(rule: type) -> tuple[Parameter, ...]:
+def declared(rule: Any) -> tuple[Parameter, ...]:
     """Read the parameters off a rule's class, with the sentences that follow them in its source."""
     meanings = _meanings(rule)
     return tuple(
@@ -113,7 +113,7 @@ def declared(rule: type) -> tuple[Parameter, ...]:
     )
 
 
-def resolved(rule: type, given: Mapping[str, Any], profile: str) -> dict[str, Any]:
+def resolved(rule: Any, given: Mapping[str, Any], profile: str) -> dict[str, Any]:
     """Return the values of all parameters: those given under any name, the others by profile."""
     if profile not in ("modern", "classic"):
         raise BadRule(f"defaults={profile!r} is not valid; there are: modern, classic")
@@ -133,7 +133,7 @@ def resolved(rule: type, given: Mapping[str, Any], profile: str) -> dict[str, An
     values = {f.name: f.metadata.get("classic") if profile == "classic" else f.default for f in fields(rule)}
     values |= explicit
     for f in fields(rule):
-        other = f.metadata.get("instead_of")
+        other = str(f.metadata.get("instead_of") or "")
         set_here = {name for name in (f.name, other) if not _absent(explicit.get(name))}
         if other and set_here:
             # Two spellings of one limit: the one that was given counts, and the second form when both were.
@@ -141,7 +141,7 @@ def resolved(rule: type, given: Mapping[str, Any], profile: str) -> dict[str, An
     return values
 
 
-def checked(rule: type, name: str, value: Any) -> Any:
+def checked(rule: Any, name: str, value: Any) -> Any:
     """Return a parameter's value as its declared type; raises `BadRule` with what is valid."""
     spec = next(p for p in declared(rule) if p.name == name)
     try:
@@ -170,7 +170,7 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _types(rule: type) -> dict[str, Any]:
+def _types(rule: Any) -> dict[str, Any]:
     return get_type_hints(rule)
 
 
@@ -211,7 +211,7 @@ def _boolean(value: Any) -> bool:
     return _BOOLEANS[text]
 
 
-def _meanings(rule: type) -> dict[str, str]:
+def _meanings(rule: Any) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(rule)))
     except (OSError, TypeError, SyntaxError):  # a rule typed at a prompt has no source

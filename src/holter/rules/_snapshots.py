@@ -23,11 +23,11 @@ def moments(series: Mapping[Place, Series], node: str) -> NDArray[np.int64]:
     if not times:
         return np.empty(0, dtype=np.int64)
     every = np.unique(np.concatenate(times))
-    return every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])]
+    return np.asarray(every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])])
 
 
 def matrix(series: Mapping[Place, Series], node: str, at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return readings as devices × snapshots; NaN where a device has none."""
+    """Return readings as devices by snapshots; NaN where a device has none."""
     rows = []
     for (where, _), one in sorted(series.items()):
         if where == node:

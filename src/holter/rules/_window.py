@@ -1,4 +1,4 @@
-"""What a rule is handed: tables of the recent past, facts of the job, its own state; and what it hands back."""
+"""What a rule is handed: tables of the recent past, facts of the job, its state; and what it says back."""
 
 from __future__ import annotations
 

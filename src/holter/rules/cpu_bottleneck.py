@@ -23,7 +23,7 @@ class CPUBottleneck(Rule):
     category = "system"
     description = "GPU low while CPU is saturated"
     formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold, above threshold"
-    advice = "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and thread counts."
+    advice = "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and threads."
     packs = ("default", "performance")
     every_s = 30.0
 
@@ -34,7 +34,7 @@ class CPUBottleneck(Rule):
     cpu_threshold: float = parameter(90.0, low=0, high=100, unit="%")
     """A CPU above this is saturated."""
     cpu_stat: str = parameter("busiest_k", classic="any_core", choices=("any_core", "mean", "busiest_k"))
-    """What is compared: any core, the mean of all, or that of as many as there are training processes and workers."""
+    """Compared is any core, the mean of all, or of as many as there are trainers and workers."""
     cpu_mean: float | None = parameter(85.0, classic=None, low=0, high=100, unit="%")
     """The CPU is saturated too when the mean of all cores is at least this."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="snapshots", instead_of="patience_s")
@@ -83,7 +83,7 @@ class CPUBottleneck(Rule):
                     "snapshots": count,
                     "low_gpu": int(low.sum()),
                 }
-                text = f"a GPU was below {self.gpu_threshold:g} % while the CPU was saturated in {share:.0f} % of the time"
+                text = f"a GPU was below {self.gpu_threshold:g} % with a saturated CPU in {share:.0f} % of the time"
                 yield self.issue(
                     text, node=node, evidence=evidence, time_start=int(at[0]), time_end=int(at[-1])
                 )

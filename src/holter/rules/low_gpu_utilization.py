@@ -24,7 +24,10 @@ class LowGPUUtilization(Rule):
     reads = ("samples/gpu.util", "steps")
     category = "system"
     description = "GPU low or fluctuating"
-    formula = "p95 < threshold_p95 or mean < threshold_mean: low; p95 > threshold_p95 and p5 < threshold_p5: fluctuating"
+    formula = (
+        "p95 < threshold_p95 or mean < threshold_mean: low; "
+        "p95 > threshold_p95 and p5 < threshold_p5: fluctuating"
+    )
     advice = "Look at what the GPU waits for: data loading first, then communication, then small kernels."
     packs = ("default", "essentials", "performance")
 
@@ -43,7 +46,7 @@ class LowGPUUtilization(Rule):
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
     """The same as a time, from the end of warm-up."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up, and evaluation and checkpoints when it fluctuates."""
+    """Leave out what was read before the end of warm-up, and for p5 evaluation and checkpoints."""
 
     @property
     def lookback(self) -> Lookback:

@@ -19,7 +19,7 @@ class MaxInitializationTime(Rule):
     category = "framework"
     description = "first step comes too late"
     formula = "time from the job's start to the first step > threshold"
-    advice = "Load data while training starts, keep compiled code in a cache, import and build what is needed first."
+    advice = "Stream the data, keep compiled code in a cache, import and build what is needed first."
     packs = ("default", "performance")
 
     threshold: float = parameter(10.0, classic=20.0, above=0, unit="min")

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlier(Rule):
-    """Too many steps of a rank are much slower than usual, and neither checkpoint, evaluation nor compilation."""
+    """Too many steps of a rank are far slower than usual; not by checkpoint, evaluation, or compilation."""
 
     reads = ("steps",)
     category = "framework"
     description = "unusually slow steps"
-    formula = "modern: duration > median + stddev x max(MAD, 0.02 x median) and > (1 + min_relative) x median; classic: duration > mean + stddev x deviation"
+    formula = (
+        "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) "
+        "and > (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
+    )
     advice = (
         "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
     )
@@ -102,8 +105,8 @@ class StepOutlier(Rule):
             ].tolist(),
         }
         yield self.issue(
-            f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms (median {middle / 1e6:.3g} ms); "
-            f"their extra time is mostly {cause}",
+            f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
+            f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,
             step_start=int(worst["step"].min()),
