@@ -20,10 +20,7 @@ WARM_UP = 20
 
 def profiler(tool: str) -> AbstractContextManager[Any]:
     """Return torch's own profiler recording every step, or nothing."""
-    if tool != "torch.profiler":
-        return nullcontext()
-    every = torch.profiler.schedule(wait=0, warmup=0, active=50)
-    return torch.profiler.profile(schedule=every, on_trace_ready=lambda profile: profile.key_averages())
+    return torch.profiler.profile() if tool == "torch.profiler" else nullcontext()
 
 
 def step_tools(tool: str, model: nn.Module, out: Path) -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-
-from holter.schema.__main__ import page
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
@@ -23,10 +22,11 @@ def _id(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_the_schema_page_is_what_the_code_says() -> None:
-    assert (ROOT / "docs/reference/schema.md").read_text() == page(), (
-        "run: python -m holter.schema > docs/reference/schema.md"
-    )
+@pytest.mark.parametrize("room", ["schema", "rules"])
+def test_a_reference_page_is_what_the_code_says(room: str) -> None:
+    page = import_module(f"holter.{room}.__main__").page
+    told = (ROOT / f"docs/reference/{room}.md").read_text()
+    assert told == page(), f"run: python -m holter.{room} > docs/reference/{room}.md"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=_id)

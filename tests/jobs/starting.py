@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
 ROOT = Path(__file__).parents[2]
 TRAININGS = Path(__file__).parent / "trainings"
+PUBLISHED = ROOT / "src" / "holter" / "views" / "description.schema.json"
 LIMIT_S = 120
 
 
@@ -26,14 +29,16 @@ class Finished:
     job: str
 
     def describe(self) -> dict[str, Any]:
-        """Ask `holter describe --json` for everything known of the job."""
-        return json.loads(holter("describe", self.job, "--json", "--store", str(self.store)).stdout)
+        """Ask `holter describe --json` for everything known of the job; it keeps to its published schema."""
+        told = json.loads(holter("describe", self.job, "--json", "--store", str(self.store)).stdout)
+        jsonschema.validate(told, json.loads(PUBLISHED.read_text()))
+        return told
 
     def table(self, name: str) -> Any:
         """Read one table of the job."""
         from holter.job import open as open_job
 
-        return getattr(open_job(str(self.store / self.job)), name)
+        return getattr(open_job(str(self.store / self.job)), name).table
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -90,12 +90,11 @@ class Reader:
             elif file.from_ > file.part.first:
                 only = tuple(file.numbers)
             groups[(file.part.node, file.columns, only)].append(file)
-        found = [Table.empty(table.name)]
+        found: list[Table] = []
         for (_, _, only), members in groups.items():
             conditions = limits + ([f"{BATCH} IN ({', '.join(map(str, only))})"] if only is not None else [])
             found += self._group(members, table, fetched, conditions, where)
-        found = [Table({name: part.columns[name] for name in fetched}) for part in found]
-        whole = Table.concat(found) if len(found) > 1 else found[0]
+        whole = found[0] if len(found) == 1 else Table.concat(found or [Table.empty(table.name)])
         time = whole["time"]
         if np.any(time[1:] < time[:-1]):
             whole = whole.where(np.argsort(time, kind="stable"))
@@ -115,13 +114,19 @@ class Reader:
         try:
             return [self._query(files, table, columns, conditions, where)]
         except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-            raise ValueError(f"condition {where!r} on table {table.name!r}: {first_line(error)}") from error
+            if where is not None:
+                raise ValueError(
+                    f"condition {where!r} on table {table.name!r}: {first_line(error)}"
+                ) from error
         except (duckdb.Error, OSError):
-            found = []
+            pass  # one of them is bad, or gone
+        found: list[Table] = []
         for file in files:
             try:
                 found.append(self._query([file], table, columns, conditions, where))
             except (duckdb.Error, OSError) as error:
+                if where is not None and self._group([file], table, columns, conditions, None):
+                    raise ValueError(f"condition {where!r} failed: {first_line(error)}") from error
                 self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
         return found
 
