@@ -24,7 +24,7 @@ _HOME = {
 }
 """Where each public name lives; it is imported on first use."""
 
-__all__ = [*sorted(_HOME), "__version__", "rules"]  # noqa: PLE0604
+__all__ = [*sorted(_HOME), "__version__", "rules"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pkgutil
 from importlib import import_module
 from importlib.metadata import entry_points
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 def modules(shelf: str) -> dict[str, ModuleType]:
@@ -26,7 +28,6 @@ def strangers(shelf: str) -> dict[str, Any]:
         try:
             found[point.name] = point.load()
         except Exception as error:
-            raise ImportError(
-                f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
-            ) from error
+            text = f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
+            raise ImportError(text) from error
     return found

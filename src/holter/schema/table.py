@@ -5,13 +5,16 @@ Imports numpy, so nothing of the recorder may import this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.schema.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 _DTYPES: dict[str, Any] = {
     "BIGINT": np.int64,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -135,9 +136,13 @@ class Catalog:
             rows = int(says["holter.rows"])
             self._checked[entry] = DataFile(part, entry, paths[part.key], rows, says, columns, part.first)
 
+    def is_good(self, file: DataFile) -> bool:
+        """Say whether reading a file has not found it damaged so far."""
+        return not isinstance(self._checked.get(file.entry), str)
+
     def bad(self, entry: Entry, path: Path, why: str) -> None:
         """Leave a file out from now on; raises `Vanished` when it is not bad but gone."""
-        if not path.exists():
+        if not os.path.lexists(path):
             self._checked.pop(entry, None)
             raise Vanished(entry.key)
         self._checked[entry] = why

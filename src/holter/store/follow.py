@@ -54,7 +54,7 @@ class Follow:
             return self._reader.read(files, schema, unseen=unseen), files
 
         rows, files = retried(read)
-        for file in files:
+        for file in filter(self._reader.catalog.is_good, files):
             self._seen[(table, file.part.node)].update(file.numbers)
         return rows
 

@@ -129,10 +129,10 @@ def write(
 def copy(
     connection: Any, query: str, path: Path, says: Mapping[str, str], parameters: Mapping[str, Any]
 ) -> None:
-    """Write the result of a query to a file of ours."""
+    """Write the result of a query to a file of ours: straight into a draft, which readers do not see."""
     metadata = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in says.items())
     connection.execute(
         f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, "
-        f"ROW_GROUP_SIZE {ROW_GROUP}, KV_METADATA {{{metadata}}})",
+        f"ROW_GROUP_SIZE {ROW_GROUP}, USE_TMP_FILE false, KV_METADATA {{{metadata}}})",
         dict(parameters),
     )

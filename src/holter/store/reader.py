@@ -115,13 +115,19 @@ class Reader:
         try:
             return [self._query(files, table, columns, conditions, where)]
         except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-            raise ValueError(f"condition {where!r} on table {table.name!r}: {first_line(error)}") from error
+            if where is not None:
+                raise ValueError(
+                    f"condition {where!r} on table {table.name!r}: {first_line(error)}"
+                ) from error
         except (duckdb.Error, OSError):
-            found = []
+            pass  # one of them is bad, or gone
+        found: list[Table] = []
         for file in files:
             try:
                 found.append(self._query([file], table, columns, conditions, where))
             except (duckdb.Error, OSError) as error:
+                if where is not None and self._group([file], table, columns, conditions, None):
+                    raise ValueError(f"condition {where!r} failed: {first_line(error)}") from error
                 self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
         return found
 

@@ -94,25 +94,24 @@ class Trial:
             raise ValueError(f"query cannot be understood: {error}") from error
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise ValueError("one SELECT is expected, and nothing else")
-        checked = False
 
         def run() -> Table:
-            nonlocal checked
             cursor = self._reader.connection.cursor()
-            for name in TABLES:
-                cursor.execute(f"CREATE OR REPLACE VIEW {name} AS {self._view(name)}")
+            views = {name: self._view(name) for name in TABLES}
+            started = False
             try:
+                for name, view in views.items():
+                    cursor.execute(f"CREATE OR REPLACE VIEW {name} AS {view}")
+                started = True
                 arrays = cursor.execute(query).fetchnumpy()
-            except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-                raise ValueError(f"query cannot be understood: {error}") from error
             except duckdb.Error as error:
-                # A file may be damaged inside, or be gone: reading each table finds out, then once more.
-                if checked:
-                    raise ValueError(f"query failed: {error}") from error
-                for name in TABLES:
-                    self._reader.read(self._reader.files(name), TABLES[name])
-                checked = True
-                raise Vanished("after a failed query") from error
+                if not (started and isinstance(error, _mistakes())):
+                    # Reading all finds the files that are damaged inside, or gone.
+                    for name in TABLES:
+                        self._reader.read(self._reader.files(name), TABLES[name])
+                    if views != {name: self._view(name) for name in TABLES}:
+                        raise Vanished(str(error)) from error
+                raise ValueError(f"query failed: {error}") from error
             return Table({name: _plain(column) for name, column in arrays.items()})
 
         return retried(run)
@@ -129,6 +128,12 @@ class Trial:
             terms.append(f"{query} WHERE {BATCH} >= {since}" if since else query)
         columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
         return " UNION ALL ".join(terms) or f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
+
+
+def _mistakes() -> tuple[type[Exception], ...]:
+    import duckdb
+
+    return (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:

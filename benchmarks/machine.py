@@ -1,0 +1,39 @@
+"""The machine that a benchmark runs on, in words, and the environment of the commands it starts."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def described() -> str:
+    """Describe processor, cores, memory, load and versions in one line."""
+    cores = len(os.sched_getaffinity(0))
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    load = os.getloadavg()[0]
+    try:
+        torch = f", torch {version('torch')}"
+    except PackageNotFoundError:
+        torch = ""
+    kernel = f"{platform.system()} {platform.release().split('-')[0]}"
+    python = f"Python {platform.python_version()}{torch}"
+    return f"{_processor()}, {cores} cores, {gib:.0f} GiB, {kernel}, {python}, load {load:.1f} at the end"
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a command that finds this source tree and computes on one thread."""
+    path = os.pathsep.join(filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

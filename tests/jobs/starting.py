@@ -1,0 +1,85 @@
+"""Run real trainings through `holter run` and read what it says of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+ROOT = Path(__file__).parents[2]
+TRAININGS = Path(__file__).parent / "trainings"
+PUBLISHED = ROOT / "src" / "holter" / "views" / "description.schema.json"
+LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that ended, and the store it wrote to."""
+
+    code: int
+    stdout: str
+    stderr: str
+    store: Path
+    job: str
+
+    def describe(self) -> dict[str, Any]:
+        """Ask `holter describe --json` for everything known of the job; it keeps to its published schema."""
+        told = json.loads(holter("describe", self.job, "--json", "--store", str(self.store)).stdout)
+        jsonschema.validate(told, json.loads(PUBLISHED.read_text()))
+        return told
+
+    def table(self, name: str) -> Any:
+        """Read one table of the job."""
+        from holter.job import open as open_job
+
+        return getattr(open_job(str(self.store / self.job)), name).table
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the surroundings of a command in which holter is found and nothing of it is switched on yet."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
+    path = os.pathsep.join(filter(None, [str(ROOT / "src"), kept.get("PYTHONPATH")]))
+    return {**kept, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+
+
+def holter(*words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run one holter command to its end."""
+    command = [sys.executable, "-m", "holter", *words]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+        **{"env": environment(), **more},
+    )
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@dataclass
+class Jobs:
+    """Starts jobs in a store of its own."""
+
+    store: Path
+    started: list[str] = field(default_factory=list)
+
+    def run(
+        self, *command: str, options: tuple[str, ...] = (), env: dict[str, str] | None = None
+    ) -> Finished:
+        """Run a command as a job, to its end."""
+        name = f"job-{len(self.started)}"
+        self.started.append(name)
+        words = ["run", "--store", str(self.store), "--job", name, *options, "--", *command]
+        done = holter(*words, check=False, env=environment(**(env or {})))
+        return Finished(done.returncode, done.stdout, done.stderr, self.store, name)
+
+    def train(self, script: str, *words: str, **more: Any) -> Finished:
+        """Run one of the trainings as a job, with this Python."""
+        return self.run(sys.executable, str(TRAININGS / script), *words, **more)

@@ -1,0 +1,75 @@
+"""The commands of the documentation, run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.jobs.starting import ROOT, Jobs, environment
+
+BASH = re.compile(r"^ *```bash\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout's folder in which a reader types commands."""
+    made = tmp_path_factory.mktemp("checkout")
+    (made / "examples").symlink_to(ROOT / "examples")
+    bin_folder = made / "bin"
+    bin_folder.mkdir()
+    # `holter` and `python` as an activated environment has them.
+    for name, words in {"holter": f'"{sys.executable}" -m holter', "python": f'"{sys.executable}"'}.items():
+        (bin_folder / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+        (bin_folder / name).chmod(0o755)
+    return made
+
+
+def typed(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run shell lines in the folder."""
+    env = environment(PATH=f"{folder / 'bin'}:{os.environ['PATH']}", TMPDIR=str(folder))
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_first_job_as_written(folder: Path) -> None:
+    blocks = BASH.findall((ROOT / "docs/tutorials/first-job.md").read_text())
+    lines = "".join(block for block in blocks if "activate" not in block)
+    done = typed(folder, lines)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "slow_transform" in done.stderr + done.stdout
+    assert (folder / "holter-jobs/first").is_dir()
+    assert (folder / "holter-jobs/second").is_dir()
+
+    # The pages on reading use the job that the tutorial made.
+    reading = (ROOT / "docs/how-to/read-with-duckdb.md").read_text()
+    for program in PYTHON.findall(reading):
+        read = typed(folder, f"python - <<'END'\n{program}\nEND")
+        assert read.returncode == 0, read.stderr
+        assert read.stdout.strip()
+
+
+def test_own_loop_example(jobs: Jobs) -> None:
+    script = str(ROOT / "examples/own_loop/train.py")
+    alone = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=True, env=environment()
+    )
+    done = jobs.run(sys.executable, script)
+    assert done.code == 0, done.stderr
+    assert done.stdout == alone.stdout
+    told = done.describe()
+    assert told["steps"]["count"] == 200
+    assert "propose" in set(done.table("spans")["name"])
+    assert "distance" in set(done.table("scalars")["name"])
