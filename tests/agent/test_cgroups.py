@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from holter.agent.cgroups import Cgroup
 
-from .trees import cgroup1, cgroup2, write
+from tests.agent.trees import cgroup1, cgroup2, write
 
 
 def group(tmp_path, path_lines: str) -> Cgroup:

@@ -22,7 +22,7 @@ from holter.agent.collectors.processes import Processes
 from holter.agent.node import capabilities, node_facts
 from holter.schema.metrics import METRICS
 
-from .trees import DISKSTATS, MEMINFO, NET, cgroup2, stat_of, write
+from tests.agent.trees import DISKSTATS, MEMINFO, NET, cgroup2, stat_of, write
 
 SECOND = 1_000_000_000
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import SOURCE
+from tests.agent.conftest import SOURCE
 
 ANSWERS = """\
 count 0 2
