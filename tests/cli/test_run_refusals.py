@@ -24,12 +24,12 @@ def test_nothing_to_run(holter):
 
 def test_no_such_program(holter):
     holter("run", "--", "frobnicate-3").refused(64, "'frobnicate-3'", "PATH")
-    holter("run", "--", "./gone/train").refused(64, "'./gone/train'", "no such program")
+    holter("run", "--", "./gone/train").refused(64, "'./gone/train'", "no such file")
 
 
 def test_a_script_that_is_not_executable(holter):
     Path("train.py").write_text("print()")
-    holter("run", "--", "./train.py").refused(64, "not executable", "holter run -- python ./train.py")
+    holter("run", "--", "./train.py").refused(64, "not executable", "python ./train.py")
     holter("run", "--", "train.py").refused(64, "'train.py'")
     Path("folder").mkdir()
     holter("run", "--", "./folder").refused(64, "folder")
@@ -47,7 +47,7 @@ def test_job_name_that_is_taken(holter):
 
 def test_job_name_that_is_none(holter):
     holter("run", "--job", "-a b", *TOUCH).refused(64)
-    holter("run", "--job", "a b", *TOUCH).refused(64, "'a b'")
+    holter("run", "--job", "a b", *TOUCH).refused(64, "'a b'", "letters")
 
 
 def test_store_that_cannot_be_written(holter):

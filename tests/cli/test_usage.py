@@ -27,8 +27,8 @@ def test_help_has_an_example(holter, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_unknown_option_is_named(holter, name):
-    words = {"rules": ["list"], "configure": ["x", "--interval", "1s"]}.get(name, ["x"])
-    holter(name, "--frobnicate", *words).refused(64, "--frobnicate", "valid: --")
+    words = {"rules": ["rules", "list"], "configure": ["configure", "x", "--interval", "1s"]}.get(name, [name])
+    holter(*words, "--frobnicate").refused(64, "--frobnicate", "valid: --")
 
 
 def test_unknown_command_suggests_the_nearest(holter):

@@ -58,18 +58,26 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, words: list[str], later: Iterable[str] = ()) -> argparse.Namespace:
         """Parse `words`; an unknown option is refused by name, one of `later` as not being in this version."""
-        known, unknown = self.parse_known_args(words)
-        for word in unknown:
+        try:
+            known, unknown = self.parse_known_args(words)
+        except Refusal:
+            # A misspelt option is the reason for what argparse says first: that something is missing.
+            self._refuse([word for word in words if word.split("=")[0] not in self.names()], later)
+            raise
+        self._refuse(unknown, later)
+        if unknown:
+            raise Refusal(f"unexpected argument {unknown[0]!r}; see `{self.prog} --help`")
+        return known
+
+    def _refuse(self, words: Iterable[str], later: Iterable[str]) -> None:
+        for word in words:
             option = word.split("=")[0]
             if option in later:
                 from holter import __version__
 
                 raise Refusal(f"{option} is not in this version ({__version__}); {self._valid()}")
-            if word.startswith("-"):
+            if word.startswith("--"):
                 raise Refusal(f"unknown option {option}{nearest(option, self.names())}; {self._valid()}")
-        if unknown:
-            raise Refusal(f"unexpected argument {unknown[0]!r}; see `{self.prog} --help`")
-        return known
 
     def names(self) -> list[str]:
         """Return the long options."""
