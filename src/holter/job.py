@@ -126,7 +126,7 @@ class Frame:
         """Compute steps from spans when none are stored, as for a job that was not judged."""
         if self._chosen or self._trial.table("steps", columns=("time",)).rows:
             return None
-        from holter.views.description import steps_of
+        from holter.views.reading import steps_of
 
         return steps_of(self._trial)
 

@@ -62,7 +62,7 @@ def test_store_without_permission(holter):
 
 
 def test_unknown_rule(holter):
-    holter("run", "--rule", "LowGPUUtilisation", *TOUCH).refused(64, "LowGPUUtilisation", "did you mean 'LowGPUUtilization'?")
+    holter("run", "--rule", "LowGPUUtilisation", *TOUCH).refused(64, "LowGPUUtilisation", "did you mean LowGPUUtilization?")
 
 
 def test_unknown_parameter(holter):
@@ -89,12 +89,12 @@ def test_option_after_the_dashes_is_the_commands_own(holter):
 
 def test_config_file(holter):
     holter("run", "--config", "gone.toml", *TOUCH).refused(64, "gone.toml", "No such file")
-    Path("bad.toml").write_bytes(b"interval = [\r\n")
+    Path("bad.toml").write_bytes(b"interval = \r\n")
     holter("run", "--config", "bad.toml", *TOUCH).refused(64, "bad.toml", "line")
     Path("typo.toml").write_bytes(b"intervall = '1s'\r\n")
     holter("run", "--config", "typo.toml", *TOUCH).refused(64, "'intervall'", "did you mean 'interval'?")
-    Path("rule.toml").write_bytes(b"[rules.LowGPUUtilization]\r\nthreshold = 1\r\n")
-    holter("run", "--config", "rule.toml", *TOUCH).refused(64, "threshold", "threshold_p95")
+    Path("rule.toml").write_bytes(b"[rules.LowGPUUtilization]\r\ntreshold_p95 = 1\r\n")
+    holter("run", "--config", "rule.toml", *TOUCH).refused(64, "treshold_p95", "threshold_p95")
     Path("latin.toml").write_bytes(b"job = '\xe4'\n")
     holter("run", "--config", "latin.toml", *TOUCH).refused(64, "UTF-8")
 

@@ -30,8 +30,6 @@ _COLORS = {
     "other": "bright_black",
 }
 _NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
-# Issues that are failures of the training itself, not of its speed: they lead.
-_SICK = ("NonFinite",)
 _SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
 
 
@@ -63,7 +61,7 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
 
 def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     verdict = description["verdict"]
-    failure = sick(description)
+    failure = description["job"].get("headline")
     if failure:
         yield ("", failure, "bold red", 3)
     healthy = verdict["suspect"] == "healthy"
@@ -120,31 +118,6 @@ def _facts(description: Mapping[str, Any]) -> str:
     if len(ranks) > 1:
         facts.append(f"{len(ranks)} ranks")
     return " · ".join(facts)
-
-
-def sick(description: Mapping[str, Any]) -> str:
-    """Say what was wrong with the training itself: how it failed, or that its loss was no number; "" if nothing."""
-    failure = description["job"].get("failure")
-    if not failure:
-        found = ((rule, issue) for rule in description.get("rules") or [] for issue in rule["issues"])
-        sick = [issue["summary"] for rule, issue in found if rule["name"].startswith(_SICK)]
-        return sick[0] if sick else ""
-    where = []
-    if failure.get("step") is not None:
-        where.append(f"at step {failure['step']}")
-    if failure.get("phase"):
-        where.append(f"in {words(failure['phase'])}")
-    if failure.get("rank") is not None and len(description.get("ranks") or []) > 1:
-        where.append(f"on rank {failure['rank']}")
-    kinds = {
-        "exception": "It failed",
-        "oom": "It ran out of memory",
-        "signal": f"It was killed by {description['job'].get('signal') or 'a signal'}",
-        "hang": "It hung",
-        "lost": "A rank was lost",
-    }
-    said = " ".join([kinds.get(failure["kind"], failure["kind"]), *where])
-    return f"{said}: {failure['exception']}" if failure.get("exception") else f"{said}."
 
 
 def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.card import advice_text, bar, legend, sick, stages_text, words
+from holter.cli.card import advice_text, bar, legend, stages_text, words
 from holter.cli.options import Refusal
 from holter.cli.output import clean, duration, milliseconds, percent, size
 
@@ -115,9 +115,8 @@ def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
     from rich.text import Text
 
     verdict = d["verdict"]
-    failed = sick(d)
-    if failed:
-        yield Text(clean(failed), style="bold red")
+    if d["job"]["headline"]:
+        yield Text(clean(d["job"]["headline"]), style="bold red")
     yield verdict["sentence"]
     for fact in verdict["evidence"]:
         yield f"- {fact['text']}"
@@ -196,9 +195,11 @@ def _utilization(rows: list[Mapping[str, Any]]) -> Table:
     table.add_column("metric", no_wrap=True)
     for name in ("min", "p50", "p95", "max"):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("unit", no_wrap=True, style="bright_black")
     for row in rows[:_MOST_ROWS]:
         name = row["metric"] + (f" {row['device']}" if row.get("device") else "")
-        cells = [name, *(_reading(row[key], row["unit"]) for key in ("min", "p50", "p95", "max"))]
+        unit = "" if row["unit"].startswith("bytes") else row["unit"]
+        cells = [name, *(_reading(row[key], row["unit"]) for key in ("min", "p50", "p95", "max")), unit]
         table.add_row(*([row["node"], *cells] if len(nodes) > 1 else cells))
     if len(rows) > _MOST_ROWS:
         table.add_row(f"... {len(rows) - _MOST_ROWS} more with --json")
@@ -210,7 +211,7 @@ def _reading(value: float | None, unit: str) -> str:
         return ""
     if unit.startswith("bytes"):
         return size(value) + unit.removeprefix("bytes")
-    return f"{value:.1f} {unit}" if unit.startswith("%") else f"{value:.4g} {unit}"
+    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"
 
 
 def _cost(cost: Mapping[str, Any]) -> Iterator[str]:

@@ -35,11 +35,10 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     if not trained and outcome.duration_s < WORTH_JUDGING_S:
         _print_short(folder, outcome, look, stream)
         return set()
-    rules = folder.manifest().get("rules") or []
-    if rules:
+    if folder.manifest().get("rules"):
         from holter.evaluation import evaluate
 
-        _attempt(lambda: evaluate(folder, rules, live=False), "rules", faults)
+        _attempt(lambda: evaluate(folder), "rules", faults)
     from holter.store.compact import compact
 
     _attempt(lambda: compact(folder), "compaction", faults)

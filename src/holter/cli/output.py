@@ -32,7 +32,12 @@ def console(stream: TextIO, width: int | None = None) -> Console:
     """Return a console on `stream`: color only on a terminal and without NO_COLOR, never wider than 100."""
     from rich.console import Console
 
-    return Console(
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            # rich would end the interpreter; whoever called knows better what to do.
+            raise BrokenPipeError
+
+    return Quiet(
         file=stream,
         width=width or columns(stream),
         highlight=False,

@@ -48,18 +48,16 @@ def chosen(
     given = list(given)
     if not (given or sections or defaults):
         return []
-    from holter.rules import BadRule, catalogue
+    from holter.evaluation import choose, documents, packs
+    from holter.evaluation.selection import split
+    from holter.rules import BadRule
 
-    asked: dict[str, dict[str, Any]] = {}
-    if defaults:
-        asked = {name: {} for name, rule in catalogue().items() if "default" in rule.packs}
-    for name, parameters in sections.items():
-        _merge(asked, named(name), parameters)
-    for text in given:
-        name, parameters = _split(text)
-        _merge(asked, named(name), parameters)
+    asked: dict[str, dict[str, Any]] = {name: {} for name in packs()["default"]} if defaults else {}
     try:
-        return [{"name": name, "parameters": catalogue()[name].of(ps).values()} for name, ps in asked.items()]
+        for name, parameters in [*sections.items(), *map(split, given)]:
+            full = named(name)
+            asked[full] = {**asked.get(full, {}), **parameters}
+        return documents(choose({"name": name, "parameters": found} for name, found in asked.items()))
     except BadRule as error:
         raise Refusal(str(error)) from None
 
@@ -72,26 +70,6 @@ def named(name: str) -> str:
         return find(name).__name__
     except BadRule as error:
         raise Refusal(str(error)) from None
-
-
-def _merge(asked: dict[str, dict[str, Any]], name: str, parameters: Mapping[str, Any]) -> None:
-    asked[name] = {**asked.get(name, {}), **parameters}
-
-
-def _split(text: str) -> tuple[str, dict[str, str]]:
-    """Read `NAME:k=v,k=v`; a value may hold commas when brackets stand around it."""
-    name, _, rest = text.partition(":")
-    parameters: dict[str, str] = {}
-    key = ""
-    for piece in rest.split(",") if rest else []:
-        if "=" in piece:
-            key, _, value = piece.partition("=")
-            parameters[key.strip()] = value.strip()
-        elif key and parameters[key].startswith("[") and not parameters[key].endswith("]"):
-            parameters[key] += f",{piece.strip()}"
-        else:
-            raise Refusal(f"rule {name}: {piece!r} has no value; write {name}:{piece or 'parameter'}=VALUE")
-    return name.strip(), parameters
 
 
 def _list(words: list[str]) -> int:
@@ -158,7 +136,31 @@ def _run(words: list[str]) -> int:
     options.add_json(parser)
     given = parser.read(words)
     folder = options.find_job(given.job, given.store)
-    raise Refusal("not there yet")
+    rules = chosen(given.rules, {}, defaults=False) or folder.manifest().get("rules") or chosen([], {}, defaults=True)
+    from holter.evaluation import evaluate
+
+    result = evaluate(folder, rules, record=False)
+    if given.json:
+        output.write_json({"schema": 1, "job": folder.name, "rules": result.rules})
+    else:
+        _print(result.rules)
+    return result.exit_code
+
+
+def _print(rules: list[dict[str, Any]]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = output.console(sys.stdout)
+    styles = {"IssuesFound": "yellow", "Error": "red", "NoIssuesFound": "green"}
+    for rule in rules:
+        lacking = rule["coverage"]["lacking"] if not rule["coverage"]["evaluated"] else ""
+        said = f"not evaluated: {lacking}" if lacking else rule["status"]
+        out.print(Text.assemble(f"{rule['name']}: ", (said, styles.get(rule["status"], ""))))
+        for issue in rule["issues"]:
+            out.print(Padding(Text(output.clean(f"{issue['severity']}: {issue['summary']}")), (0, 0, 0, 2)))
+        if rule["status"] == "Error":
+            out.print(Padding(Text(output.clean(str(rule.get("error", "")).strip().splitlines()[-1])), (0, 0, 0, 2)))
 
 
 def _card(rule: type[Rule]) -> dict[str, Any]:
