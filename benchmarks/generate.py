@@ -12,14 +12,17 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.schema.phases import BREAKDOWN
 from holter.store import job
 from holter.store.compact import compact
-from holter.store.job import JobFolder
 from holter.store.writer import Writer
+
+if TYPE_CHECKING:
+    from holter.store.job import JobFolder
 
 START_NS = 1_780_000_000 * 10**9
 CHUNK_S = 600
@@ -239,7 +242,9 @@ def _series(random: np.random.Generator, training: Training, n: int):
         return 100 * busy / total
 
     def rate(mean: float) -> np.ndarray:
-        return np.round(random.gamma(4, mean / 4, n)) / (training.interval_ms / 1000 + random.normal(0, 1e-4, n))
+        return np.round(random.gamma(4, mean / 4, n)) / (
+            training.interval_ms / 1000 + random.normal(0, 1e-4, n)
+        )
 
     for core in range(training.cores):
         yield f"cpu{core}", "cpu.core.util", share(35 + core % 20)

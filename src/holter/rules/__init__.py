@@ -1,21 +1,32 @@
 """Judge a job: one rule, one file; its contract is `Rule.evaluate`, from a window of tables to issues.
 
-To add a rule, add a file `my_rule.py` with one frozen dataclass `MyRule(Rule)`: parameters made by `parameter`,
-each followed by its sentence, what it `reads`, its card, and `evaluate`. The folder is the registry; installed
-packages add theirs under the entry point `holter.rules`.
+To add a rule, add a file `my_rule.py` with one frozen dataclass `MyRule(Rule)`: parameters made by
+`parameter`, each followed by its sentence, what it `reads`, its card, and `evaluate`. The folder is the
+registry; installed packages add theirs under the entry point `holter.rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holter.plugins import modules, strangers
 from holter.rules._lookback import Lookback, Series
-from holter.rules._parameters import BadRule, Parameter, checked, declared, nearest, parameter, plain, resolved
+from holter.rules._parameters import (
+    BadRule,
+    Parameter,
+    checked,
+    declared,
+    nearest,
+    parameter,
+    plain,
+    resolved,
+)
 from holter.rules._window import Coverage, Job, Reason, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "BadRule",
@@ -36,7 +47,6 @@ __all__ = [
 
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
-Profile = Literal["modern", "classic"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +79,10 @@ class Issue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What every rule declares. A rule is its parameters; it is pure and touches no file, clock, or device."""
+    """What every rule declares. It is its parameters; it touches no file, clock, or device."""
 
     reads: ClassVar[tuple[str, ...]] = ()
-    """The tables it needs, narrowed where it can be: `steps`, `samples/gpu.util`, `spans/fetch`, `events/hang`."""
+    """The tables it needs, narrowed where it can be: `steps`, `samples/gpu.util`, `spans/fetch`."""
     category: ClassVar[str] = ""
     """system, framework, training or reliability."""
     severity: ClassVar[Severity] = "warning"
@@ -104,8 +114,8 @@ class Rule:
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge a window; yield what is wrong.
 
-        Where it cannot judge it calls `window.insufficient(...)` and yields nothing. It may keep what JSON can
-        hold in `window.state` and hand over statistics in `window.details`.
+        Where it cannot judge it calls `window.insufficient(...)` and yields nothing. It may keep what JSON
+        can hold in `window.state` and hand over statistics in `window.details`.
         """
         raise NotImplementedError
 
@@ -115,7 +125,7 @@ class Rule:
         return Issue(rule=type(self).__name__, summary=summary, **given)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: Profile = "modern") -> Rule:
+    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> Rule:
         """Make the rule from parameters as a user writes them: strings, aliases; the rest by profile.
 
         Raises:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
 
 MAX_ROWS = 500_000
 """Rows of one table that are kept at most, however far a rule wants to look back."""
@@ -77,7 +80,7 @@ class Recent:
         if not finite.all():
             rows, due = rows.where(finite), due[finite]
         for metric, place, where in _groups(rows):
-            if self._keep is None or f"samples/{metric}" in self._keep:
+            if self._keep is None or self._needed(metric) is not None:
                 kept = self._series[metric].setdefault(place, _Kept("samples"))
                 kept.add(due[where], {"time": due[where], "value": rows["value"][where]})
 
@@ -89,6 +92,10 @@ class Recent:
             if len(columns["time"]):
                 found[place] = Series(columns["time"], columns["value"])
         return found
+
+    def _needed(self, metric: str) -> Lookback | None:
+        keep = self._keep or {}
+        return keep.get(f"samples/{metric}", keep.get("samples"))
 
     @property
     def metrics(self) -> list[str]:
@@ -109,7 +116,7 @@ class Recent:
         if self._keep is None:
             return
         for metric, places in self._series.items():
-            need = self._keep[f"samples/{metric}"]
+            need = self._needed(metric) or Lookback()
             for kept in places.values():
                 kept.forget(_since(need, until, floor), need.readings)
         for table, kept in self._rows.items():

@@ -5,19 +5,22 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import itertools
 import math
 import textwrap
 import types
-from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _SAME: Any = object()
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-class BadRule(ValueError):
+class BadRule(ValueError):  # noqa: N818 - it is a sentence where it is raised
     """A rule, a parameter or a value that there is not; the text names what is valid."""
 
 
@@ -89,13 +92,13 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 @cache
-def declared(rule: type) -> tuple[Parameter, ...]:
+def declared(rule: Any) -> tuple[Parameter, ...]:
     """Read the parameters off a rule's class, with the sentences that follow them in its source."""
     meanings = _meanings(rule)
     return tuple(
         Parameter(
             name=f.name,
-            type=str(f.type),
+            type=f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type)),
             modern=plain(f.default),
             classic=plain(f.metadata.get("classic", f.default)),
             low=f.metadata.get("low"),
@@ -110,7 +113,7 @@ def declared(rule: type) -> tuple[Parameter, ...]:
     )
 
 
-def resolved(rule: type, given: Mapping[str, Any], profile: str) -> dict[str, Any]:
+def resolved(rule: Any, given: Mapping[str, Any], profile: str) -> dict[str, Any]:
     """Return the values of all parameters: those given under any name, the others by profile."""
     if profile not in ("modern", "classic"):
         raise BadRule(f"defaults={profile!r} is not valid; there are: modern, classic")
@@ -130,14 +133,15 @@ def resolved(rule: type, given: Mapping[str, Any], profile: str) -> dict[str, An
     values = {f.name: f.metadata.get("classic") if profile == "classic" else f.default for f in fields(rule)}
     values |= explicit
     for f in fields(rule):
-        other = f.metadata.get("instead_of")
-        if other and (f.name in explicit or other in explicit):
+        other = str(f.metadata.get("instead_of") or "")
+        set_here = {name for name in (f.name, other) if not _absent(explicit.get(name))}
+        if other and set_here:
             # Two spellings of one limit: the one that was given counts, and the second form when both were.
-            values[f.name if other in explicit else other] = None
+            values[f.name if other in set_here else other] = None
     return values
 
 
-def checked(rule: type, name: str, value: Any) -> Any:
+def checked(rule: Any, name: str, value: Any) -> Any:
     """Return a parameter's value as its declared type; raises `BadRule` with what is valid."""
     spec = next(p for p in declared(rule) if p.name == name)
     try:
@@ -166,14 +170,14 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _types(rule: type) -> dict[str, Any]:
+def _types(rule: Any) -> dict[str, Any]:
     return get_type_hints(rule)
 
 
 def _parsed(value: Any, wanted: Any) -> Any:
     if get_origin(wanted) in (Union, types.UnionType):
         options = get_args(wanted)
-        if value is None or (isinstance(value, str) and value.strip().casefold() in ("", "none", "null")):
+        if _absent(value):
             return None
         return _parsed(value, next(o for o in options if o is not type(None)))
     if get_origin(wanted) is tuple:
@@ -196,6 +200,10 @@ def _parsed(value: Any, wanted: Any) -> Any:
     return value.strip()
 
 
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().casefold() in ("", "none", "null"))
+
+
 def _boolean(value: Any) -> bool:
     text = str(value).strip().casefold()
     if text not in _BOOLEANS:
@@ -203,14 +211,14 @@ def _boolean(value: Any) -> bool:
     return _BOOLEANS[text]
 
 
-def _meanings(rule: type) -> dict[str, str]:
+def _meanings(rule: Any) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(rule)))
     except (OSError, TypeError, SyntaxError):  # a rule typed at a prompt has no source
         return {}
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = {}
-    for line, after in zip(body, body[1:], strict=False):
+    for line, after in itertools.pairwise(body):
         if (
             isinstance(line, ast.AnnAssign)
             and isinstance(line.target, ast.Name)

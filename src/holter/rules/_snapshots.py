@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holter.rules._lookback import Place, Series
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from holter.rules._lookback import Place, Series
 
 TOLERANCE_NS = 20_000_000
 """Readings this close belong to one snapshot."""
@@ -19,11 +23,11 @@ def moments(series: Mapping[Place, Series], node: str) -> NDArray[np.int64]:
     if not times:
         return np.empty(0, dtype=np.int64)
     every = np.unique(np.concatenate(times))
-    return every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])]
+    return np.asarray(every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])])
 
 
 def matrix(series: Mapping[Place, Series], node: str, at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return readings as devices × snapshots; NaN where a device has none."""
+    """Return readings as devices by snapshots; NaN where a device has none."""
     rows = []
     for (where, _), one in sorted(series.items()):
         if where == node:

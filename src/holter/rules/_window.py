@@ -1,16 +1,18 @@
-"""What a rule is handed: tables of the recent past, facts of the job, its own state; and what it hands back."""
+"""What a rule is handed: tables of the recent past, facts of the job, its state; and what it says back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from holter.rules._lookback import Lookback, Place, Recent, Series
 from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Reason = Literal[
     "ok",
@@ -214,7 +216,9 @@ class Window:
         return self.start if seconds is None else self.end - round(seconds * 1e9)
 
     def _table(self, name: str) -> Table:
-        return self._recent.rows(name, self._since, self.end, self._lookback.steps if name == "steps" else None)
+        return self._recent.rows(
+            name, self._since, self.end, self._lookback.steps if name == "steps" else None
+        )
 
 
 def job_facts(steps: Table | None, *, start: int, **facts: Any) -> Job:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._snapshots import any_above, any_below, busiest, matrix, moments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +23,7 @@ class CPUBottleneck(Rule):
     category = "system"
     description = "GPU low while CPU is saturated"
     formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold, above threshold"
-    advice = "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and thread counts."
+    advice = "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and threads."
     packs = ("default", "performance")
     every_s = 30.0
 
@@ -31,7 +34,7 @@ class CPUBottleneck(Rule):
     cpu_threshold: float = parameter(90.0, low=0, high=100, unit="%")
     """A CPU above this is saturated."""
     cpu_stat: str = parameter("busiest_k", classic="any_core", choices=("any_core", "mean", "busiest_k"))
-    """What is compared: any core, the mean of all, or that of as many as there are training processes and workers."""
+    """Compared is any core, the mean of all, or of as many as there are trainers and workers."""
     cpu_mean: float | None = parameter(85.0, classic=None, low=0, high=100, unit="%")
     """The CPU is saturated too when the mean of all cores is at least this."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="snapshots", instead_of="patience_s")
@@ -67,14 +70,23 @@ class CPUBottleneck(Rule):
             seconds = (int(at[-1]) - since) / 1e9
             have, need = (count, self.patience) if self.patience is not None else (seconds, self.patience_s)
             if need is not None and have <= need:
-                window.insufficient("patience_not_reached", f"{node} was not seen long enough", have=have, need=need)
+                window.insufficient(
+                    "patience_not_reached", f"{node} was not seen long enough", have=have, need=need
+                )
                 continue
             window.judged(count)
             share = 100.0 * bad / count
             if share > self.threshold:
-                evidence = {"bottleneck_pct": share, "bottlenecks": bad, "snapshots": count, "low_gpu": int(low.sum())}
-                text = f"a GPU was below {self.gpu_threshold:g} % while the CPU was saturated in {share:.0f} % of the time"
-                yield self.issue(text, node=node, evidence=evidence, time_start=int(at[0]), time_end=int(at[-1]))
+                evidence = {
+                    "bottleneck_pct": share,
+                    "bottlenecks": bad,
+                    "snapshots": count,
+                    "low_gpu": int(low.sum()),
+                }
+                text = f"a GPU was below {self.gpu_threshold:g} % with a saturated CPU in {share:.0f} % of the time"
+                yield self.issue(
+                    text, node=node, evidence=evidence, time_start=int(at[0]), time_end=int(at[-1])
+                )
         if not window.points and window.lack is None:
             window.insufficient("no_input", "gpu.util and cpu.core.util of the same node are needed")
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +24,10 @@ class LowGPUUtilization(Rule):
     reads = ("samples/gpu.util", "steps")
     category = "system"
     description = "GPU low or fluctuating"
-    formula = "p95 < threshold_p95 or mean < threshold_mean: low; p95 > threshold_p95 and p5 < threshold_p5: fluctuating"
+    formula = (
+        "p95 < threshold_p95 or mean < threshold_mean: low; "
+        "p95 > threshold_p95 and p5 < threshold_p5: fluctuating"
+    )
     advice = "Look at what the GPU waits for: data loading first, then communication, then small kernels."
     packs = ("default", "essentials", "performance")
 
@@ -38,7 +46,7 @@ class LowGPUUtilization(Rule):
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
     """The same as a time, from the end of warm-up."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up, and evaluation and checkpoints when it fluctuates."""
+    """Leave out what was read before the end of warm-up, and for p5 evaluation and checkpoints."""
 
     @property
     def lookback(self) -> Lookback:
@@ -60,7 +68,9 @@ class LowGPUUtilization(Rule):
             if self.patience is None and self.patience_s is not None:
                 have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
             if need is not None and have <= need:
-                window.insufficient("patience_not_reached", f"{device} was not seen long enough", have=have, need=need)
+                window.insufficient(
+                    "patience_not_reached", f"{device} was not seen long enough", have=have, need=need
+                )
                 continue
             if self.window is None and self.window_s is not None:
                 cut = int(np.searchsorted(series.time, window.end - round(self.window_s * 1e9), side="right"))
@@ -77,12 +87,23 @@ class LowGPUUtilization(Rule):
         calm = _training(series, window.steps) if self.skip_before_first_step else series.value
         low = float(np.quantile(calm, 0.05)) if len(calm) else None
         numbers = {"mean_pct": mean, "p95_pct": high, "p5_pct": low, "readings": len(series.value)}
-        where = {"node": node, "device": device, "time_start": int(series.time[0]), "time_end": int(series.time[-1])}
+        where = {
+            "node": node,
+            "device": device,
+            "time_start": int(series.time[0]),
+            "time_end": int(series.time[-1]),
+        }
         if high < self.threshold_p95 or (self.threshold_mean is not None and mean < self.threshold_mean):
             limit = self.threshold_p95 if high < self.threshold_p95 else self.threshold_mean
-            what = f"its 95th percentile is {high:.0f} %" if high < self.threshold_p95 else f"its mean is {mean:.0f} %"
+            what = (
+                f"its 95th percentile is {high:.0f} %"
+                if high < self.threshold_p95
+                else f"its mean is {mean:.0f} %"
+            )
             numbers["threshold_pct"] = limit
-            yield self.issue(f"{device} is little used: {what}, below {limit:g} %", code="low", evidence=numbers, **where)
+            yield self.issue(
+                f"{device} is little used: {what}, below {limit:g} %", code="low", evidence=numbers, **where
+            )
         elif low is not None and high > self.threshold_p95 and low < self.threshold_p5:
             text = f"{device} is used by fits and starts: 95th percentile {high:.0f} %, 5th {low:.0f} %"
             yield self.issue(text, code="fluctuating", evidence=numbers, **where)

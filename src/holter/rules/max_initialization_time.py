@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holter.rules import Issue, Rule, Window, parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +19,7 @@ class MaxInitializationTime(Rule):
     category = "framework"
     description = "first step comes too late"
     formula = "time from the job's start to the first step > threshold"
-    advice = "Load data while training starts, keep compiled code in a cache, import and build what is needed first."
+    advice = "Stream the data, keep compiled code in a cache, import and build what is needed first."
     packs = ("default", "performance")
 
     threshold: float = parameter(10.0, classic=20.0, above=0, unit="min")
@@ -28,10 +31,14 @@ class MaxInitializationTime(Rule):
         if window.state.get("judged"):
             return window.judged(1)
         if job.first_step is None and not job.trainers:
-            return window.insufficient("no_input", "no process that trains was recorded, so no step is to be expected")
+            return window.insufficient(
+                "no_input", "no process that trains was recorded, so no step is to be expected"
+            )
         waited = ((window.end if job.first_step is None else job.first_step) - job.start) / 60e9
         if job.first_step is None and waited <= self.threshold:
-            reason, text = ("run_too_short", "the job ended") if job.ended else ("patience_not_reached", "still waiting")
+            reason, text = (
+                ("run_too_short", "the job ended") if job.ended else ("patience_not_reached", "still waiting")
+            )
             return window.insufficient(reason, f"no step yet: {text}", have=waited, need=self.threshold)  # type: ignore[arg-type]
         window.judged(1)
         if job.first_step is not None:

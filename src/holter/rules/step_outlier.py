@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.schema.phases import BREAKDOWN
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlier(Rule):
-    """Too many steps of a rank are much slower than usual, and neither checkpoint, evaluation nor compilation."""
+    """Too many steps of a rank are far slower than usual; not by checkpoint, evaluation, or compilation."""
 
     reads = ("steps",)
     category = "framework"
     description = "unusually slow steps"
-    formula = "modern: duration > median + stddev x max(MAD, 0.02 x median) and > (1 + min_relative) x median; classic: duration > mean + stddev x deviation"
-    advice = "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
+    formula = (
+        "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) "
+        "and > (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
+    )
+    advice = (
+        "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
+    )
     packs = ("default", "performance")
     every_s = 30.0
 
@@ -91,11 +100,13 @@ class StepOutlier(Rule):
             "limit_ms": limit / 1e6,
             "slowest_ms": float(duration.max()) / 1e6,
             "extra_ms": {p: ns / 1e6 for p, ns in extra.items() if ns > 0},
-            "steps_slowest_first": worst["step"][np.lexsort((worst["step"], -worst["duration"]))][:20].tolist(),
+            "steps_slowest_first": worst["step"][np.lexsort((worst["step"], -worst["duration"]))][
+                :20
+            ].tolist(),
         }
         yield self.issue(
-            f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms (median {middle / 1e6:.3g} ms); "
-            f"their extra time is mostly {cause}",
+            f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
+            f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,
             step_start=int(worst["step"].min()),

@@ -24,6 +24,9 @@ MAX_ROWS = 2_000_000
 TIERS = (100_000, 800_000)
 """While a job runs, files are merged with those of about their size: a row is rewritten twice at most."""
 
+_ORDER = {"samples": "time // 600_000_000_000, metric, device, time"}
+"""Samples: ten minutes at a time, series by series; one series lies in few pages then, takes less room."""
+
 
 def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
     """Merge small files; safe at any time, at any crash, and by several at once.
@@ -63,7 +66,8 @@ def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[D
         by_node[file.part.node].append(file)
     for members in by_node.values():
         if ended:
-            yield from _neighbors(members, MAX_ROWS, min_files)
+            if sum(file.rows < MAX_ROWS // 2 for file in members) >= min_files:
+                yield from _neighbors(members, MAX_ROWS // 2, 2)
             continue
         for tier in TIERS:
             runs = list(_neighbors(members, tier, min_files))
@@ -108,7 +112,8 @@ def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
     draft = folder.place.draft(key)
     connection = parquet.connect(threads=1, memory="1GB")
     try:
-        query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY time, {BATCH}"
+        order = _ORDER.get(first.table, f"time, {BATCH}")
+        query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY {order}"
         parquet.copy(connection, query, draft, says, {})
         written = _count(connection, draft)
         if written != rows:
