@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from reading import environment, only
+from tests.recorder.reading import environment, only
 
 CODE = """
 import mmap, struct, sys

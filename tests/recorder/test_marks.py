@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import only
+from tests.recorder.reading import only
 
 from holter.recorder import session as sessions
 from holter.schema.phases import Mode, Phase

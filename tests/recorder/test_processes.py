@@ -6,7 +6,7 @@ import sys
 import threading
 
 import pytest
-from reading import environment, only, read, run
+from tests.recorder.reading import environment, only, read, run
 
 from holter.schema.phases import Phase
 
@@ -76,7 +76,7 @@ stop = False
 def busy(n):
     i = 0
     while not stop:
-        with holter.annotate(f"name {n} {i}"): pass
+        with holter.annotate(f"name {n} {i % 50}"): pass
         session.current.journal("signal", i)
         i += 1
 with holter.annotate("main"): pass

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from reading import environment, only, read, run
+from tests.recorder.reading import environment, only, read, run
 
 from holter.recorder.spool import create
 from holter.schema import record

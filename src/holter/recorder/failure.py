@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import traceback  # now, not when a process fails: importing it then undoes that Ctrl-C ends it with SIGINT
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
@@ -150,8 +151,6 @@ def _text(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     try:
-        import traceback
-
         return "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception as failed:
         return f"<{type(failed).__name__} while formatting the traceback>"
