@@ -36,7 +36,9 @@ def test_a_script_that_is_not_executable(holter):
 
 
 def test_interval_that_is_not_allowed(holter):
-    holter("run", "--interval", "300ms", *TOUCH).refused(64, "300ms", "100ms, 200ms, 500ms, 1s, 5s, 1min", "nearest: 200ms")
+    holter("run", "--interval", "300ms", *TOUCH).refused(
+        64, "300ms", "100ms, 200ms, 500ms, 1s, 5s, 1min", "nearest: 200ms"
+    )
     holter("run", "--interval", "soon", *TOUCH).refused(64, "'soon'")
 
 
@@ -62,20 +64,28 @@ def test_store_without_permission(holter):
 
 
 def test_unknown_rule(holter):
-    holter("run", "--rule", "LowGPUUtilisation", *TOUCH).refused(64, "LowGPUUtilisation", "did you mean LowGPUUtilization?")
+    holter("run", "--rule", "LowGPUUtilisation", *TOUCH).refused(
+        64, "LowGPUUtilisation", "did you mean LowGPUUtilization?"
+    )
 
 
 def test_unknown_parameter(holter):
-    holter("run", "--rule", "LowGPUUtilization:treshold_p95=3", *TOUCH).refused(64, "treshold_p95", "threshold_p95")
+    holter("run", "--rule", "LowGPUUtilization:treshold_p95=3", *TOUCH).refused(
+        64, "treshold_p95", "threshold_p95"
+    )
 
 
 def test_parameter_of_the_wrong_kind(holter):
-    holter("run", "--rule", "LowGPUUtilization:threshold_p95=warm", *TOUCH).refused(64, "threshold_p95", "warm")
+    holter("run", "--rule", "LowGPUUtilization:threshold_p95=warm", *TOUCH).refused(
+        64, "threshold_p95", "warm"
+    )
     holter("run", "--rule", "LowGPUUtilization:threshold_p95", *TOUCH).refused(64, "threshold_p95")
 
 
 def test_fail_on_a_rule_that_is_off(holter):
-    holter("run", "--no-rules", "--fail-on", "LowGPUUtilization", *TOUCH).refused(64, "LowGPUUtilization", "off")
+    holter("run", "--no-rules", "--fail-on", "LowGPUUtilization", *TOUCH).refused(
+        64, "LowGPUUtilization", "off"
+    )
     holter("run", "--fail-on", "StepOutlir", *TOUCH).refused(64, "StepOutlier")
 
 

@@ -91,7 +91,9 @@ def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO)
             "(or it was hidden from holter, as by python -I)."
         )
     lines.append(f"{duration(outcome.duration_s)}; {seen}")
-    lines += [f"own fault, the command was not touched: {f['where']}: {f['error']}" for f in outcome.faults[:2]]
+    lines += [
+        f"own fault, the command was not touched: {f['where']}: {f['error']}" for f in outcome.faults[:2]
+    ]
     lines.append(f"recorded: the machine only; see: {look}")
     for line in lines:
         print(f"holter: {clean(line)}", file=stream)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from holter.rules import Rule
 
 ABOUT = "List the rules, show one with its parameters, or judge a finished or running job by some of them."
@@ -28,7 +29,9 @@ def main(words: list[str]) -> int:
         return 0
     if words[0] not in actions:
         what = "option" if words[0].startswith("-") else "action"
-        raise Refusal(f"unknown {what} {words[0]}{nearest(words[0], actions)}; valid: {', '.join(actions)}, --help")
+        raise Refusal(
+            f"unknown {what} {words[0]}{nearest(words[0], actions)}; valid: {', '.join(actions)}, --help"
+        )
     return actions[words[0]](words[1:])
 
 
@@ -73,7 +76,9 @@ def named(name: str) -> str:
 
 
 def _list(words: list[str]) -> int:
-    parser = options.Parser("rules list", "List every rule.", "  holter rules list\n  holter rules list --json")
+    parser = options.Parser(
+        "rules list", "List every rule.", "  holter rules list\n  holter rules list --json"
+    )
     options.add_json(parser)
     given = parser.read(words)
     from holter.rules import catalogue
@@ -111,7 +116,11 @@ def _show(words: list[str]) -> int:
     out = output.console(sys.stdout)
     out.print(Text(rule.__name__, style="bold"))
     on = "on by default" if "default" in rule.packs else f"off by default; on with --rule {rule.__name__}"
-    said = [rule.description, f"Fires when {rule.formula}" if rule.formula else "", f"Advice: {rule.advice}" if rule.advice else ""]
+    said = [
+        rule.description,
+        f"Fires when {rule.formula}" if rule.formula else "",
+        f"Advice: {rule.advice}" if rule.advice else "",
+    ]
     said += [f"Reads {', '.join(rule.reads)}; {rule.severity}; {on}."]
     for line in filter(None, said):
         out.print(Padding(Text(line), (0, 0, 0, 2)))
@@ -136,7 +145,11 @@ def _run(words: list[str]) -> int:
     options.add_json(parser)
     given = parser.read(words)
     folder = options.find_job(given.job, given.store)
-    rules = chosen(given.rules, {}, defaults=False) or folder.manifest().get("rules") or chosen([], {}, defaults=True)
+    rules = (
+        chosen(given.rules, {}, defaults=False)
+        or folder.manifest().get("rules")
+        or chosen([], {}, defaults=True)
+    )
     from holter.evaluation import evaluate
 
     result = evaluate(folder, rules, record=False)
@@ -160,7 +173,9 @@ def _print(rules: list[dict[str, Any]]) -> None:
         for issue in rule["issues"]:
             out.print(Padding(Text(output.clean(f"{issue['severity']}: {issue['summary']}")), (0, 0, 0, 2)))
         if rule["status"] == "Error":
-            out.print(Padding(Text(output.clean(str(rule.get("error", "")).strip().splitlines()[-1])), (0, 0, 0, 2)))
+            out.print(
+                Padding(Text(output.clean(str(rule.get("error", "")).strip().splitlines()[-1])), (0, 0, 0, 2))
+            )
 
 
 def _card(rule: type[Rule]) -> dict[str, Any]:
@@ -174,7 +189,14 @@ def _card(rule: type[Rule]) -> dict[str, Any]:
         "advice": rule.advice,
         "reads": list(rule.reads),
         "parameters": [
-            {"name": p.name, "type": p.type, "default": p.modern, "unit": p.unit, "valid": p.valid, "meaning": p.meaning}
+            {
+                "name": p.name,
+                "type": p.type,
+                "default": p.modern,
+                "unit": p.unit,
+                "valid": p.valid,
+                "meaning": p.meaning,
+            }
             for p in rule.parameters()
         ],
     }

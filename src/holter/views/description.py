@@ -120,7 +120,13 @@ def _steps(steps: Table, statistics: dict[str, float | int]) -> dict[str, Any]:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
     worst = outliers(steps.where(steady(steps)))
     found = [
-        {"step": o.step, "rank": o.rank, "duration_ms": o.duration_ms, "extra_ms": o.extra_ms, "cause": o.cause}
+        {
+            "step": o.step,
+            "rank": o.rank,
+            "duration_ms": o.duration_ms,
+            "extra_ms": o.extra_ms,
+            "cause": o.cause,
+        }
         for o in worst[:_MOST_OUTLIERS]
     ]
     count = len({outlier.step for outlier in worst})
