@@ -123,9 +123,9 @@ def test_end_of_finds_its_span_below_those_an_exception_left_open(session, spool
     outer = code(session, Phase.ANNOTATION, "epoch")
     marks.begin(outer)
     marks.begin(code(session, Phase.FORWARD))  # its end was never called
-    marks.end_of(outer)
+    marks.end_of(outer, 3.0, Mode.EVAL)
     main = only(spool).main
-    assert [s.name for s in main.spans] == ["epoch"]
+    assert [(s.name, s.value, s.mode) for s in main.spans] == [("epoch", 3.0, Mode.EVAL)]
     assert main.open == []
 
 

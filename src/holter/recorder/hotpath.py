@@ -18,6 +18,7 @@ from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
     import mmap
+    from collections.abc import Iterable
 
     from holter.recorder.marks import Marks, Recording
     from holter.recorder.spool import ThreadFiles
@@ -49,9 +50,8 @@ def bind(marks: Marks, session: Recording) -> None:
     head_begins: memoryview | None = None
     head_codes: memoryview | None = None
     segment: mmap.mmap | None = None
-    offset = 0
     files: ThreadFiles | None = None
-    retry_at = dropped = slow_ns = 0
+    offset = retry_at = dropped = slow_ns = 0
     owed = 0  # spans that were open when this process was forked off; their ends may still come
 
     def begin(code: int) -> None:
@@ -80,22 +80,24 @@ def bind(marks: Marks, session: Recording) -> None:
         except Exception as error:
             end_slow(now, value, mode, error)
 
-    def end_of(code: int) -> None:
+    def end_of(code: int, value: float = NAN, mode: int | None = None) -> None:
         nonlocal level, offset
         now = clock()
         if level <= _DEPTH and codes[level - 1] != code:
-            end_below(code)
+            end_below(code, value, mode)
             return
         try:  # as in `end`, which is one call dearer
             level -= 1
             began = begins[level]
             tail = tails[code] + low_step
+            if mode is not None:
+                tail += (mode - 1) << 48
             place = offset
             offset = place + 32
-            pack(segment, place, began, now - began, NAN, tail)  # type: ignore[arg-type]
+            pack(segment, place, began, now - began, value, tail)  # type: ignore[arg-type]
             head_codes[level] = 0  # type: ignore[index]
         except Exception as error:
-            end_slow(now, NAN, None, error)
+            end_slow(now, value, mode, error)
 
     def add(
         phase: int,
@@ -114,6 +116,9 @@ def bind(marks: Marks, session: Recording) -> None:
             pack(segment, place, begin, duration, value, tail)  # type: ignore[arg-type]
         except Exception:
             write_slow(place, begin, duration, value, tail)
+
+    def add_as(code: int, began: int, now: int, value: float, mode: int | None) -> None:
+        add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
 
     def begin_slow(code: int) -> None:
         nonlocal level
@@ -151,14 +156,14 @@ def bind(marks: Marks, session: Recording) -> None:
             began, code = begins[level], codes[level]
             if code & 255:
                 tails[code] = code >> 8 << 32 | 1 << 48 | (code & 255) << 56
-                add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
+                add_as(code, began, now, value, mode)
             else:
                 session.fault("marks", ValueError(f"code {code} names no phase"))
             put(level, began, 0)
         except Exception as fault:
             session.fault("marks", fault)
 
-    def end_below(code: int) -> None:
+    def end_below(code: int, value: float, mode: int | None) -> None:
         """End a span out of order: after a generator, or an exception that passed an adapter's hook."""
         nonlocal owed
         try:
@@ -172,7 +177,7 @@ def bind(marks: Marks, session: Recording) -> None:
                 else:
                     session.fault("marks", ValueError("a span was ended that was not begun"))
                 return
-            add(code & 255, code >> 8, spans[at][0], clock() - spans[at][0])
+            add_as(code, spans[at][0], clock(), value, mode)
             reopen(at, [span for span in spans[at + 1 :] if span[1] & 255 == _ANNOTATION])
         except Exception as fault:
             session.fault("marks", fault)
@@ -243,17 +248,11 @@ def bind(marks: Marks, session: Recording) -> None:
         if 0 < level <= _DEPTH:
             session.note_failing(error, codes[level - 1])
 
-    def depth() -> int:
-        return level
-
     def open_spans() -> list[tuple[int, int]]:
         kept = min(level, _DEPTH)
         return list(zip(begins[:kept], codes[:kept], strict=True))
 
-    def unwind(to: int) -> None:
-        reopen(to, [])
-
-    def reopen(to: int, kept: list[tuple[int, int]]) -> None:
+    def reopen(to: int, kept: Iterable[tuple[int, int]] = ()) -> None:
         nonlocal level
         to = max(to, 0)
         for at in range(min(level, _DEPTH) - 1, to - 1, -1):
@@ -281,7 +280,7 @@ def bind(marks: Marks, session: Recording) -> None:
         return cost
 
     def adopt() -> None:
-        reopen(0, [])
+        reopen(0)
         if head is not None:
             head[record.HEAD_THREAD] = threading.get_native_id()
 
@@ -294,6 +293,6 @@ def bind(marks: Marks, session: Recording) -> None:
         offset = level = dropped = slow_ns = retry_at = 0
 
     marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
-    marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, depth, unwind, open_spans
+    marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: level, reopen, open_spans
     marks.recent, marks.spent = recent, spent
     marks.settle, marks.adopt, marks.detach = settle, adopt, detach

@@ -53,7 +53,7 @@ class Marks:
     """The spans of one thread. Hot: `begin`, `end`, `add`; all others are rare.
 
     `begin(code)` and `end(value, mode)` nest like brackets; `code` is `name id << 8 | phase`.
-    `end_of(code)` ends the innermost span with that code, whatever was begun since.
+    `end_of(code, value, mode)` ends the innermost span with that code, whatever was begun since.
     `add(phase, name_id, begin, duration, value, step, mode)` writes a span that is already over.
     """
 
