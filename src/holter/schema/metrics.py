@@ -38,7 +38,7 @@ _ALL = (
     Metric("psi.mem", "%", "Share of the last 10 s in which some task waited for memory."),
     Metric("cgroup.throttled_pct", "%", "Share of scheduling periods in which the cgroup's CPU quota ran out.", rate=True),
     Metric("proc.cpu", "% of a core", "CPU used by the job's processes with this role (device).", per_device=True, rate=True),
-    Metric("proc.rss", "bytes", "Resident memory of the job's processes with this role (device): trainer, workers, other.", per_device=True),
+    Metric("proc.rss", "bytes", "Resident memory of the job's processes with this role (device): trainer, worker, other.", per_device=True),
     Metric("proc.private", "bytes", "Memory that only this role's processes hold: resident less shared.", per_device=True),
     Metric("proc.count", "processes", "The job's processes with this role (device).", per_device=True),
     Metric("gpu.util", "%", "Share of the sampling period in which at least one kernel ran.", per_device=True),
