@@ -60,10 +60,13 @@ def around(
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not collector.on:
             return original(*args, **kwargs)
+        failed = False
         try:
             state = before(args, kwargs)
         except Exception as fault:
+            failed = True
             collector.fault(fault)
+        if failed:  # not in the handler: an error of the original would show ours as its context
             return original(*args, **kwargs)
         try:
             result = original(*args, **kwargs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
 import os
 import threading
@@ -11,12 +13,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+_AT_ONCE = 500
+"""Lines in one write, where many wait."""
 MAX_PENDING = 100_000
 """Lines kept while the file cannot be written; beyond them the oldest are lost."""
 
 
 class Journal:
-    """An append-only file. Each line is one `write`, so a line is whole or absent after a kill."""
+    """An append-only file. A line is never split over writes, so it is whole or absent after a kill."""
 
     def __init__(self, path: str, first: Callable[[], Iterable[tuple[str, object]]]) -> None:
         self.path = path
@@ -57,12 +61,15 @@ class Journal:
         """Write what is held back. Raises `OSError`; what was not written stays."""
         with self._lock:
             while self._pending and self._descriptor >= 0:
-                line = self._pending[0]
-                written = os.write(self._descriptor, b"\n" + line if self._cut else line)
-                self._cut = written < len(line)
-                if self._cut:
-                    raise OSError(28, "no space left for the journal", self.path)
-                self._pending.popleft()
+                lines = b"".join(itertools.islice(self._pending, _AT_ONCE))
+                lead = b"\n" if self._cut else b""
+                left = os.write(self._descriptor, lead + lines) - len(lead)
+                full = left < len(lines)
+                while self._pending and 0 < len(self._pending[0]) <= left:
+                    left -= len(self._pending.popleft())
+                self._cut = left > 0 or (left < 0 and self._cut)
+                if full:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 
     def forget(self) -> None:
         """Give the file up without writing, as a forked child must: it is its parent's."""

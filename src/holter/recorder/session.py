@@ -107,7 +107,7 @@ class Session:
         """Whether the user marks steps with `holter.step`; then an adapter's boundaries do not count."""
         self.mark_ns = 0
         """What one mark costs in this process, measured when its files are opened; ns."""
-        self.stacks_signal: int | None = None
+        self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(journal_name(self.process)), self._first)
         self.faults: dict[str, int] = {}
         self.failing: tuple[int, int, int] | None = None
@@ -256,9 +256,8 @@ class Session:
                 if recording and not began:
                     self.journal("process", self._identity())
                 return
-            if self.stacks_signal is None:
-                path = self.spool.path(stacks_name(self.process))
-                self.stacks_signal = failure.register_stacks(path)
+            if self.stacks is None:
+                self.stacks = failure.Stacks(self.spool.path(stacks_name(self.process)))
             self.journal_file.open()
             self.mark_ns = cost.of_a_mark()
 
@@ -295,8 +294,15 @@ class Session:
         for undo in self._undo:
             undo()
         self._undo.clear()
+        self._close_stacks()
+        self.journal_file.forget()
         if current is self:
             current, here = None, _Off()
+
+    def _close_stacks(self) -> None:
+        if self.stacks is not None:
+            self.stacks.close()
+            self.stacks = None
 
     # Threads
 
@@ -332,8 +338,7 @@ class Session:
         self.spool = self.spool.successor(self.process)
         self._lock = threading.RLock()
         NAMES.forked()
-        failure.unregister_stacks(self.stacks_signal)
-        self.stacks_signal = None
+        self._close_stacks()
         self.journal_file.forget()
         self.journal_file = Journal(self.spool.path(journal_name(self.process)), self._first)
         for kind, fact in self._sticky.items():
@@ -374,7 +379,7 @@ class Session:
             "argv": list(getattr(sys, "orig_argv", sys.argv)),
             "executable": sys.executable,
             "python": ".".join(map(str, sys.version_info[:3])),
-            "stacks_signal": self.stacks_signal,
+            "stacks_signal": None if self.stacks is None else self.stacks.signal,
         }
 
     def _earliest(self, marks: Marks, end: int) -> int:
