@@ -80,18 +80,21 @@ class RuleRun:
 
     def look(self, window: Window) -> None:
         """Let the rule judge one window. Whatever it raises stays its own fault."""
-        self.evaluations += 1
         self.judged_until = window.end
         try:
             found = list(self.rule.evaluate(window))
             if wrong := [f for f in found if not isinstance(f, Issue)]:
                 raise TypeError(f"{self.name} yielded {wrong[0]!r}, which is no Issue")
         except Exception:
+            self.evaluations += 1
             self.failures += 1
             self.faults += 1
             self.error = traceback.format_exc(limit=-8)
             return
         self.failures = 0
+        if window.idle:
+            return
+        self.evaluations += 1
         if window.details:
             self.details = window.details
         self._cover(window, judged=bool(found))
