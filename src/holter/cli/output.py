@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
 WIDEST = 100
 _ASCII = str.maketrans(
-    {"█": "#", "▓": "=", "▒": "-", "░": ".", "·": "-", "→": "->", "…": "...", "–": "-", "—": "-", "─": "-",
-     "×": "x", "≤": "<=", "≥": ">=", "µ": "u", "’": "'", "±": "+-", "≈": "~"}
-)  # fmt: skip
+    {"█": "#", "▓": "=", "▒": "-", "░": ".", "·": "-", "→": "->", "…": "...", "─": "-", "≤": "<=", "≥": ">="}
+)
 
 
 def columns(stream: TextIO) -> int:
@@ -32,7 +31,12 @@ def console(stream: TextIO, width: int | None = None) -> Console:
     """Return a console on `stream`: color only on a terminal and without NO_COLOR, never wider than 100."""
     from rich.console import Console
 
-    return Console(
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            # rich would end the interpreter; whoever called knows better what to do.
+            raise BrokenPipeError
+
+    return Quiet(
         file=stream,
         width=width or columns(stream),
         highlight=False,

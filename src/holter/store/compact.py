@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
@@ -23,6 +23,9 @@ MAX_ROWS = 2_000_000
 """Rows of a compacted file, at most."""
 TIERS = (100_000, 800_000)
 """While a job runs, files are merged with those of about their size: a row is rewritten twice at most."""
+
+_ORDER = {"samples": "time // 600_000_000_000, metric, device, time"}
+"""Samples: ten minutes at a time, series by series; one series lies in few pages then, takes less room."""
 
 
 def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
@@ -47,13 +50,19 @@ def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
     ended = folder.manifest().get("end") is not None
     merged = 0
     for table in TABLES:
-        if not folder.place.files(table):
+        if not _worth_it(folder, table, min_files):
             continue
         with folder.place.lock(table):
             _sweep(folder, reader, table)
             for files in list(_runs(reader.files(table), min_files, ended)):
                 merged += len(files) if _merge(folder, reader, files) else 0
     return merged
+
+
+def _worth_it(folder: JobFolder, table: str, min_files: int) -> bool:
+    """Say by names alone whether any node has enough files, so that looking often costs nothing."""
+    parts = [part for entry in folder.place.files(table) if (part := parse_part(entry.key)) is not None]
+    return any(count >= min_files for count in Counter(part.node for part in parts).values())
 
 
 def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[DataFile]]:
@@ -63,7 +72,8 @@ def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[D
         by_node[file.part.node].append(file)
     for members in by_node.values():
         if ended:
-            yield from _neighbors(members, MAX_ROWS, min_files)
+            if sum(file.rows < MAX_ROWS // 2 for file in members) >= min_files:
+                yield from _neighbors(members, MAX_ROWS // 2, 2)
             continue
         for tier in TIERS:
             runs = list(_neighbors(members, tier, min_files))
@@ -108,7 +118,8 @@ def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
     draft = folder.place.draft(key)
     connection = parquet.connect(threads=1, memory="1GB")
     try:
-        query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY time, {BATCH}"
+        order = _ORDER.get(first.table, f"time, {BATCH}")
+        query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY {order}"
         parquet.copy(connection, query, draft, says, {})
         written = _count(connection, draft)
         if written != rows:

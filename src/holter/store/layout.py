@@ -82,7 +82,10 @@ def current(parts: Iterable[Part]) -> list[tuple[Part, int]]:
 
 def node_key(node: str) -> str:
     """Return the key of a node's facts."""
-    return f"{NODES}/{quote(node, safe='')}.json"
+    quoted = quote(node, safe="")
+    if quoted.startswith("."):  # names that start with a dot are unfinished files
+        quoted = "%2E" + quoted[1:]
+    return f"{NODES}/{quoted}.json"
 
 
 def parse_node(key: str) -> str | None:

@@ -90,12 +90,11 @@ class Reader:
             elif file.from_ > file.part.first:
                 only = tuple(file.numbers)
             groups[(file.part.node, file.columns, only)].append(file)
-        found = [Table.empty(table.name)]
+        found: list[Table] = []
         for (_, _, only), members in groups.items():
             conditions = limits + ([f"{BATCH} IN ({', '.join(map(str, only))})"] if only is not None else [])
             found += self._group(members, table, fetched, conditions, where)
-        found = [Table({name: part.columns[name] for name in fetched}) for part in found]
-        whole = Table.concat(found) if len(found) > 1 else found[0]
+        whole = found[0] if len(found) == 1 else Table.concat(found or [Table.empty(table.name)])
         time = whole["time"]
         if np.any(time[1:] < time[:-1]):
             whole = whole.where(np.argsort(time, kind="stable"))

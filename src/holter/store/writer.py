@@ -12,6 +12,8 @@ from holter.store.columns import Batch, Columns
 from holter.store.layout import node_folder, parse_part, part_key
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holter.store.job import JobFolder
 
 MAX_ROWS = 50_000
@@ -33,7 +35,14 @@ class Writer:
     is meant; on one machine several are safe too.
     """
 
-    def __init__(self, folder: JobFolder, node: str, *, max_waiting_rows: int = MAX_WAITING_ROWS) -> None:
+    def __init__(
+        self,
+        folder: JobFolder,
+        node: str,
+        *,
+        max_waiting_rows: int = MAX_WAITING_ROWS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.folder = folder
         self.node = node
         self.bytes_written = 0
@@ -45,6 +54,7 @@ class Writer:
         """Why the last attempt to write failed; `None` again once one succeeds."""
         self.faults = 0
         """Attempts that failed."""
+        self._clock = clock
         self._max_waiting = max_waiting_rows
         self._batches: dict[str, Batch] = {}
         self._since: dict[str, float] = {}
@@ -73,7 +83,7 @@ class Writer:
             rows = Batch(table).append(columns, self.node)
             self.dropped[table] = self.dropped.get(table, 0) + rows
         elif batch.append(columns, self.node):
-            self._since.setdefault(table, time.monotonic())
+            self._since.setdefault(table, self._clock())
         self._write_due(table)
 
     def poll(self) -> None:
@@ -109,7 +119,7 @@ class Writer:
             return
         doublings = max(0, self.files_written[table] - _YOUNG_FILES)
         age = min(LAST_AGE_S, FIRST_AGE_S * 2.0 ** min(doublings, 8))
-        now = time.monotonic()
+        now = self._clock()
         due = batch.rows >= MAX_ROWS or now - self._since[table] >= age
         if due and now >= self._retry_at:
             self._write(table)
@@ -124,7 +134,7 @@ class Writer:
             # Whatever it is, recording goes on: the rows stay, bounded, and are tried again.
             self.fault = f"{table}: {type(error).__name__}: {error}"
             self.faults += 1
-            self._retry_at = time.monotonic() + RETRY_S
+            self._retry_at = self._clock() + RETRY_S
             return False
         self.fault = None
         self._retry_at = 0.0
