@@ -84,8 +84,7 @@ class Evaluator:
         self.newest = max(self.newest, int(ends.max()))
         if table == "spans":
             self._pending.append(rows)
-            if "spans" in self.reads:
-                self.facts.spans(rows["rank"], ends)
+            self.facts.spans(rows["rank"], ends)
         elif table == "events":
             self.facts.events(rows)
         elif table == "steps":

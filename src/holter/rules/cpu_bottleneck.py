@@ -23,7 +23,9 @@ class CPUBottleneck(Rule):
     category = "system"
     description = "GPU low while CPU is saturated"
     formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold, above threshold"
-    advice = "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and threads."
+    advice = (
+        "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and threads."
+    )
     packs = ("default", "performance")
     every_s = 30.0
 
