@@ -80,7 +80,7 @@ class Marks:
     """The spans of one thread. Hot: `begin`, `end`, `add`; all others are rare.
 
     `begin(code)` and `end(value, mode)` nest like brackets; `code` is `name id << 8 | phase`.
-    `end_of(code)` ends the innermost span with that code, whatever was begun since.
+    `end_of(code, value, mode)` ends the innermost span with that code, whatever was begun since.
     `add(phase, name_id, begin, duration, value, step, mode)` writes a span that is already over.
     """
 
@@ -173,22 +173,24 @@ def _bind(marks: Marks, session: Recording) -> None:
         except Exception as error:
             end_slow(now, value, mode, error)
 
-    def end_of(code: int) -> None:
+    def end_of(code: int, value: float = NAN, mode: int | None = None) -> None:
         nonlocal level, offset
         now = clock()
         if level <= _DEPTH and codes[level - 1] != code:
-            end_below(code)
+            end_below(code, value, mode)
             return
         try:  # as in `end`, which is one call dearer
             level -= 1
             began = begins[level]
             tail = tails[code] + low_step
+            if mode is not None:
+                tail += (mode - 1) << 48
             place = offset
             offset = place + 32
-            pack(segment, place, began, now - began, NAN, tail)  # type: ignore[arg-type]
+            pack(segment, place, began, now - began, value, tail)  # type: ignore[arg-type]
             head_codes[level] = 0  # type: ignore[index]
         except Exception as error:
-            end_slow(now, NAN, None, error)
+            end_slow(now, value, mode, error)
 
     def add(
         phase: int,
@@ -251,7 +253,7 @@ def _bind(marks: Marks, session: Recording) -> None:
         except Exception as fault:
             session.fault("marks", fault)
 
-    def end_below(code: int) -> None:
+    def end_below(code: int, value: float, mode: int | None) -> None:
         """End a span out of order: after a generator, or an exception that passed an adapter's hook."""
         nonlocal owed
         try:
@@ -265,7 +267,15 @@ def _bind(marks: Marks, session: Recording) -> None:
                 else:
                     session.fault("marks", ValueError("a span was ended that was not begun"))
                 return
-            add(code & 255, code >> 8, spans[at][0], clock() - spans[at][0])
+            add(
+                code & 255,
+                code >> 8,
+                spans[at][0],
+                clock() - spans[at][0],
+                value,
+                None,
+                TRAIN if mode is None else mode,
+            )
             reopen(at, [span for span in spans[at + 1 :] if span[1] & 255 == _ANNOTATION])
         except Exception as fault:
             session.fault("marks", fault)

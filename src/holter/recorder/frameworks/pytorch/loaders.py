@@ -8,7 +8,8 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.stacks import Fetching, StackSampler
+from holter.recorder.frameworks.pytorch.fetching import Fetching
+from holter.recorder.frameworks.pytorch.stacks import StackSampler
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ class Loaders:
     def _begin_fetch(self) -> int:
         sampler = self.sampler
         if sampler is None or sampler.pid != os.getpid():
+            self.fetching.forget()
             self.sampler = sampler = StackSampler(self.flow.session, self.fetching, self._fetch_codes)
         if not self._fetch_code:
             self._fetch_code = self.flow.code(Phase.FETCH, "fetch")
