@@ -14,7 +14,7 @@ from holter.agent.command import CommandNotFound, find_command
 from holter.agent.supervise import Agent
 from holter.store import job
 
-from .conftest import until
+from tests.agent.conftest import until
 
 
 def python(code: str) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import DRIVE, SOURCE
+from tests.agent.conftest import DRIVE, SOURCE
 
 
 class Terminal:
