@@ -4,7 +4,7 @@ The rows go through the real writer, in the order in which an agent would hand t
 readings and their noise are drawn at random with a fixed seed; how finely each is resolved is that of
 its source: clocks in nanoseconds, CPU shares of whole ticks, GPU readings as NVML gives them.
 
-    python benchmarks/generate.py STORE NAME [--hours 12] [--ranks 8] [--no-spans] …
+    python benchmarks/generate.py STORE --job NAME [--hours 12] [--ranks 8] [--no-spans] …
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 START_NS = 1_780_000_000 * 10**9
-CHUNK_S = 600
 PARTS = {
     "data_loading": 0.08,
     "h2d": 0.02,
@@ -53,20 +52,17 @@ class Training:
     slow_every: int = 1000
     """Each so many steps one takes three times as long, in data loading."""
     seed: int = 0
+    chunk_s: int = 600
+    """So much is handed over at once."""
+    compacted: bool = True
 
 
 def generate(store: str, name: str, training: Training) -> JobFolder:
-    """Write the job; it has ended, and is compacted."""
+    """Write the job; it has ended. Raises `OSError` when the store takes it not."""
     seconds = training.hours * 3600
     end_ns = START_NS + int(seconds * 1e9)
-    folder = job.create(
-        store,
-        name,
-        command=["python", "train.py"],
-        interval_ms=training.interval_ms,
-        rules=[],
-        now_ns=START_NS,
-    )
+    asked = {"command": ["python", "train.py"], "interval_ms": training.interval_ms, "rules": []}
+    folder = job.create(store, name, now_ns=START_NS, **asked)
     writers = [Writer(folder, f"node{n}") for n in range(training.nodes)]
     for n, writer in enumerate(writers):
         _facts(folder, writer.node, n, training, end_ns)
@@ -74,7 +70,7 @@ def generate(store: str, name: str, training: Training) -> JobFolder:
     random = np.random.default_rng(training.seed)
     step = 0
     steps_at = START_NS + 5 * 10**9
-    chunk_ns = CHUNK_S * 10**9
+    chunk_ns = training.chunk_s * 10**9
     for begin in range(START_NS, end_ns, chunk_ns):
         until = min(begin + chunk_ns, end_ns)
         count = max(0, int((until - 2 * 10**9 - steps_at) / (training.step_s * 1e9)))
@@ -88,23 +84,15 @@ def generate(store: str, name: str, training: Training) -> JobFolder:
         if not writer.close():
             raise OSError(f"the job could not be written: {writer.fault}")
     folder.update(end=end_ns, status="Completed", exit_code=0)
-    compact(folder)
+    if training.compacted:
+        compact(folder)
     return folder
 
 
 def _facts(folder: JobFolder, node: str, number: int, training: Training, end_ns: int) -> None:
     gpus = [{"name": "GPU", "memory_bytes": 80 * 2**30} for _ in range(training.gpus)]
-    folder.write_node(
-        node,
-        {
-            "node": node,
-            "number": number,
-            "cpus": training.cores,
-            "memory_bytes": 1024 * 2**30,
-            "gpus": gpus,
-            "heartbeat": end_ns,
-        },
-    )
+    facts = {"node": node, "number": number, "cpus": training.cores, "memory_bytes": 2**40, "gpus": gpus}
+    folder.write_node(node, {**facts, "heartbeat": end_ns})
 
 
 def _durations(random: np.random.Generator, training: Training, count: int, first: int) -> np.ndarray:
@@ -289,7 +277,7 @@ def main() -> None:
     """Write a job as the command line says, and print what it took."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store")
-    parser.add_argument("name")
+    parser.add_argument("--job", default="long")
     parser.add_argument("--hours", type=float, default=12)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--nodes", type=int, default=1)
@@ -297,7 +285,7 @@ def main() -> None:
     given = parser.parse_args()
     began = time.perf_counter()
     training = Training(hours=given.hours, ranks=given.ranks, nodes=given.nodes, spans=not given.no_spans)
-    folder = generate(given.store, given.name, training)
+    folder = generate(given.store, given.job, training)
     size = sum(entry.size for entry in folder.place.files())
     print(f"{folder.url}: {size / 2**20:.0f} MiB in {time.perf_counter() - began:.0f} s")
 

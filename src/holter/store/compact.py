@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
@@ -50,13 +50,19 @@ def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
     ended = folder.manifest().get("end") is not None
     merged = 0
     for table in TABLES:
-        if not folder.place.files(table):
+        if not _worth_it(folder, table, min_files):
             continue
         with folder.place.lock(table):
             _sweep(folder, reader, table)
             for files in list(_runs(reader.files(table), min_files, ended)):
                 merged += len(files) if _merge(folder, reader, files) else 0
     return merged
+
+
+def _worth_it(folder: JobFolder, table: str, min_files: int) -> bool:
+    """Say by names alone whether any node has enough files, so that looking often costs nothing."""
+    parts = [part for entry in folder.place.files(table) if (part := parse_part(entry.key)) is not None]
+    return any(count >= min_files for count in Counter(part.node for part in parts).values())
 
 
 def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[DataFile]]:
