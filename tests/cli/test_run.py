@@ -96,14 +96,14 @@ def test_fail_on_leaves_a_failure_alone(tmp_path):
 def test_config_file_with_windows_line_ends(tmp_path):
     Path("h.toml").write_bytes(
         b"\xef\xbb\xbfinterval = '100ms'\r\njob = 'from-file'\r\nno-rules = true\r\n"
-        b"[rules.StepOutlier]\r\nmultiplier = 4\r\n"
+        b"[rules.StepOutlier]\r\nstddev = 4\r\n"
     )
     done = command("run", "--config", "h.toml", "--", PYTHON, "-c", "pass")
     assert done.returncode == 0, done.stderr
     manifest = json.loads(Path("holter-jobs/from-file/job.json").read_text())
     assert manifest["interval_ms"] == 100
     assert [rule["name"] for rule in manifest["rules"]] == ["StepOutlier"]
-    assert manifest["rules"][0]["parameters"]["multiplier"] == 4
+    assert manifest["rules"][0]["parameters"]["stddev"] == 4
     done = command("run", "--config", "h.toml", "--job", "from-line", "--", PYTHON, "-c", "pass")
     assert Path("holter-jobs/from-line").is_dir(), done.stderr
 
@@ -117,7 +117,8 @@ def test_a_store_that_vanishes_does_not_touch_the_command(tmp_path):
 
 
 def test_interrupt_reaches_the_command_and_the_card_still_comes(tmp_path):
-    program = "import time\ntry:\n  print('up', flush=True); time.sleep(30)\nexcept KeyboardInterrupt:\n  raise SystemExit(5)"
+    program = "import time\ntry:\n  print('up', flush=True); time.sleep(30)\n"
+    program += "except KeyboardInterrupt:\n  raise SystemExit(5)"
     run = subprocess.Popen(
         [PYTHON, "-m", "holter", "run", "--", PYTHON, "-c", program],
         stdout=subprocess.PIPE,
@@ -133,30 +134,20 @@ def test_interrupt_reaches_the_command_and_the_card_still_comes(tmp_path):
 
 
 def test_stop_ends_a_running_job(tmp_path):
-    run = subprocess.Popen(
-        [
-            PYTHON,
-            "-m",
-            "holter",
-            "run",
-            "--job",
-            "long",
-            "--",
-            PYTHON,
-            "-c",
-            "print('up', flush=True); import time; time.sleep(60)",
-        ],
+    program = "print('up', flush=True); import time; time.sleep(60)"
+    with subprocess.Popen(
+        [PYTHON, "-m", "holter", "run", "--job", "long", "--", PYTHON, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         env={"PYTHONPATH": str(SOURCE)},
-    )
-    assert run.stdout.readline() == "up\n"
-    assert described("long")["job"]["status"] == "InProgress"
-    stopped = command("stop", "long", "--grace", "5")
-    assert stopped.returncode == 0, stopped.stderr
-    assert "Stopped" in stopped.stdout
-    assert run.wait(timeout=20) == 128 + signal.SIGTERM
+    ) as run:
+        assert run.stdout.readline() == "up\n"
+        assert described("long")["job"]["status"] == "InProgress"
+        stopped = command("stop", "long", "--grace", "5")
+        assert stopped.returncode == 0, stopped.stderr
+        assert "Stopped" in stopped.stdout
+        assert run.wait(timeout=20) == 128 + signal.SIGTERM
     assert described("long")["job"]["status"] == "Stopped"
 
 

@@ -176,9 +176,9 @@ def stages_text(dataloading: Mapping[str, Any] | None) -> str:
 
 
 def advice_text(advice: Mapping[str, Any]) -> str:
-    """One advice with the step time that it promises."""
+    """One advice, after the step time that it promises."""
     expected = advice.get("expected_step_ms")
-    return str(advice["text"]) + (f" → expect {milliseconds(expected)} a step" if expected is not None else "")
+    return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
 
 
 def _labelled(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
