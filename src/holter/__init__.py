@@ -5,7 +5,9 @@ Importing this package loads the standard library only and does nothing.
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # importing typing would be most of what `import holter` costs
 
 __version__ = "0.1.0"
 

@@ -1,0 +1,109 @@
+"""What a mark costs, against the floor of two clock reads and one struct write, interleaved in one run.
+
+Run: `python benchmarks/marks.py [--check]`. With `--check` it exits 1 when a mark costs more than twice that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import timeit
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+ROUNDS = 31
+CALLS = 10_000
+TARGET = 2.0
+"""A mark may cost this many times the floor."""
+
+
+SETUP = """
+import mmap, struct, time
+clock = time.perf_counter_ns
+pack_into = struct.Struct("<qqdiHBB").pack_into
+memory = mmap.mmap(-1, 4096)
+
+def least():
+    begin = clock()
+    pack_into(memory, 64, begin, clock() - begin, 0.0, 3, 7, 1, 4)
+
+import holter
+from holter.recorder import session
+current = session.activate()
+code = current.name("bench") << 8 | 4
+begin, end, add = current.marks().begin, current.marks().end, current.marks().add
+annotate, annotation_begin, annotation_end = holter.annotate, holter.annotation_begin, holter.annotation_end
+kept = annotate("kept")
+"""
+
+FLOOR = "floor: two clock reads, one struct"
+MARK = "mark: begin + end"
+STATEMENTS = {
+    FLOOR: "least()",
+    "the same without a call": "t = clock(); pack_into(memory, 64, t, clock() - t, 0.0, 3, 7, 1, 4)",
+    MARK: "begin(code); end()",
+    "add": "add(4, 1, 5, 6)",
+    "with annotate(name)": "with annotate('augment'): pass",
+    "with a kept range": "with kept: pass",
+    "annotation_begin + annotation_end": "annotation_begin('augment'); annotation_end('augment')",
+}
+"""What is measured, as statements in one loop, so that the loop and nothing else is added to each."""
+
+
+def timers(statements: dict[str, str], scope: dict[str, object]) -> dict[str, timeit.Timer]:
+    """Compile each statement into a loop of its own."""
+    return {name: timeit.Timer(text, "pass", globals=scope) for name, text in statements.items()}
+
+
+def measure(loops: dict[str, timeit.Timer], calls: int, clean: Callable[[], None]) -> dict[str, float]:
+    """Return the median ns per call of each, taken in turns so that a noisy machine disturbs all alike."""
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    for _ in range(ROUNDS):
+        for name, loop in loops.items():
+            times[name].append(loop.timeit(calls) / calls * 1e9)
+        clean()
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def main() -> int:
+    """Print the table; see the module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="exit 1 when a mark misses its target")
+    check = parser.parse_args().check
+    with tempfile.TemporaryDirectory() as spool:
+
+        def drain() -> None:
+            # What the agent does: full segments go, so that none is dropped.
+            for old in sorted(Path(spool).glob("*.seg"), key=lambda path: int(path.name.split(".")[2]))[:-1]:
+                old.unlink()
+
+        os.environ["HOLTER_SPOOL"] = spool
+        scope: dict[str, object] = {}
+        exec(compile(SETUP, "setup", "exec"), scope)
+        on = measure(timers(STATEMENTS, scope), CALLS, drain)
+        scope["current"].close()
+        annotations = {name: text for name, text in STATEMENTS.items() if "annotat" in text}
+        off = measure(timers(annotations, scope), CALLS, drain)
+    print(
+        f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, "
+        f"medians of {ROUNDS} rounds"
+    )
+    for name, value in on.items():
+        print(f"{name:36} {value:7.0f} ns  {value / on[FLOOR]:5.2f} x floor")
+    for name, value in off.items():
+        print(f"{name + ', off':36} {value:7.0f} ns  {value / on[FLOOR]:5.2f} x floor")
+    ratio = on[MARK] / on[FLOOR]
+    return 1 if check and ratio > TARGET else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,107 @@
+"""Record a process that runs already, which asked for it itself, until it ends or says that it is enough."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holter.agent import procfs
+from holter.agent.clock import Clock
+from holter.agent.deaths import Ended
+from holter.agent.hangs import HangLimits
+from holter.agent.scribe import Plan, Scribe
+from holter.agent.signals import Signals
+from holter.agent.supervise import STOP_GRACE_S, Outcome, outcome_of
+
+if TYPE_CHECKING:
+    from holter.store.job import JobFolder
+
+READY = "agent.ready"
+"""A file in the spool that tells the process that its agent listens."""
+_LOOK_S = 0.5
+_ENOUGH = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class NoProcess(LookupError):
+    """The process to record is not there."""
+
+
+def attach(
+    folder: JobFolder, pid: int, spool: Path, *, node: str, interval_ms: int, hang: HangLimits | None = None
+) -> Outcome:
+    """Record process `pid` and its children until it ends, closes its recording, or we get SIGTERM.
+
+    Args:
+        folder: The job in the store.
+        pid: The process.
+        spool: The spool it writes.
+        node: Name of this machine in the store.
+        interval_ms: Sampling interval.
+        hang: When a silent rank counts as hanging.
+
+    Raises:
+        NoProcess: There is no such process.
+    """
+    clock = Clock.now()
+    stat = procfs.stat(pid)
+    if stat is None or not stat.alive:
+        raise NoProcess(f"there is no process {pid}")
+    descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+    with Signals(_ENOUGH) as signals:
+        plan = Plan(
+            folder=folder,
+            node=node,
+            interval_ms=interval_ms,
+            spool=spool,
+            clock=clock,
+            limits=hang or HangLimits(),
+            roots=[pid],
+            environment=dict(os.environ),
+            attached=True,
+        )
+        scribe = Scribe(plan, wake=signals.wake)
+        started = clock.time_ns()
+        scribe.start()
+        (spool / READY).touch()
+        _follow(pid, stat.started, descriptor, signals, scribe)
+        at = clock.time_ns()
+        scribe.finish(Ended(None))
+        while scribe.is_alive():
+            signals.wait(0.05)
+    if descriptor >= 0:
+        os.close(descriptor)
+    return _close(folder, scribe, started, at)
+
+
+def _follow(pid: int, started: int, descriptor: int, signals: Signals, scribe: Scribe) -> None:
+    """Return when the process has ended, has closed its recording, or somebody has had enough."""
+    kill_at: float | None = None
+    while True:
+        # A process that has ended is readable at once; without such a descriptor it is looked for.
+        if any(message.number in _ENOUGH for message in signals.wait(_LOOK_S, descriptor)):
+            return
+        stat = procfs.stat(pid)
+        if stat is None or not stat.alive or stat.started != started:
+            return
+        if scribe.drain is not None and any(
+            one.pid == pid and one.end is not None for one in scribe.drain.trainers()
+        ):
+            return
+        if scribe.stop_wanted is not None and kill_at is None:
+            grace = scribe.stop_wanted.get("grace_s")
+            kill_at = time.monotonic() + (float(grace) if isinstance(grace, int | float) else STOP_GRACE_S)
+            os.kill(pid, signal.SIGTERM)
+        if kill_at is not None and time.monotonic() >= kill_at:
+            os.kill(pid, signal.SIGKILL)
+            kill_at = time.monotonic() + STOP_GRACE_S
+
+
+def _close(folder: JobFolder, scribe: Scribe, started: int, at: int) -> Outcome:
+    """Write how it ended: nobody knows the exit code of a process that is not one's child."""
+    status = "Stopped" if scribe.stopped else "Failed" if scribe.failure else "Completed"
+    outcome = outcome_of(scribe, Ended(None), started, at, status)
+    folder.update(status=status, end=at, exit_code=None, signal=None, failure=outcome.failure)
+    return outcome

@@ -1,0 +1,66 @@
+"""Operations and bytes of the machine's disks, and the space left for the store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from holter.agent.collectors import Collector, Machine, Rate, Reading, Unavailable, read_text
+
+_SECTOR = 512
+"""`/proc/diskstats` counts in these, whatever the disk's own sectors are."""
+_NOT_DISKS = ("loop", "ram", "zram", "sr", "fd")
+_READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS = 3, 5, 7, 9
+
+
+class Disk(Collector):
+    """Sums over whole disks; a volume built on other disks is counted there, not twice."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self._operations, self._read, self._written = Rate(), Rate(), Rate()
+        if not self._counters():
+            self.missing.append(
+                ("disk.iops, disk.read_bytes, disk.write_bytes", "no disk is listed in /proc/diskstats")
+            )
+            if machine.store is None:
+                raise Unavailable("no disk is listed in /proc/diskstats")
+        if machine.store is None:
+            self.missing.append(("disk.free_pct", "the store is not on a disk of this machine"))
+
+    def read(self, now: int) -> Iterator[Reading]:
+        """Compare with the last reading."""
+        disks = self._counters()
+        if disks:
+            sums = [sum(column) for column in zip(*disks.values(), strict=True)]
+            rates = (
+                ("disk.iops", self._operations, sums[0]),
+                ("disk.read_bytes", self._read, sums[1] * _SECTOR),
+                ("disk.write_bytes", self._written, sums[2] * _SECTOR),
+            )
+            for metric, rate, value in rates:
+                if (speed := rate.per_second(now, value)) is not None:
+                    yield "", metric, speed
+        if self.machine.store is not None:
+            space = os.statvfs(self.machine.store)
+            if space.f_blocks:
+                yield "", "disk.free_pct", 100.0 * space.f_bavail / space.f_blocks
+
+    def _counters(self) -> dict[str, tuple[int, int, int]]:
+        """Return (operations, sectors read, sectors written) of each disk."""
+        found = {}
+        for line in read_text(self.machine.proc / "diskstats").splitlines():
+            words = line.split()
+            if len(words) > _WRITTEN_SECTORS and self._is_disk(words[2]):
+                operations = int(words[_READS]) + int(words[_WRITES])
+                found[words[2]] = (operations, int(words[_READ_SECTORS]), int(words[_WRITTEN_SECTORS]))
+        return found
+
+    def _is_disk(self, name: str) -> bool:
+        if name.startswith(_NOT_DISKS):
+            return False
+        folder = self.machine.sys / "block" / name.replace("/", "!")
+        if not folder.is_dir():  # a partition, or /sys is not there at all
+            return not (self.machine.sys / "block").is_dir() and not name[-1].isdigit()
+        slaves = folder / "slaves"
+        return not (slaves.is_dir() and any(slaves.iterdir()))

@@ -1,0 +1,31 @@
+"""What holter itself costs: CPU and memory of the agent and its companions."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from holter.agent import procfs
+from holter.agent.collectors import Collector, Machine, Rate, Reading
+
+
+class Own(Collector):
+    """The agent measures itself, like everything else it records."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self._cpu = Rate()
+        self._others: dict[int, float] = {}
+
+    def read(self, now: int) -> Iterator[Reading]:
+        """Add up the CPU time of all that is ours."""
+        for pid in self.machine.watched.companions:
+            # One that has ended keeps what it had used.
+            if (stat := procfs.stat(pid)) is not None:
+                self._others[pid] = stat.cpu_s
+        used = time.process_time() + sum(self._others.values())
+        if (rate := self._cpu.per_second(now, used)) is not None:
+            yield "", "agent.cpu", 100.0 * rate
+        if (me := procfs.stat(os.getpid())) is not None:
+            yield "", "agent.rss", float(me.rss)

@@ -1,0 +1,143 @@
+"""Find the command to run, and start it as if the agent were not there."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+BOOTSTRAP = Path(__file__).parents[1] / "recorder" / "bootstrap"
+"""The folder through which every Python child finds the recorder."""
+
+
+class CommandNotFound(ValueError):
+    """The command to run is missing or cannot be executed."""
+
+
+def find_command(command: list[str], *, path: str | None = None) -> str:
+    """Return the file that running `command` executes, looked up as a shell does.
+
+    Raises:
+        CommandNotFound: There is none, or it is no executable file; the text says which and names near ones.
+    """
+    if not command or not command[0]:
+        raise CommandNotFound("no command to run: give one after `--`, as in `holter run -- python train.py`")
+    name = command[0]
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    candidates = [name] if "/" in name else [os.path.join(folder or ".", name) for folder in folders]
+    unfit = None
+    for candidate in candidates:
+        if os.path.isdir(candidate):
+            unfit = unfit or f"cannot run {name!r}: {candidate} is a folder"
+        elif os.path.exists(candidate):
+            if os.access(candidate, os.X_OK):
+                return candidate
+            unfit = unfit or f"cannot run {name!r}: {candidate} is not executable{_advice(candidate)}"
+    if unfit and "/" in name:
+        raise CommandNotFound(unfit)
+    if "/" in name:
+        raise CommandNotFound(f"cannot run {name!r}: there is no such file{_near(name, _neighbors(name))}")
+    if os.path.isfile(name):
+        raise CommandNotFound(
+            f"command {name!r} is not on PATH; there is a file {name!r} here{_advice(name)}"
+        )
+    raise CommandNotFound(unfit or f"command {name!r} is not on PATH{_near(name, _commands(folders))}")
+
+
+def _advice(file: str) -> str:
+    return (
+        f"; run it as: python {file}"
+        if file.endswith(".py")
+        else f"; run it as: sh {file}"
+        if file.endswith(".sh")
+        else ""
+    )
+
+
+def _near(name: str, names: set[str]) -> str:
+    near = difflib.get_close_matches(os.path.basename(name), sorted(names), n=1, cutoff=0.7)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _neighbors(name: str) -> set[str]:
+    try:
+        return set(os.listdir(os.path.dirname(name)))
+    except OSError:
+        return set()
+
+
+def _commands(folders: list[str]) -> set[str]:
+    found: set[str] = set()
+    for folder in folders:
+        found |= _neighbors(os.path.join(folder or ".", ""))
+    return found
+
+
+def environment(spool: Path | None, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of the command: the recorder is found first, nothing else changes."""
+    from holter.schema.record import ENV_SPOOL
+
+    variables = dict(os.environ if given is None else given)
+    if spool is None:
+        variables.pop(ENV_SPOOL, None)
+        return variables
+    variables[ENV_SPOOL] = str(spool)
+    before = variables.get("PYTHONPATH", "")
+    # An empty entry would mean the current folder, so none may arise.
+    variables["PYTHONPATH"] = f"{BOOTSTRAP}{os.pathsep}{before}" if before else str(BOOTSTRAP)
+    return variables
+
+
+def spawn(
+    executable: str,
+    command: list[str],
+    variables: Mapping[str, str],
+    *,
+    mask: set[signal.Signals] | set[int],
+    apart: bool = False,
+    output: int | None = None,
+) -> int:
+    """Start a process with our stdin, stdout and stderr, and return its pid.
+
+    It stays in our process group: the terminal's Ctrl-C, Ctrl-Z and hang-up reach it as they reach any command of
+    a shell, it may read from the terminal, and a pipe to a pager works.
+
+    Args:
+        executable: The file.
+        command: Its name and arguments.
+        variables: Its environment.
+        mask: The signals it starts with blocked.
+        apart: Give it a session of its own and no input (for the agent's companions).
+        output: Where it writes, when not to our stdout and stderr.
+
+    Raises:
+        OSError: It could not be started.
+    """
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = []
+    if apart:
+        actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    if output is not None:
+        actions += [(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)]
+
+    def start(file: str, words: list[str]) -> int:
+        return os.posix_spawn(
+            file,
+            words,
+            dict(variables),
+            file_actions=actions,  # type: ignore[arg-type]
+            setsid=apart,
+            setsigmask=mask,
+            # Python ignores these two; what it starts should not.
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+        )
+
+    try:
+        return start(executable, list(command))
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        # A script without its first line: shells run it themselves.
+        return start("/bin/sh", ["/bin/sh", executable, *command[1:]])

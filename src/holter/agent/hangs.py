@@ -1,0 +1,129 @@
+"""Notice that training has stopped moving, by a limit that the job's own steps give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangLimits:
+    """How long a rank may be silent before it counts as hanging."""
+
+    factor: float = 10.0
+    """Silence allowed, as a multiple of the 99th percentile of the newest 200 steps."""
+    min_s: float = 120.0
+    """Silence that is always allowed, in seconds."""
+    max_s: float = 1800.0
+    """Silence that is never allowed, in seconds; also the limit before the first step."""
+    extend: float = 3.0
+    """While a checkpoint, an evaluation or a compiler runs: so many times its median is allowed on top."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_s <= self.max_s:
+            raise ValueError(f"hang limits: 0 < min_s <= max_s, not min_s={self.min_s}, max_s={self.max_s}")
+        if self.factor < 1 or self.extend < 0:
+            raise ValueError(f"hang limits: factor >= 1 and extend >= 0, not {self.factor} and {self.extend}")
+
+    def limit_s(
+        self, durations: Sequence[int], open_phase: str | None = None, median_s: float | None = None
+    ) -> float:
+        """Return the silence allowed, in seconds.
+
+        Args:
+            durations: The newest steps, in ns; none before the first.
+            open_phase: The phase the rank is in.
+            median_s: What that phase took until now, when known.
+        """
+        if not durations:
+            return self.max_s
+        ordered = sorted(durations)
+        p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] / 1e9
+        limit = min(max(self.factor * p99, self.min_s), self.max_s)
+        if open_phase in SLOW:
+            # One that has never ended before may take as long as anything may.
+            limit = self.max_s if median_s is None else min(limit + self.extend * median_s, self.max_s)
+        return limit
+
+
+SLOW = ("checkpoint", "eval", "compile")
+"""Phases that may take much longer than a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A rank that has been silent for too long."""
+
+    rank: int
+    silent_s: float
+    limit_s: float
+    phase: str | None
+    step: int
+
+
+class HangWatch:
+    """Says when ranks begin to hang and when they move again; each hang is said once."""
+
+    def __init__(self, limits: HangLimits) -> None:
+        self.limits = limits
+        self.hanging: dict[str, Silence] = {}
+        """By process; empty when all is well."""
+        self.since: int | None = None
+        """Monotonic ns of the last progress before the hang."""
+
+    def look(
+        self,
+        key: str,
+        *,
+        rank: int,
+        last_progress: int,
+        now: int,
+        durations: Sequence[int],
+        phase: str | None,
+        step: int,
+        median_s: float | None = None,
+    ) -> Silence | None:
+        """Look at one trainer; return its silence when it is too long. All times are monotonic ns."""
+        silent = (now - last_progress) / 1e9
+        limit = self.limits.limit_s(durations, phase, median_s)
+        return Silence(rank, silent, limit, phase, step) if silent > limit else None
+
+    def update(self, silences: dict[str, Silence], now: int) -> tuple[dict[str, Silence], list[Silence]]:
+        """Take what was seen of all trainers; return (those that hang now and did not, those that move again)."""
+        begun = {key: silence for key, silence in silences.items() if key not in self.hanging}
+        ended = [silence for key, silence in self.hanging.items() if key not in silences]
+        if begun and self.since is None:
+            self.since = now - int(max(s.silent_s for s in begun.values()) * 1e9)
+        self.hanging = dict(silences)
+        if not silences:
+            self.since = None
+        return begun, ended
+
+
+def diagnosis(
+    silences: Sequence[Silence], *, cpu_pct: float | None, states: Sequence[str], trainers: int
+) -> tuple[str, str]:
+    """Say what kind of hang it probably is, and why, from what can be seen outside the processes.
+
+    Args:
+        silences: The ranks that hang.
+        cpu_pct: CPU that their processes use, in percent of a core each; None when unknown.
+        states: The letters of `/proc/PID/stat`.
+        trainers: How many ranks there are on this node.
+    """
+    phases = {silence.phase for silence in silences}
+    ranks = ", ".join(str(silence.rank) for silence in silences)
+    who = f"rank {ranks}" if len(silences) == 1 else f"ranks {ranks}"
+    busy = "" if cpu_pct is None else f", CPU {'idle' if cpu_pct < 5 else f'at {cpu_pct:.0f}% of a core'}"
+    where = " or ".join(sorted(phase or "no known phase" for phase in phases))
+    text = f"{who} in {where}{busy}"
+    if any(state == "D" for state in states):
+        return "storage", f"{text}; waits in the kernel for input or output that does not come"
+    if phases == {"data_loading"}:
+        return "data_starved", f"{text}; no batch comes from the data loader"
+    if "communication" in phases or ("backward" in phases and trainers > 1):
+        fewer = f"; the other {trainers - len(silences)} still move" if len(silences) < trainers else ""
+        return "collective_hang", f"{text}; waits for other ranks{fewer}"
+    if cpu_pct is not None and cpu_pct < 5:
+        return "deadlock", f"{text}; nothing runs, something waits for what never comes"
+    return "unknown", f"{text}; busy, but no step ends" if cpu_pct is not None else text

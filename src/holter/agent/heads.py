@@ -1,0 +1,75 @@
+"""Read the head page of a thread: which spans are open, which step it is, what was dropped."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from holter.schema import record
+from holter.schema.phases import Phase
+
+_WORDS = struct.Struct(f"={record.HEAD_SIZE // 8}q")
+_PHASES = {int(phase): phase.name.lower() for phase in Phase}
+_NOT_A_PHASE = {Phase.STEP, Phase.ANNOTATION}
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A span that has begun and not ended."""
+
+    begin: int
+    """Monotonic ns."""
+    phase: int
+    name: int
+    """Id of the name, in its process."""
+
+    @property
+    def phase_name(self) -> str:
+        """The phase as tables store it."""
+        return _PHASES.get(self.phase, f"phase {self.phase}")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One reading of a head page."""
+
+    step: int
+    dropped: int
+    thread: int
+    """Native thread id."""
+    cost_ns: int
+    open: tuple[Open, ...]
+    """Outermost first."""
+
+    @property
+    def phase(self) -> Open | None:
+        """The innermost open span that is a phase of a step; None when the thread is between phases."""
+        return next((span for span in reversed(self.open) if span.phase not in _NOT_A_PHASE), None)
+
+
+def read_head(path: Path) -> Head | None:
+    """Read a head page; None when it is gone, not complete yet, or of another version."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if len(data) < record.HEAD_SIZE:
+        return None
+    words = _WORDS.unpack_from(data)
+    if words[0] != record.HEAD_MAGIC or words[record.HEAD_VERSION] != record.SPOOL_VERSION:
+        return None
+    spans = []
+    for depth in range(record.MAX_OPEN):
+        at = record.HEAD_OPEN + 2 * depth
+        begin, packed = words[at], words[at + 1]
+        if packed == 0:
+            break
+        spans.append(Open(begin, packed & 0xFF, packed >> 8))
+    return Head(
+        step=words[record.HEAD_STEP],
+        dropped=words[record.HEAD_DROPPED],
+        thread=words[record.HEAD_THREAD],
+        cost_ns=words[record.HEAD_COST],
+        open=tuple(spans),
+    )

@@ -1,0 +1,224 @@
+"""Follow the journals: what each process of the job says of itself, beside its records."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holter.agent.clock import Clock
+
+MAX_LINE = 1 << 20
+"""A line longer than this is damage, not a fact."""
+_CHUNK = 4 << 20
+RECENT_STEPS = 200
+MAX_FAULTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row for the table `events`."""
+
+    time: int
+    """Wall ns."""
+    rank: int
+    kind: str
+    name: str
+    detail: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Process:
+    """All that is known of one process that records."""
+
+    key: str
+    pid: int
+    started: int
+    """Monotonic ns."""
+    first_seen: int
+    """Monotonic ns, by the agent."""
+    role: str = "trainer"
+    worker: int = -1
+    parent: str | None = None
+    rank: int | None = None
+    assigned: int | None = None
+    """The rank the agent gave it, as long as it does not know its own."""
+    local_rank: int | None = None
+    world_size: int | None = None
+    stacks_signal: int | None = None
+    argv: list[str] = field(default_factory=list)
+    framework: dict[str, Any] | None = None
+    names: dict[int, int] = field(default_factory=dict)
+    """Ids of names, and where the text is in `Facts.texts`."""
+    exception: dict[str, Any] | None = None
+    end: dict[str, Any] | None = None
+    faults: int = 0
+    ticks: int | None = None
+    """Start in clock ticks, to know a reused pid; None until it was found in /proc."""
+    died: int | None = None
+    """Monotonic ns at which it was found dead."""
+    checked: int = 0
+    """Monotonic ns at which it was last found alive."""
+    last_progress: int = 0
+    """Monotonic ns at which the agent last saw a record that means work was done."""
+    steps: int = 0
+    last_step: int = -1
+    durations: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    """Of the newest steps, ns."""
+    records: int = 0
+    dropped: int = 0
+    cost_ns: int = 0
+    last_open: list[dict[str, Any]] = field(default_factory=list)
+    """Spans open on the main thread when it was last looked at, outermost first."""
+    last_phase: str | None = None
+    last_head_step: int = -1
+
+    @property
+    def is_trainer(self) -> bool:
+        """Whether it is a training process, not one of its data-loader workers."""
+        return self.role != "worker"
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the outcome says of it."""
+        return {
+            "process": self.key,
+            "pid": self.pid,
+            "role": self.role,
+            "rank": self.rank if self.rank is not None else self.assigned,
+            "worker": self.worker,
+            "records": self.records,
+            "dropped": self.dropped,
+            "steps": self.steps,
+            "clean": self.end is not None,
+        }
+
+
+class Journal:
+    """The journal of one process, read as far as it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged = 0
+        self._offset = 0
+        self._rest = b""
+
+    def lines(self, *, final: bool = False) -> list[dict[str, Any]]:
+        """Return the lines that are new; one cut short waits for its end, or is dropped when there is none."""
+        found = []
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read(_CHUNK)
+        except OSError:
+            data = b""
+        self._offset += len(data)
+        *complete, self._rest = (self._rest + data).split(b"\n")
+        if final and self._rest:
+            complete.append(self._rest)
+            self._rest = b""
+        if len(self._rest) > MAX_LINE:
+            self._rest = b""
+            self.damaged += 1
+        for line in complete:
+            if not line.strip():
+                continue
+            try:
+                fact = json.loads(line)
+            except ValueError:
+                fact = None
+            if isinstance(fact, dict):
+                found.append(fact)
+            else:
+                self.damaged += 1
+        return found
+
+
+class Facts:
+    """Turns journal lines into what is known of a process and into events."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.texts: list[str] = [""]
+        """Every name once: the workers of one loader name the same stacks."""
+        self._codes: dict[str, int] = {"": 0}
+        self.framework: dict[str, Any] | None = None
+        self.faults: list[dict[str, Any]] = []
+        """Faults of the recorder, in all processes."""
+
+    def take(self, process: Process, line: dict[str, Any], now: int) -> list[Event]:
+        """Take one line; unknown kinds become events as they are, so that a newer recorder loses nothing."""
+        events = []
+        for kind, value in line.items():
+            if kind == "name" and isinstance(value, list) and len(value) == 2:
+                process.names[int(value[0])] = self._code(str(value[1]))
+                continue
+            detail = dict(value) if isinstance(value, dict) else {"value": value}
+            when = detail.get("time")
+            time = self._clock.to_wall(when if isinstance(when, int) else now)
+            if "time" in detail:
+                detail["time"] = time
+            name = self._learn(process, kind, detail)
+            detail["process"] = process.key
+            if kind != "framework" or process.is_trainer:
+                events.append(Event(time, _rank(process), kind, name, detail))
+        return events
+
+    def _code(self, text: str) -> int:
+        code = self._codes.setdefault(text, len(self.texts))
+        if code == len(self.texts):
+            self.texts.append(text)
+        return code
+
+    def _note_fault(self, detail: dict[str, Any]) -> None:
+        """Keep each fault of the recorder once, with how often it was said."""
+        where, error = str(detail.get("where", "")), str(detail.get("error", ""))
+        for known in self.faults:
+            if known["where"] == where and known["error"] == error:
+                known["count"] += 1
+                return
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append({"where": where, "error": error, "count": 1})
+
+    def _learn(self, process: Process, kind: str, detail: dict[str, Any]) -> str:
+        """Keep what concerns the process itself; return the name of the event."""
+        if kind in ("process", "rank"):
+            _identify(process, detail)
+            return process.key if kind == "process" else str(process.rank)
+        if kind == "framework":
+            process.framework = detail
+            self.framework = self.framework or dict(detail)
+            return str(detail.get("name", ""))
+        if kind == "exception":
+            if process.exception is None or process.exception.get("time", 0) <= detail.get("time", 0):
+                process.exception = dict(detail)
+            return str(detail.get("type", ""))
+        if kind == "fault":
+            process.faults += 1
+            self._note_fault(detail)
+            return str(detail.get("where", ""))
+        if kind == "end":
+            process.end = dict(detail)
+            process.cost_ns = max(process.cost_ns, int(detail.get("cost_ns") or 0))
+            return process.key
+        if kind == "loader":
+            return str(detail.get("index", ""))
+        return ""
+
+
+def _identify(process: Process, detail: dict[str, Any]) -> None:
+    process.role = str(detail.get("role") or process.role)
+    worker = detail.get("worker")
+    process.worker = process.worker if worker is None else int(worker)
+    process.parent = detail.get("parent") or process.parent
+    for name in ("rank", "local_rank", "world_size", "stacks_signal"):
+        if detail.get(name) is not None:
+            setattr(process, name, int(detail[name]))
+    process.argv = [str(word) for word in detail.get("argv") or process.argv]
+
+
+def _rank(process: Process) -> int:
+    if process.rank is not None:
+        return process.rank
+    return -1 if process.assigned is None else process.assigned

@@ -1,0 +1,82 @@
+"""Read processes from /proc: one of them, or all that descend from some."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What `/proc/PID/stat` says that we need."""
+
+    pid: int
+    ppid: int
+    group: int
+    state: str
+    cpu_s: float
+    """User and system time, in seconds."""
+    started: int
+    """Clock ticks after boot."""
+    rss: int
+    """Bytes."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; a zombie does not."""
+        return self.state not in "ZXx"
+
+
+def stat(pid: int, proc: Path = PROC) -> Stat | None:
+    """Read one process; None when there is none with this pid."""
+    try:
+        with open(f"{proc}/{pid}/stat", "rb") as file:
+            data = file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    # The name may hold blanks and parentheses: the fields begin after the last one that closes.
+    fields = data[data.rfind(b")") + 2 :].split()
+    if len(fields) < 22:
+        return None
+    return Stat(
+        pid=pid,
+        ppid=int(fields[1]),
+        group=int(fields[2]),
+        state=fields[0].decode(),
+        cpu_s=(int(fields[11]) + int(fields[12])) / TICKS,
+        started=int(fields[19]),
+        rss=int(fields[21]) * PAGE,
+    )
+
+
+def everything(proc: Path = PROC) -> dict[int, Stat]:
+    """Read all processes that can be seen."""
+    found = {}
+    for name in os.listdir(proc):
+        if name.isdigit() and (one := stat(int(name), proc)) is not None:
+            found[one.pid] = one
+    return found
+
+
+def tree(roots: Iterable[int], proc: Path = PROC, *, without: Iterable[int] = ()) -> dict[int, Stat]:
+    """Read the processes `roots` and all that descend from them, except `without` and what descends from those."""
+    known = everything(proc)
+    children: dict[int, list[int]] = {}
+    for one in known.values():
+        children.setdefault(one.ppid, []).append(one.pid)
+    found: dict[int, Stat] = {}
+    skipped = set(without)
+    waiting = [pid for pid in roots if pid in known]
+    while waiting:
+        pid = waiting.pop()
+        if pid in found or pid in skipped:
+            continue
+        found[pid] = known[pid]
+        waiting.extend(children.get(pid, ()))
+    return found

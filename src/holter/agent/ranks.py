@@ -1,0 +1,52 @@
+"""Say which rank the rows of a process belong to, also when the process does not know it."""
+
+from __future__ import annotations
+
+from holter.agent.clock import Clock
+from holter.agent.journal import Event, Process
+
+PATIENCE_S = 2.0
+"""How long the records of a process wait in the spool for it to learn its rank."""
+
+
+class Ranks:
+    """Ranks of the processes in `processes`, which its owner keeps up to date."""
+
+    def __init__(self, processes: dict[str, Process], clock: Clock) -> None:
+        self._processes = processes
+        self._clock = clock
+
+    def of(self, process: Process) -> int:
+        """Return the rank for rows of a process; a worker has that of its trainer; -1 when there is none yet."""
+        owner = self._owner(process)
+        if owner.rank is not None:
+            return owner.rank
+        return -1 if owner.assigned is None else owner.assigned
+
+    def settle(self, process: Process, now: int, *, final: bool) -> tuple[bool, list[Event]]:
+        """See to it that a process has a rank; False while it is worth waiting for.
+
+        A process that does not know its rank gets the lowest one that no living trainer has: a single trainer is
+        rank 0, and so is the next one of a script that trains twice.
+        """
+        owner = self._owner(process)
+        if owner.rank is not None or owner.assigned is not None:
+            return True, []
+        if not final and now - owner.first_seen < PATIENCE_S * 1e9:
+            return False, []
+        others = [one for one in self._processes.values() if one.is_trainer and one is not owner]
+        taken = {self.of(one) for one in others if one.died is None}
+        owner.assigned = next(rank for rank in range(len(taken) + 1) if rank not in taken)
+        if not any(self.of(one) >= 0 for one in others):
+            return True, []
+        detail = {"process": owner.key, "pid": owner.pid, "assigned": owner.assigned}
+        text = "its rank is unknown; given by order"
+        return True, [Event(self._clock.to_wall(now), owner.assigned, "rank", text, detail)]
+
+    def _owner(self, process: Process) -> Process:
+        """Return the trainer a worker works for, as far as it can be found."""
+        seen = {process.key}
+        while not process.is_trainer and process.parent in self._processes and process.parent not in seen:
+            seen.add(process.parent)
+            process = self._processes[process.parent]
+        return process

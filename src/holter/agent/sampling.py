@@ -1,0 +1,119 @@
+"""Read all collectors at a steady interval, from a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holter.agent.clock import Clock
+from holter.agent.collectors import Collector
+from holter.schema.metrics import INTERVALS_MS
+
+MAX_WAITING = 400_000
+"""Readings kept while nobody takes them; beyond, the oldest rounds are dropped and counted."""
+
+
+def check_interval(interval_ms: int) -> int:
+    """Return the interval when it is a valid one; raises `ValueError` that names the valid ones."""
+    if interval_ms not in INTERVALS_MS:
+        valid = ", ".join(f"{i} ms" if i < 1000 else f"{i // 1000} s" for i in INTERVALS_MS)
+        raise ValueError(f"interval {interval_ms} ms is not possible; valid are: {valid}")
+    return interval_ms
+
+
+class Sampler:
+    """Takes rounds of readings; all readings of a round have one time."""
+
+    def __init__(
+        self,
+        collectors: Sequence[Collector],
+        clock: Clock,
+        interval_ms: int,
+        *,
+        on_fault: Callable[[str, Exception], None],
+        max_waiting: int = MAX_WAITING,
+    ) -> None:
+        self.collectors = list(collectors)
+        self.rounds = 0
+        self.missed = 0
+        """Rounds left out because the one before took too long or the machine was too busy."""
+        self.dropped = 0
+        """Readings given up because nobody took them."""
+        self.cost_ns = 0
+        """CPU time of this thread."""
+        self._clock = clock
+        self._interval_ms = check_interval(interval_ms)
+        self._on_fault = on_fault
+        self._max_waiting = max_waiting
+        self._waiting: deque[tuple[int, list[tuple[str, str, float]]]] = deque()
+        self._count = 0
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._over = False
+
+    @property
+    def interval_ms(self) -> int:
+        """Time between rounds, in milliseconds; may be set while it runs."""
+        return self._interval_ms
+
+    @interval_ms.setter
+    def interval_ms(self, value: int) -> None:
+        self._interval_ms = check_interval(value)
+        self._wake.set()
+
+    def run(self) -> None:
+        """Take rounds until `stop`. Rounds lie on a grid of the monotonic clock, so lateness does not add up."""
+        begin, step = time.monotonic_ns(), self._interval_ms
+        number = 0
+        while not self._over:
+            self.round(time.monotonic_ns())
+            if step != self._interval_ms:
+                begin, step, number = time.monotonic_ns(), self._interval_ms, 0
+            due = (time.monotonic_ns() - begin) // (step * 1_000_000) + 1
+            self.missed += max(0, due - number - 1)
+            number = due
+            rest = (begin + number * step * 1_000_000 - time.monotonic_ns()) / 1e9
+            while rest > 0 and not self._over and step == self._interval_ms:
+                self._wake.wait(rest)
+                self._wake.clear()
+                rest = (begin + number * step * 1_000_000 - time.monotonic_ns()) / 1e9
+
+    def stop(self) -> None:
+        """End `run` soon."""
+        self._over = True
+        self._wake.set()
+
+    def round(self, now: int) -> None:
+        """Read every collector once; one that fails is switched off and said, the others go on."""
+        before = time.thread_time_ns()
+        readings: list[tuple[str, str, float]] = []
+        for collector in list(self.collectors):
+            try:
+                readings.extend(collector.read(now))
+            except Exception as error:
+                self.collectors.remove(collector)
+                self._on_fault(f"collector {type(collector).__module__.rpartition('.')[2]}", error)
+        with self._lock:
+            self._waiting.append((now + self._clock.offset, readings))
+            self._count += len(readings)
+            while self._count > self._max_waiting:
+                _, lost = self._waiting.popleft()
+                self._count -= len(lost)
+                self.dropped += len(lost)
+        self.rounds += 1
+        self.cost_ns += time.thread_time_ns() - before
+
+    def take(self) -> dict[str, list[Any]]:
+        """Return what was read since, as columns of the table `samples`."""
+        with self._lock:
+            rounds, self._waiting, self._count = self._waiting, deque(), 0
+        columns: dict[str, list[Any]] = {"time": [], "device": [], "metric": [], "value": []}
+        for when, readings in rounds:
+            columns["time"] += [when] * len(readings)
+            columns["device"] += [reading[0] for reading in readings]
+            columns["metric"] += [reading[1] for reading in readings]
+            columns["value"] += [reading[2] for reading in readings]
+        return columns

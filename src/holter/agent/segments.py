@@ -1,0 +1,108 @@
+"""Read one thread's records from its segments, each once, and only those that are surely complete."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holter.schema import record
+
+RECORD = np.dtype(
+    [
+        ("begin", "<i8"),
+        ("duration", "<i8"),
+        ("value", "<f8"),
+        ("step", "<i4"),
+        ("name", "<u2"),
+        ("mode", "u1"),
+        ("phase", "u1"),
+    ]
+)
+assert RECORD.itemsize == record.RECORD_SIZE  # noqa: S101 - the two declarations of the format must agree
+
+_PEEK = 64
+"""Records read to see whether an idle thread has anything new."""
+
+
+class Segments:
+    """The segments of one thread.
+
+    A record counts as complete once its last byte was seen set by an *earlier* read: on any CPU its other bytes
+    have become visible since. A segment that has a successor, known before, is complete as a whole.
+    """
+
+    def __init__(self, spool: Path, process: str, thread: int) -> None:
+        self.spool = spool
+        self.process = process
+        self.thread = thread
+        self.number: int | None = None
+        """The segment being read."""
+        self._taken = 0
+        self._seen = 0
+        self._closed: set[int] = set()
+        """Segments that had a successor at the last look."""
+
+    def take(self, numbers: list[int], limit: int, *, final: bool) -> list[NDArray[Any]]:
+        """Return new records, at most about `limit`; `numbers` are the segments that exist, in order.
+
+        `final`: the process is dead, so that every record whose last byte is set is complete.
+        """
+        found: list[NDArray[Any]] = []
+        closed, self._closed = self._closed, set(numbers[:-1])
+        while numbers and limit > 0:
+            if self.number is None or self.number not in numbers:
+                later = [n for n in numbers if self.number is None or n > self.number]
+                if not later:
+                    break
+                self.number, self._taken, self._seen = later[0], 0, 0
+            done = final or self.number in closed
+            records = self._read(limit, done=done)
+            limit -= len(records)
+            if len(records):
+                found.append(records)
+            over = self._taken >= record.SEGMENT_RECORDS or (done and not len(records))
+            if not (over and self.number < numbers[-1]):
+                if final and len(records):
+                    continue
+                break
+            self._path(self.number).unlink(missing_ok=True)
+            numbers = [n for n in numbers if n != self.number]
+        return found
+
+    def _read(self, limit: int, *, done: bool) -> NDArray[Any]:
+        """Return what may be taken of the current segment, and note what is complete now."""
+        try:
+            descriptor = os.open(self._path(self.number or 0), os.O_RDONLY)
+        except OSError:
+            return np.empty(0, RECORD)
+        try:
+            waiting = self._seen - self._taken
+            data = self._records(descriptor, min(limit, waiting + _PEEK))
+            complete = _prefix(data)
+            if complete == len(data) and complete < limit:
+                data = self._records(descriptor, limit)
+                complete = _prefix(data)
+        finally:
+            os.close(descriptor)
+        take = complete if done else min(waiting, complete)
+        self._seen = self._taken + complete
+        self._taken += take
+        return data[:take]
+
+    def _records(self, descriptor: int, count: int) -> NDArray[Any]:
+        count = min(count, record.SEGMENT_RECORDS - self._taken)
+        data = os.pread(descriptor, count * record.RECORD_SIZE, self._taken * record.RECORD_SIZE)
+        return np.frombuffer(data[: len(data) - len(data) % record.RECORD_SIZE], RECORD)
+
+    def _path(self, number: int) -> Path:
+        return self.spool / record.segment_name(self.process, self.thread, number)
+
+
+def _prefix(records: NDArray[Any]) -> int:
+    """Return how many records at the beginning are complete."""
+    unfinished = records["phase"] == 0
+    return int(unfinished.argmax()) if unfinished.any() else len(records)

@@ -1,0 +1,139 @@
+"""Take the signals of this process as readable messages that say who sent them, so that they can be passed on."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import struct
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+PASSED_ON = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTSTP,
+    signal.SIGCONT,
+)
+_FROM_KERNEL = 0x80
+"""`si_code` of a signal that the terminal made: the whole foreground group got it."""
+_INFO = struct.Struct("=Iii")
+_INFO_SIZE = 128
+_SET_BYTES = 128
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One signal that came."""
+
+    number: int
+    from_terminal: bool
+    """The command got it too, from the terminal."""
+
+
+class Signals:
+    """Context in which signals do not interrupt but wait to be read."""
+
+    def __init__(self, wanted: Iterable[signal.Signals] = PASSED_ON) -> None:
+        # What is ignored (by nohup, or a shell for a background job) stays so, for the command too.
+        self._wanted = [one for one in wanted if signal.getsignal(one) is not signal.SIG_IGN]
+        self._descriptor = -1
+        self._wake_read, self._wake_write = -1, -1
+        self._handlers: dict[int, Any] = {}
+        self._strays: list[int] = []
+        self.mask: set[int] = set()
+        """The mask from before, which what we start shall have."""
+
+    def __enter__(self) -> Signals:
+        blocked = {*self._wanted, signal.SIGCHLD}
+        self.mask = {int(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, blocked)}
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._descriptor = _signalfd(int(one) for one in blocked)
+        if threading.current_thread() is threading.main_thread():
+            # A thread that was there before does not block these: what it gets would end the process.
+            for one in self._wanted:
+                self._handlers[one] = signal.signal(one, self._stray)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for descriptor in (self._descriptor, self._wake_read, self._wake_write):
+            if descriptor >= 0:
+                os.close(descriptor)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+
+    def _stray(self, number: int, frame: object) -> None:
+        self._strays.append(number)
+        self.wake()
+
+    def wake(self) -> None:
+        """End a `wait` from another thread."""
+        try:
+            os.write(self._wake_write, b"w")
+        except BlockingIOError:  # it is full of such already
+            pass
+
+    def wait(self, timeout_s: float, *others: int) -> list[Message]:
+        """Wait for signals, `wake`, the end of a child or one of `others` to be readable; return the signals."""
+        ready = select.poll()
+        for descriptor in (self._descriptor, self._wake_read, *others):
+            if descriptor >= 0:
+                ready.register(descriptor, select.POLLIN)
+        found = ready.poll(max(0, int(timeout_s * 1000)))
+        messages = []
+        if any(descriptor == self._wake_read for descriptor, _ in found):
+            os.read(self._wake_read, 4096)
+        while self._strays:
+            messages.append(Message(self._strays.pop(0), from_terminal=_in_foreground()))
+        if any(descriptor == self._descriptor for descriptor, _ in found):
+            data = os.read(self._descriptor, _INFO_SIZE * 32)
+            for at in range(0, len(data) - _INFO_SIZE + 1, _INFO_SIZE):
+                number, _, code = _INFO.unpack_from(data, at)
+                if number != signal.SIGCHLD:
+                    messages.append(Message(number, from_terminal=code == _FROM_KERNEL))
+        return messages
+
+
+def adopt_orphans(on: bool) -> None:
+    """Let processes whose parent ends become our children, so that none of the job's gets lost; or stop that."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+
+
+def _signalfd(numbers: Iterable[int]) -> int:
+    """Open a descriptor that gives these signals; -1 where there is no such thing."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "signalfd"):
+        return -1
+    chosen = bytearray(_SET_BYTES)
+    for number in numbers:
+        chosen[(number - 1) // 8] |= 1 << (number - 1) % 8
+    if struct.pack("=H", 1) == b"\x00\x01":  # big-endian: the words of the set are turned round
+        chosen = bytearray(b"".join(bytes(chosen[i : i + 8][::-1]) for i in range(0, _SET_BYTES, 8)))
+    buffer = (ctypes.c_char * _SET_BYTES).from_buffer(chosen)
+    return int(library.signalfd(-1, buffer, os.O_NONBLOCK | os.O_CLOEXEC))
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal sends its signals to our process group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

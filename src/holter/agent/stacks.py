@@ -1,0 +1,96 @@
+"""Ask a process for its Python stacks, read them, and name where it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from holter.agent import procfs
+from holter.agent.journal import Process
+from holter.schema.record import stacks_name
+
+MAX_TEXT = 64 * 1024
+_THREAD = re.compile(r"^(Current thread|Thread) .*\(most recent call first\):")
+_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
+_FOREIGN = re.compile(r"/(site-packages|dist-packages)/|/lib/python3|/lib64/python3|^<frozen")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.function} ({self.file}:{self.line})"
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the user's code: neither installed nor Python's."""
+        return _FOREIGN.search(self.file) is None
+
+
+class Request:
+    """Stacks asked for from one process."""
+
+    def __init__(self, spool: Path, process: Process, *, proc: Path = procfs.PROC) -> None:
+        self.process = process
+        self._path = spool / stacks_name(process.key)
+        self._before = self._size()
+        self.sent = self._send(proc)
+
+    def _send(self, proc: Path) -> bool:
+        """Send the signal that the process declared; never to one that did not, it would die of it."""
+        wanted = self.process.stacks_signal
+        stat = procfs.stat(self.process.pid, proc)
+        if wanted is None or stat is None or not stat.alive or stat.started != self.process.ticks:
+            return False
+        try:
+            os.kill(self.process.pid, wanted)
+        except OSError:
+            return False
+        return True
+
+    def _size(self) -> int:
+        try:
+            return self._path.stat().st_size
+        except OSError:
+            return 0
+
+    def text(self) -> str:
+        """Return what the process has written since, at most `MAX_TEXT` characters; empty when nothing yet."""
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._before)
+                return file.read(MAX_TEXT).decode(errors="replace")
+        except OSError:
+            return ""
+
+
+def main_stack(text: str) -> list[Frame]:
+    """Return the stack of the thread that took the signal, which is the main one; innermost first."""
+    stacks: list[tuple[bool, list[Frame]]] = []
+    for line in text.splitlines():
+        if head := _THREAD.match(line):
+            stacks.append((head[1] == "Current thread", []))
+        elif stacks and (frame := _FRAME.match(line)):
+            stacks[-1][1].append(Frame(frame["file"], int(frame["line"]), frame["function"]))
+    current = [frames for is_current, frames in stacks if is_current]
+    return current[0] if current else stacks[-1][1] if stacks else []
+
+
+def common_frame(stacks: Iterable[list[Frame]]) -> tuple[str, int] | None:
+    """Return the innermost frame that most processes stand in, and how many do."""
+    counts = Counter(str(stack[0]) for stack in stacks if stack)
+    return counts.most_common(1)[0] if counts else None
+
+
+def own_frame(stack: list[Frame]) -> Frame | None:
+    """Return the innermost frame of the user's own code."""
+    return next((frame for frame in stack if frame.own), None)

@@ -1,0 +1,188 @@
+"""Look after the trainers while the job runs: ranks that vanish, ranks that hang."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from holter.agent import procfs
+from holter.agent.drain import Drain
+from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis
+from holter.agent.journal import Event, Process
+from holter.agent.stacks import Request, common_frame, main_stack, own_frame
+
+STACKS_WAIT_NS = 1_500_000_000
+"""How long processes get to write their stacks; a process does so at once, unless it is stuck in the kernel."""
+_MAX_REQUESTS = 16
+_BUSY_PCT = 20.0
+_GAP_NS = 5_000_000_000
+"""A longer pause between two looks means that we were stopped, most likely the job too."""
+
+
+class Watch:
+    """Turns what the drain knows of the trainers into events `lost`, `hang` and `stacks`."""
+
+    def __init__(self, drain: Drain, limits: HangLimits, *, proc: Path = procfs.PROC) -> None:
+        self.hangs = HangWatch(limits)
+        self._drain = drain
+        self._proc = proc
+        self._lost: set[str] = set()
+        self._cpu: dict[str, tuple[int, float]] = {}
+        """For each trainer: its last progress, and the CPU time it had used then."""
+        self._looked: int | None = None
+        self._requests: list[Request] = []
+        self._asked: int | None = None
+        self._begun: dict[str, Silence] = {}
+
+    @property
+    def hanging(self) -> bool:
+        """Whether any rank hangs now."""
+        return bool(self.hangs.hanging)
+
+    def look(self, now: int, *, ending: bool = False) -> list[Event]:
+        """Look once, about every second; `ending`: the job is being stopped, so that ranks may vanish."""
+        if self._looked is not None and now - self._looked > _GAP_NS:
+            for process in self._drain.trainers():
+                process.last_progress += now - self._looked
+        self._looked = now
+        events = [] if ending else self._look_for_lost(now)
+        events += self._look_for_hangs(now)
+        if self._asked is not None and now - self._asked >= STACKS_WAIT_NS:
+            events += self._tell_hang(now)
+        return events
+
+    def _look_for_lost(self, now: int) -> list[Event]:
+        trainers = self._drain.trainers()
+        living = [self._drain.ranks.of(one) for one in trainers if one.died is None]
+        events = []
+        for process in trainers:
+            if process.died is None or process.end is not None or process.key in self._lost or not living:
+                continue
+            self._lost.add(process.key)
+            step = max(process.last_head_step, process.last_step)
+            detail = {
+                "process": process.key,
+                "step": step if step >= 0 else None,
+                "phase": process.last_phase,
+                "open": process.last_open,
+                "exception": process.exception,
+                "living": sorted(living),
+            }
+            wall = self._drain.clock.to_wall(process.died)
+            rank = self._drain.ranks.of(process)
+            text = "raised an exception" if process.exception else "vanished"
+            events.append(Event(wall, rank, "lost", f"rank {rank} {text}", detail))
+        return events
+
+    def _look_for_hangs(self, now: int) -> list[Event]:
+        silences: dict[str, Silence] = {}
+        for process in self._drain.trainers():
+            if process.died is not None or not process.records:
+                continue
+            stat = procfs.stat(process.pid, self._proc)
+            if stat is not None and stat.state in "Tt":  # stopped on purpose
+                process.last_progress = now
+            silence = self._silence(process, stat, now)
+            if silence is not None:
+                silences[process.key] = silence
+        begun, ended = self.hangs.update(silences, now)
+        if begun and self._asked is None:
+            self._begun, self._asked = begun, now
+            wanted = [self._drain.processes[key] for key in begun]
+            wanted += [one for one in self._drain.alive() if not one.is_trainer and one.parent in begun]
+            self._requests = [
+                Request(self._drain.spool, one, proc=self._proc) for one in wanted[:_MAX_REQUESTS]
+            ]
+        events = []
+        for silence in ended:
+            detail = {
+                "recovered": True,
+                "rank": silence.rank,
+                "step": silence.step,
+                "silent_s": round(silence.silent_s, 1),
+            }
+            events.append(Event(self._drain.clock.to_wall(now), silence.rank, "hang", "recovered", detail))
+        return events
+
+    def _silence(self, process: Process, stat: procfs.Stat | None, now: int) -> Silence | None:
+        phase = process.last_phase
+        took = self._drain.slow.get(phase or "")
+        silence = self.hangs.look(
+            process.key,
+            rank=self._drain.ranks.of(process),
+            last_progress=process.last_progress,
+            now=now,
+            durations=list(process.durations),
+            phase=phase,
+            step=max(process.last_head_step, process.last_step),
+            median_s=median(took) / 1e9 if took else None,
+        )
+        used = self._used(process, stat)
+        # Outside every phase it may compute something that is no training: that is allowed the longest time.
+        outside = silence is not None and phase is None and used is not None and used > _BUSY_PCT
+        return (
+            None if silence is None or (outside and silence.silent_s <= self.hangs.limits.max_s) else silence
+        )
+
+    def _used(self, process: Process, stat: procfs.Stat | None) -> float | None:
+        """Return CPU used since the last progress, in percent of a core."""
+        if stat is None:
+            return None
+        known = self._cpu.get(process.key)
+        if known is None or known[0] != process.last_progress:
+            known = self._cpu[process.key] = (process.last_progress, stat.cpu_s)
+        elapsed = ((self._looked or 0) - process.last_progress) / 1e9
+        return 100.0 * (stat.cpu_s - known[1]) / elapsed if elapsed > 0 else None
+
+    def _tell_hang(self, now: int) -> list[Event]:
+        """Write down the stacks that came, and what they and the processes' state say."""
+        clock, self._asked = self._drain.clock, None
+        events, stacks, states, used = [], [], [], []
+        for request in self._requests:
+            process, text = request.process, request.text()
+            frames = main_stack(text)
+            if process.is_trainer:
+                stacks.append(frames)
+                stat = procfs.stat(process.pid, self._proc)
+                states += [stat.state] if stat else []
+                cpu = self._used(process, stat)
+                used += [cpu] if cpu is not None else []
+            if text:
+                own = own_frame(frames)
+                detail = {
+                    "process": process.key,
+                    "role": process.role,
+                    "text": text,
+                    "own": str(own) if own else None,
+                }
+                top = str(frames[0]) if frames else ""
+                events.append(Event(clock.to_wall(now), self._drain.ranks.of(process), "stacks", top, detail))
+        silences = list(self._begun.values())
+        living = [one for one in self._drain.trainers() if one.died is None]
+        cpu_pct = sum(used) / len(used) if used else None
+        kind, text = diagnosis(silences, cpu_pct=cpu_pct, states=states, trainers=len(living))
+        frame = common_frame(stacks)
+        own = next((own for stack in stacks if (own := own_frame(stack))), None)
+        if frame is not None:
+            text += f"; stands in {frame[0]}" + (
+                f", called from {own}" if own and str(own) != frame[0] else ""
+            )
+        found: dict[str, Any] = {
+            "ranks": sorted(silence.rank for silence in silences),
+            "phase": silences[0].phase,
+            "step": silences[0].step,
+            "silent_s": round(max(silence.silent_s for silence in silences), 1),
+            "limit_s": round(max(silence.limit_s for silence in silences), 1),
+            "cpu_pct": None if cpu_pct is None else round(cpu_pct, 1),
+            "kind": kind,
+            "text": text,
+            "frame": frame[0] if frame else None,
+            "own_frame": str(own) if own else None,
+            "stacks": len([1 for stack in stacks if stack]),
+            "recovered": False,
+        }
+        rank = silences[0].rank if len(silences) == 1 else -1
+        events.append(Event(clock.to_wall(now), rank, "hang", kind, found))
+        self._requests, self._begun = [], {}
+        return events

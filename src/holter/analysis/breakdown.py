@@ -1,0 +1,48 @@
+"""The exclusive breakdown: percent of the training loop's wall time in each part of a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.warmup import by_rank, steady
+from holter.schema.phases import BREAKDOWN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+
+def breakdown(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float]:
+    """Compute the share of each part of `BREAKDOWN` in percent; the shares add up to 100.
+
+    The time between one step's end and the next one's begin is the loop's too and counts as `other`, unless a
+    step is missing there or a new attempt begins.
+
+    Args:
+        steps: Table `steps`, of any number of ranks.
+        mask: Rows to use; steady state when absent.
+
+    Returns:
+        Part → percent; empty when there are no steps.
+    """
+    steps = steps.where(steady(steps) if mask is None else mask)
+    if not steps.rows:
+        return {}
+    gap = sum(_gaps(steps, rows) for rows in by_rank(steps))
+    total = int(steps["duration"].sum()) + gap
+    spent = {part: int(steps[part].sum()) for part in BREAKDOWN}
+    spent["other"] += gap
+    return {part: 100.0 * ns / total for part, ns in spent.items()}
+
+
+def _gaps(steps: Table, rows: NDArray[np.int64]) -> int:
+    begin, end, number = (
+        steps["time"][rows],
+        (steps["time"] + steps["duration"])[rows],
+        steps["step"][rows],
+    )
+    between = begin[1:] - end[:-1]
+    return int(between[(np.diff(number) == 1) & (between > 0)].sum())

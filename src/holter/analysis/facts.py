@@ -1,0 +1,142 @@
+"""Everything a verdict and a description stand on, computed once from a job's tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.breakdown import breakdown
+from holter.analysis.dataloading import COMPUTE, DataLoading, causes, loaders, stages
+from holter.analysis.durations import step_statistics
+from holter.analysis.load import Load, loads
+from holter.analysis.stragglers import Straggler, stragglers
+from holter.analysis.warmup import steady
+from holter.schema.phases import BREAKDOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels:
+    """What a kernel trace says of the GPU; None where there is no trace."""
+
+    median_us: float
+    idle_pct: float
+    """Share of forward and backward in which the GPU ran nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """A job in numbers. Steady state only, unless said otherwise."""
+
+    breakdown: dict[str, float] = field(default_factory=dict)
+    """Part → percent of the loop; adds up to 100."""
+    statistics: dict[str, float | int] = field(default_factory=dict)
+    """What `step_statistics` returns."""
+    steady_steps: int = 0
+    """Steps of the rank that has most."""
+    step_ms: float | None = None
+    """Median duration of a step that holds no evaluation and no checkpoint."""
+    parts_ms: dict[str, float] = field(default_factory=dict)
+    """Median of each part in those steps."""
+    ranks: tuple[int, ...] = ()
+    window: dict[str, int] | None = None
+    """step_start, step_end, time_start, time_end of what was looked at."""
+    loading: DataLoading | None = None
+    causes: list[str] = field(default_factory=list)
+    """Why the training thread waits for batches; codes."""
+    stragglers: list[Straggler] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
+    device: str | None = None
+    """cpu or cuda, as the framework said."""
+    baseline: Facts | None = None
+    """Another job that this one should be as fast as."""
+    kernels: Kernels | None = None
+
+    @property
+    def load(self) -> Load | None:
+        """The node whose GPUs are the idlest; without GPUs the one whose CPU is the busiest."""
+        return self.loads[0] if self.loads else None
+
+    def share(self, *parts: str) -> float:
+        """Percent of the time outside of evaluation that the parts take together; 0 without steps."""
+        training = 100.0 - self.breakdown.get("eval", 0.0)
+        return 100.0 * sum(self.breakdown.get(p, 0.0) for p in parts) / training if training > 0 else 0.0
+
+    @property
+    def compute_share(self) -> float:
+        """Percent of the time outside of evaluation that is the model's own work."""
+        return self.share(*COMPUTE)
+
+
+def gather(
+    steps: Table,
+    *,
+    samples: Table | None = None,
+    spans: Table | None = None,
+    events: Table | None = None,
+    nodes: Mapping[str, Mapping[str, Any]] | None = None,
+    baseline: Facts | None = None,
+    kernels: Kernels | None = None,
+) -> Facts:
+    """Compute the facts of a job; what is not given is not known.
+
+    Args:
+        steps: Table `steps`, warm-up included.
+        samples: Table `samples`, of the whole job or more.
+        spans: Table `spans`; of data_loading, fetch, collate and stack at least. A part of the job is enough.
+        events: Table `events`; loaders and the framework are read from it.
+        nodes: Node → its facts; `cpus` is used.
+        baseline: Facts of a job to compare with.
+        kernels: What a kernel trace says.
+    """
+    mask = steady(steps)
+    used = steps.where(mask)
+    listed = loaders(events) if events is not None else []
+    found: dict[str, Any] = {"baseline": baseline, "kernels": kernels, "device": _device(events)}
+    if used.rows:
+        begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())
+        numbers = {"step_start": int(used["step"].min()), "step_end": int(used["step"].max())}
+        plain = used.where((used["eval"] == 0) & (used["checkpoint"] == 0))
+        plain = plain if plain.rows else used
+        machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
+        loading = stages(spans, steps, listed, mask) if spans is not None else None
+        first = machines[0] if machines else None
+        found |= {
+            "breakdown": breakdown(used, np.ones(used.rows, dtype=bool)),
+            "step_ms": float(np.median(plain["duration"])) / 1e6,
+            "parts_ms": {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN},
+            "steady_steps": int(np.unique(used["rank"], return_counts=True)[1].max()),
+            "window": {**numbers, "time_start": begin, "time_end": end},
+            "loading": loading,
+            "causes": causes(
+                loading,
+                cpu_p50=first.cpu_p50 if first else None,
+                iowait_p95=first.iowait_p95 if first else None,
+            )
+            if loading
+            else [],
+            "stragglers": stragglers(used),
+            "loads": machines,
+        }
+    ranks = tuple(sorted(set(steps["rank"].tolist())))
+    return Facts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
+
+
+def _device(events: Table | None) -> str | None:
+    if events is None:
+        return None
+    for row in events.where(events["kind"] == "framework").to_rows():
+        try:
+            detail = json.loads(row["detail"])
+        except ValueError:
+            continue
+        if isinstance(detail, dict) and detail.get("device"):
+            return str(detail["device"])
+    return None

@@ -1,0 +1,144 @@
+"""The sentence that leads when a job died, hung, or lost its numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class NonFinite:
+    """The first value of a scalar that is NaN or infinite."""
+
+    name: str
+    value: float
+    step: int
+    rank: int
+    time: int
+    last_finite: float | None
+    """The value before it."""
+
+
+def first_non_finite(scalars: Table) -> NonFinite | None:
+    """Find the first scalar that is no finite number; None when all are.
+
+    A scalar that was never finite (a metric that is undefined) does not count, unless its name says loss.
+    """
+    if not scalars.rows:
+        return None
+    ordered = scalars.sorted("time")
+    bad = ~np.isfinite(ordered["value"])
+    for row in np.flatnonzero(bad).tolist():
+        name, rank = str(ordered["name"][row]), int(ordered["rank"][row])
+        same = (ordered["name"][:row] == name) & (ordered["rank"][:row] == rank) & ~bad[:row]
+        before = ordered["value"][:row][same]
+        if len(before) or "loss" in name.lower():
+            return NonFinite(
+                name=name,
+                value=float(ordered["value"][row]),
+                step=int(ordered["step"][row]),
+                rank=rank,
+                time=int(ordered["time"][row]),
+                last_finite=float(before[-1]) if len(before) else None,
+            )
+    return None
+
+
+def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table | None) -> str | None:
+    """Say in one sentence what went wrong; None when nothing did.
+
+    Args:
+        manifest: The job's manifest: status, exit_code, signal, failure.
+        events: Table `events`; an exception's text is looked up there when the manifest lacks it.
+        scalars: Table `scalars`; looked through for the first value that is no finite number.
+    """
+    died = _died(manifest, events)
+    broken = first_non_finite(scalars) if scalars is not None else None
+    if died and broken:
+        return f"{died} Before that, {_lower(_broken(broken))}"
+    return died or (_broken(broken) if broken else None)
+
+
+def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
+    failure = manifest.get("failure") or {}
+    kind = failure.get("kind")
+    if not kind and manifest.get("status") != "Failed":
+        return None
+    where = _where(failure)
+    said = failure.get("exception") or _exception(events, failure.get("rank"))
+    if kind == "hang":
+        return f"Hangs{where}: no progress since then."
+    if kind == "oom":
+        memory = f": {_first_line(said)}" if said else ""
+        return f"Out of memory{where}{memory}."
+    if kind == "lost":
+        return f"A rank was lost{where}."
+    number = _signal(manifest.get("signal"))
+    if kind == "signal" or (number and not said):
+        return f"Killed ({number or 'a signal'}){where}."
+    if said:
+        return f"{_first_line(said)}{where}."
+    code = manifest.get("exit_code")
+    return f"Failed with exit code {code}{where}." if code is not None else f"Failed{where}."
+
+
+def _where(failure: Mapping[str, Any]) -> str:
+    step, phase, rank = (failure.get(key) for key in ("step", "phase", "rank"))
+    text = f" in step {step}" if isinstance(step, int) and step >= 0 else ""
+    if phase and phase not in ("step", "other"):
+        text += f" while in {phase}"
+    if isinstance(rank, int) and rank >= 0:
+        text += f" (rank {rank})"
+    return text
+
+
+def _exception(events: Table | None, rank: Any) -> str | None:
+    """Return the first exception among the events, of the given rank if there is one."""
+    if events is None or not events.rows:
+        return None
+    rows = list(events.where(events["kind"] == "exception").sorted("time").to_rows())
+    rows.sort(key=lambda row: row["rank"] != rank)
+    for row in rows:
+        try:
+            detail = json.loads(row["detail"])
+        except ValueError:
+            continue
+        if isinstance(detail, dict) and detail.get("type"):
+            message = str(detail.get("message") or "")
+            return f"{detail['type']}: {message}" if message else str(detail["type"])
+    return None
+
+
+def _signal(value: Any) -> str | None:
+    if isinstance(value, int) and value > 0:
+        try:
+            return signal.Signals(value).name
+        except ValueError:
+            return f"signal {value}"
+    return str(value) if value else None
+
+
+def _broken(found: NonFinite) -> str:
+    what = "NaN" if math.isnan(found.value) else "infinite"
+    step = f" in step {found.step}" if found.step >= 0 else ""
+    before = f"; it was {found.last_finite:.4g} before" if found.last_finite is not None else ""
+    return f"The {found.name} turned {what}{step} (rank {found.rank}){before}."
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().splitlines()[0] if text.strip() else ""
+    return (line if len(line) <= 120 else line[:117] + "...").rstrip(".")
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,91 @@
+"""How busy the machine was: statistics of every metric, for each node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.schema.metrics import METRICS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+_PERCENTS = (50, 90, 95, 99)
+_NO_STATISTICS = frozenset({"gpu.throttle_reasons"})
+"""Bit masks have no percentiles."""
+
+
+def utilization(
+    samples: Table, *, start_ns: int | None = None, end_ns: int | None = None, by_device: bool = False
+) -> list[dict[str, Any]]:
+    """Compute min, p50, p90, p95, p99, max of each metric of each node.
+
+    Devices of one metric are pooled: the p95 of `gpu.util` is that of all readings of all the node's GPUs.
+    What is read per process role is kept by role, since a trainer's memory and a worker's are two things.
+
+    Args:
+        samples: Table `samples`.
+        start_ns: Leave out readings before.
+        end_ns: Leave out readings from then on.
+        by_device: Keep all devices apart.
+
+    Returns:
+        One mapping a series: node, metric, device ("" when pooled), unit, count, min … max.
+        A metric that was never read has none.
+    """
+    samples = between(samples, start_ns, end_ns)
+    rows = []
+    for (node, metric, device), values in sorted(series(samples, by_device=by_device).items()):
+        values = values[~np.isnan(values)]
+        if metric in _NO_STATISTICS or not len(values):
+            continue
+        points = np.percentile(values, _PERCENTS)
+        rows.append(
+            {
+                "node": node,
+                "metric": metric,
+                "device": device,
+                "unit": METRICS[metric].unit if metric in METRICS else "",
+                "count": len(values),
+                "min": float(values.min()),
+                **{f"p{percent}": float(point) for percent, point in zip(_PERCENTS, points, strict=True)},
+                "max": float(values.max()),
+            }
+        )
+    return rows
+
+
+def between(samples: Table, start_ns: int | None, end_ns: int | None) -> Table:
+    """Keep the rows whose time lies in [start, end)."""
+    time = samples["time"]
+    mask = np.ones(len(time), dtype=bool)
+    if start_ns is not None:
+        mask &= time >= start_ns
+    if end_ns is not None:
+        mask &= time < end_ns
+    return samples if mask.all() else samples.where(mask)
+
+
+def series(samples: Table, *, by_device: bool = False) -> dict[tuple[str, str, str], NDArray[Any]]:
+    """Split table `samples` into (node, metric, device) → readings, in the order of the table."""
+    if not samples.rows:
+        return {}
+    keys: dict[tuple[str, str, str], int] = {}
+    nodes, metrics, devices = (samples[name].tolist() for name in ("node", "metric", "device"))
+    codes = np.empty(samples.rows, dtype=np.int64)
+    # Most rows repeat one of a few hundred triples: look each up by the triple, name it once.
+    seen: dict[tuple[str, str, str], int] = {}
+    for i, triple in enumerate(zip(nodes, metrics, devices, strict=True)):
+        code = seen.get(triple)
+        if code is None:
+            node, metric, device = triple
+            keep = by_device or metric.startswith("proc.")
+            code = seen[triple] = keys.setdefault((node, metric, device if keep else ""), len(keys))
+        codes[i] = code
+    order = np.argsort(codes, kind="stable")
+    values = samples["value"][order]
+    starts = np.searchsorted(codes[order], np.arange(1, len(keys)))
+    return dict(zip(keys, np.split(values, starts), strict=True))

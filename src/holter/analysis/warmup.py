@@ -1,0 +1,60 @@
+"""Steady state: which steps are neither warm-up nor compilation nor the first of an attempt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+WARMUP_STEPS = 10
+"""Warm-up lasts at most so many steps of each attempt."""
+
+_SETTLED = 1.3
+"""A step is settled when it takes at most so many times the median of what follows the warm-up."""
+
+
+def by_rank(steps: Table) -> Iterator[NDArray[np.int64]]:
+    """Yield the row numbers of each rank's steps, in order of time."""
+    order = np.lexsort((steps["time"], steps["rank"]))
+    ranks = steps["rank"][order]
+    starts = np.flatnonzero(np.diff(ranks)) + 1
+    yield from (rows for rows in np.split(order, starts) if len(rows))
+
+
+def steady(steps: Table) -> NDArray[np.bool_]:
+    """Tell which rows of table `steps` are steady state.
+
+    Of each attempt of each rank (the step number starts again) the first step is left out, then those up to
+    the last slow one of the first ten, and every step in which a compiler ran. At least half of the steps of
+    an attempt stay, so that a short job keeps some; where only compile steps are left, they stay too.
+    """
+    keep = np.ones(steps.rows, dtype=bool)
+    for rows in by_rank(steps):
+        restarts = np.flatnonzero(np.diff(steps["step"][rows]) <= 0) + 1
+        for attempt in np.split(rows, restarts):
+            _mark(steps, attempt, keep)
+    return keep
+
+
+def _mark(steps: Table, attempt: NDArray[np.int64], keep: NDArray[np.bool_]) -> None:
+    count = len(attempt)
+    if count < 2:
+        return
+    quiet = steps["compile"][attempt] == 0
+    limit = min(WARMUP_STEPS, count // 2)
+    duration = steps["duration"][attempt]
+    later = duration[limit:][quiet[limit:]]
+    typical = np.median(later if len(later) else duration[limit:])
+    slow = np.flatnonzero(duration[:limit] > _SETTLED * typical)
+    warm = int(slow[-1]) + 1 if len(slow) else 1
+    stay = np.arange(count) >= warm
+    if (stay & quiet).any():
+        stay &= quiet
+    keep[attempt] = stay

@@ -1,0 +1,92 @@
+"""The command `holter`: finds the sub-command, says in one line what is wrong, returns the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "run": "record a training: holter run -- python train.py",
+    "demo": "watch holter diagnose a built-in sick training",
+    "jobs": "list the jobs of a store",
+    "describe": "everything known of one job",
+    "diagnose": "why a job is slow or sick, with the evidence",
+    "rules": "list, show or run the rules that judge a job",
+    "configure": "change the sampling interval of a running job",
+    "stop": "stop a running job gracefully",
+    "prune": "delete old jobs (asks first)",
+    "doctor": "what can and cannot be measured on this machine, and why",
+}
+"""Every command and what it does; the module of the same name in this package implements it."""
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+NEEDS_NEWER_PYTHON = 69
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; never raises for what a user typed."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.version_info < (3, 11):
+        found = ".".join(map(str, sys.version_info[:2]))
+        print(
+            f"holter: the commands need Python 3.11 or newer, this is {found}; the training may run on 3.10: "
+            "install holter into an environment of its own and run the training's python under it",
+            file=sys.stderr,
+        )
+        return NEEDS_NEWER_PYTHON
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except SystemExit as done:  # argparse has printed the help
+        return int(done.code or 0)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output went away; let the interpreter flush into nothing on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if words[0] in ("-V", "--version", "version"):
+        from holter import __version__
+
+        print(f"holter {__version__}")
+        return 0
+    from holter.cli.options import Refusal, nearest
+
+    name = words[0]
+    if name not in COMMANDS:
+        what = "option" if name.startswith("-") else "command"
+        print(
+            f"holter: there is no {what} {name!r}{nearest(name, COMMANDS)}; commands: {', '.join(COMMANDS)}",
+            file=sys.stderr,
+        )
+        return Refusal.WRONG_USAGE
+    try:
+        return int(import_module(f"holter.cli.{name}").main(words[1:]))
+    except Refusal as refusal:
+        print(f"holter {name}: {refusal}", file=sys.stderr)
+        return refusal.code
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
+    return (
+        "holter records a training run and says why it is slow or sick. No change to your code.\n\n"
+        "  holter run -- python train.py      record a training; a verdict at the end\n"
+        "  holter demo                        see it on a built-in example first (needs torch)\n\n"
+        f"Commands:\n{listed}\n\n"
+        "`holter COMMAND --help` shows the options of one command, with examples."
+    )

@@ -1,0 +1,236 @@
+"""The card at the end of a run: at most 20 lines that say what was wrong, why, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TextIO
+
+from holter.cli.output import clean, columns, console, duration, milliseconds, percent, size, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rich.console import Console
+    from rich.text import Text
+
+MOST_LINES = 20
+_LABEL = 11
+_LEAST = 0.05
+"""A smaller share, in percent, is not worth a place."""
+Block = tuple[str, "str | Text", str, int]
+"""Label, text, style, and how many lines it may take."""
+
+_SHADES = "█▓▒░"
+_COLORS = {
+    "data_loading": "red",
+    "h2d": "magenta",
+    "forward": "green",
+    "loss": "bright_green",
+    "backward": "blue",
+    "optimizer": "cyan",
+    "communication": "yellow",
+    "checkpoint": "bright_magenta",
+    "eval": "bright_blue",
+    "other": "bright_black",
+}
+_NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
+_SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
+
+
+def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width: int | None = None) -> None:
+    """Print the card of a described job to `stream`, at most `MOST_LINES` lines of at most `width` columns.
+
+    `next_` is the command that shows more.
+    """
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    width = width or columns(stream)
+    out = console(stream, width)
+    title = f"── holter · {description['job']['name']} "
+    facts = f" {_facts(description)} ──"
+    write(
+        out,
+        Text(title + "─" * max(1, width - cell_len(title) - cell_len(facts)) + facts, style="bright_black"),
+    )
+    # The last two lines, what holter cost and where to look next, are always there.
+    tail: list[Block] = [*_cost(description), ("next", next_, "bright_black", 1)]
+    body = [line for block in _blocks(description, width) for line in _wrap(block, out, width)]
+    room = MOST_LINES - 1 - len(tail)
+    for line in body[:room]:
+        write(out, line)
+    for block in tail:
+        write(out, _wrap(block, out, width)[0])
+
+
+def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
+    verdict = description["verdict"]
+    failure = description["job"].get("headline")
+    if failure:
+        yield ("", failure, "bold red", 3)
+    healthy = verdict["suspect"] == "healthy"
+    style = "bold green" if healthy and not failure else "bold" if not failure else ""
+    yield ("", verdict["sentence"], style, 2)
+    breakdown = description.get("breakdown")
+    if breakdown:
+        yield ("", "", "", 1)
+        yield ("", bar(breakdown, width - 2), "", 1)
+        yield from (("", line, "", 1) for line in legend(breakdown, width - 2))
+    stages = stages_text(description.get("dataloading"))
+    if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
+        yield ("data", stages, "", 2)
+    for label, text in _labelled("evidence", (fact["text"] for fact in verdict.get("evidence", [])[:3])):
+        yield (label, text, "", 2)
+    for label, text in _labelled("advice", map(advice_text, verdict.get("advice", [])[:2])):
+        yield (label, text, "bold", 2)
+    if verdict.get("missing"):
+        yield ("not seen", "; ".join(verdict["missing"]), "", 1)
+    yield from _issues(description)
+    ruled_out = verdict.get("ruled_out", [])
+    if ruled_out:
+        said = "; ".join(f"{words(r['suspect'])} ({r['because']})" for r in ruled_out)
+        yield ("ruled out", said, "bright_black", 2)
+
+
+def _wrap(block: Block, out: Console, width: int) -> list[Text]:
+    """Lay a block out as lines of one label column and one text column."""
+    from rich.text import Text
+
+    label, content, style, most = block
+    indent = _LABEL if label else 1
+    text = content if isinstance(content, Text) else Text(clean(content), style=style)
+    lines = list(text.wrap(out, width - indent)) or [Text()]
+    for line in lines:
+        line.rstrip()
+    if len(lines) > most:
+        lines = lines[:most]
+        lines[-1].truncate(width - indent - 1)
+        lines[-1].append("…")
+    first = Text(f" {label:<{indent - 1}}"[:indent], style="bright_black")
+    rest = Text(" " * indent)
+    return [Text.assemble(first if i == 0 else rest, line) for i, line in enumerate(lines)]
+
+
+def _facts(description: Mapping[str, Any]) -> str:
+    facts = [duration(description["job"].get("duration_s"))]
+    steps = description.get("steps") or {}
+    if steps.get("count"):
+        facts.append(f"{steps['count']:,} steps")
+    if steps.get("p50_ms") is not None:
+        facts.append(f"{milliseconds(steps['p50_ms'])} a step")
+    ranks = description.get("ranks") or []
+    if len(ranks) > 1:
+        facts.append(f"{len(ranks)} ranks")
+    return " · ".join(facts)
+
+
+def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
+    """Draw the parts of a step as one bar of `cells` cells, which they fill."""
+    from rich.text import Text
+
+    parts = shown(breakdown)
+    whole = sum(share for _, share in parts) or 100.0
+    drawn, total, text = 0, 0.0, Text()
+    for i, (name, share) in enumerate(parts):
+        total += share
+        end = round(total / whole * cells)
+        # Shades tell neighbors apart where there is no color.
+        text.append(_SHADES[i % len(_SHADES)] * (end - drawn), style=_COLORS.get(name, ""))
+        drawn = end
+    return text
+
+
+def legend(breakdown: Mapping[str, float | None], width: int) -> list[Text]:
+    """Name the parts of the bar with their shares, in lines of at most `width` columns; none is broken."""
+    from rich.text import Text
+
+    lines = [Text()]
+    for i, (name, share) in enumerate(shown(breakdown)):
+        entry = Text.assemble(
+            (_SHADES[i % len(_SHADES)], _COLORS.get(name, "")), f" {words(name)} {percent(share)}  "
+        )
+        if lines[-1].cell_len + entry.cell_len - 2 > width:
+            lines.append(Text())
+        lines[-1].append_text(entry)
+    return lines
+
+
+def shown(breakdown: Mapping[str, float | None]) -> list[tuple[str, float]]:
+    """Return the parts worth a place in the bar, in the order of a step."""
+    return [(name, share) for name, share in breakdown.items() if share is not None and share >= _LEAST]
+
+
+def stages_text(dataloading: Mapping[str, Any] | None) -> str:
+    """Name the stages of data loading with their shares, and of each the callable that takes most of it."""
+    if not dataloading or not dataloading.get("stages"):
+        return ""
+    guilty: dict[str, str] = {}
+    for found in sorted(dataloading.get("callables") or [], key=lambda found: -found["fetch_pct"]):
+        guilty.setdefault(found.get("stage") or "", found["name"])
+    ordered = sorted(((s, n) for n, s in dataloading["stages"].items() if s is not None), reverse=True)
+    said = (
+        f"{words(name)} {percent(share)}" + (f" in {guilty[name]}" if name in guilty else "")
+        for share, name in ordered
+        if share >= _LEAST
+    )
+    return ", ".join(said)
+
+
+def advice_text(advice: Mapping[str, Any]) -> str:
+    """One advice with the step time that it promises."""
+    expected = advice.get("expected_step_ms")
+    return str(advice["text"]) + (f" → expect {milliseconds(expected)} a step" if expected is not None else "")
+
+
+def _labelled(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for i, text in enumerate(texts):
+        yield (label if i == 0 else " ", text)
+
+
+def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
+    order = {"critical": 0, "warning": 1, "info": 2}
+    found = [(issue, rule) for rule in description.get("rules") or [] for issue in rule.get("issues", [])]
+    found.sort(key=lambda pair: order.get(pair[0]["severity"], 3))
+    for i, (issue, rule) in enumerate(found[:3]):
+        yield (
+            "issues" if i == 0 else " ",
+            f"{rule['name']}: {issue['summary']}",
+            _SEVERITY.get(issue["severity"], ""),
+            1,
+        )
+    if len(found) > 3:
+        yield (" ", f"and {len(found) - 3} more", "", 1)
+    broken = [rule["name"] for rule in description.get("rules") or [] if rule["status"] == "Error"]
+    if broken:
+        yield ("rules", f"could not be evaluated: {', '.join(broken)}", "yellow", 1)
+
+
+def _cost(description: Mapping[str, Any]) -> Iterator[Block]:
+    cost = description.get("cost") or {}
+    said = []
+    if cost.get("recorder_pct") is not None:
+        said.append(f"recorder {percent(cost['recorder_pct'])}")
+    if cost.get("agent_cpu_pct") is not None:
+        said.append(f"agent {percent(cost['agent_cpu_pct'])} of a core")
+    if cost.get("bytes") is not None:
+        said.append(size(cost["bytes"]))
+    dropped = cost.get("dropped")
+    if dropped is not None:
+        said.append(f"{dropped:,} records dropped" if dropped else "nothing dropped")
+    if said:
+        yield ("holter", ", ".join(said), "yellow" if dropped else "bright_black", 1)
+    faults = cost.get("faults") or []
+    if faults:
+        text = f"own fault, training not touched: {faults[0].get('where', '')}: {faults[0].get('error', '')}"
+        yield ("" if said else "holter", text + _more(len(faults) - 1), "yellow", 1)
+    skipped = description.get("skipped") or []
+    if skipped:
+        yield ("skipped", f"{skipped[0]['file']}: {skipped[0]['why']}" + _more(len(skipped) - 1), "yellow", 1)
+
+
+def _more(count: int) -> str:
+    return f" (and {count} more)" if count > 0 else ""
+
+
+def words(name: str) -> str:
+    """Write a name of the schema as a person would say it."""
+    return _NAMES.get(name, name.replace("_", " "))

@@ -1,0 +1,69 @@
+"""`--config FILE.toml`: the options of `holter run` by their names, and one section for each rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomllib
+
+from holter.cli.options import Refusal, nearest
+
+if TYPE_CHECKING:
+    from holter.cli.options import Parser
+
+_LISTS = {"rule", "fail-on"}
+_SWITCHES = {"no-rules"}
+_NOT_IN_FILE = {"config", "help", "command"}
+
+
+def read_config(path: str, parser: Parser) -> dict[str, Any]:
+    """Read the options of `parser` and the rules' sections from a TOML file.
+
+    Options stand at the top or in a section `[run]`, rules in `[rules.NAME]`; `-` and `_` are the same.
+
+    Returns:
+        Options by their names, `rule` and `fail-on` as lists; `rules`: parameters by rule.
+
+    Raises:
+        Refusal: naming the file, the entry and what is valid.
+    """
+    try:
+        # Not tomllib.load: an editor on Windows may begin the file with a byte order mark.
+        document = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise Refusal(f"config {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Refusal(f"config {path}: not UTF-8 text (byte {error.start})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Refusal(f"config {path}: {error}") from None
+    rules = document.pop("rules", {})
+    section = document.pop("run", {})
+    if not isinstance(section, dict):
+        raise Refusal(f"config {path}: `run` must be a section [run]")
+    if not isinstance(rules, dict) or not all(isinstance(entry, dict) for entry in rules.values()):
+        raise Refusal(f"config {path}: rules are sections: [rules.LowGPUUtilization]")
+    settings: dict[str, Any] = {"rules": rules}
+    valid = sorted({name[2:] for name in parser.names()} - _NOT_IN_FILE)
+    for key, value in {**document, **section}.items():
+        name = key.replace("_", "-")
+        if name not in valid:
+            listed = ", ".join([*valid, "rules"])
+            raise Refusal(f"config {path}: no option {key!r}{nearest(name, valid)}; valid: {listed}")
+        settings[name] = _value(path, name, value)
+    return settings
+
+
+def _value(path: str, name: str, value: Any) -> Any:
+    if name in _SWITCHES:
+        if isinstance(value, bool):
+            return value or None
+        raise Refusal(f"config {path}: {name} must be true or false, not {value!r}")
+    if name in _LISTS:
+        listed = value if isinstance(value, list) else [value]
+        if all(isinstance(entry, str) for entry in listed):
+            return listed
+        raise Refusal(f"config {path}: {name} must be a text or a list of texts, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise Refusal(f"config {path}: {name} must be a text, not {value!r}")
+    return str(value)

@@ -1,0 +1,245 @@
+"""`holter describe JOB`: everything known of one job, in more depth than the card."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from holter.cli import options, output
+from holter.cli.card import advice_text, bar, legend, stages_text, words
+from holter.cli.options import Refusal
+from holter.cli.output import clean, duration, milliseconds, percent, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from holter.store.job import JobFolder
+
+ABOUT = "Show everything known of one job, finished or running."
+EXAMPLES = """  holter describe latest
+  holter describe train-20260131-120000 --json | jq .verdict.sentence
+  holter describe holter-jobs/train-20260131-120000"""
+
+_MOST_ROWS = 40
+_SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
+
+
+def main(words_: list[str]) -> int:
+    """Run `holter describe`."""
+    parser = options.Parser("describe", ABOUT, EXAMPLES)
+    options.add_job(parser)
+    options.add_store(parser)
+    options.add_json(parser)
+    given = parser.read(words_)
+    description = described(options.find_job(given.job, given.store))
+    if given.json:
+        output.write_json(description)
+    else:
+        show(description, output.console(sys.stdout))
+    return 0
+
+
+def described(folder: JobFolder) -> dict[str, Any]:
+    """Describe a job; raises `Refusal` with code 65 when its manifest cannot be read, saying why."""
+    from holter.store.trial import Trial
+    from holter.views.description import describe
+
+    if folder.fault and "start" not in folder.manifest():
+        raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+    return describe(Trial(folder))
+
+
+def show(description: Mapping[str, Any], out: Console) -> None:
+    """Print a description, section by section; what is not known is left out or said in words."""
+    from rich.text import Text
+
+    for title, lines in _sections(description, out.width):
+        output.write(out, Text(f"\n{title}" if title != description["job"]["name"] else title, style="bold"))
+        for line in lines:
+            if isinstance(line, str):
+                for piece in Text(clean(line)).wrap(out, out.width - 2):
+                    output.write(out, Text.assemble("  ", piece))
+            elif isinstance(line, Text):
+                output.write(out, Text.assemble("  ", line))
+            else:
+                out.print(line)
+
+
+def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]]]:
+    yield (d["job"]["name"], list(_job(d)))
+    yield ("Verdict", list(_verdict(d)))
+    if d["breakdown"]:
+        lines: list[Any] = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2)]
+        lines.append("of the training loop's wall time after warm-up")
+        yield ("Where a step's time goes", lines)
+    if d["steps"]:
+        yield ("Steps", list(_steps(d)))
+    if stages_text(d["dataloading"]) or (d["dataloading"] or {}).get("workers") is not None:
+        yield ("Data loading", list(_loading(d)))
+    if d["phases"]:
+        yield ("Phases of the job", list(_phases(d["phases"])))
+    yield ("Rules", list(_rules(d["rules"])))
+    if d["utilization"]:
+        yield ("The machine", [_utilization(d["utilization"])])
+    yield ("What holter cost", list(_cost(d["cost"])))
+    if d["skipped"]:
+        listed = [f"{entry['file']}: {entry['why']}" for entry in d["skipped"]]
+        yield ("Files that could not be read", listed)
+
+
+def _job(d: Mapping[str, Any]) -> Iterator[str]:
+    job = d["job"]
+    when = (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job["start"] / 1e9)) if job["start"] else "unknown"
+    )
+    code = f", exit code {job['exit_code']}" if job["exit_code"] is not None else ""
+    by = f", {job['signal']}" if job["signal"] else ""
+    yield f"{job['status']}{code}{by}; began {when}, took {duration(job['duration_s'])}"
+    yield f"command: {shlex.join(map(str, job['command']))}"
+    framework = job["framework"]
+    if framework:
+        known = [str(framework[key]) for key in ("name", "version", "device") if framework.get(key)]
+        yield f"framework: {' '.join(known)}"
+    if d["ranks"]:
+        yield f"ranks: {', '.join(map(str, d['ranks'][:16]))}{' ...' if len(d['ranks']) > 16 else ''}"
+    for node in d["nodes"]:
+        cpus = f"{node['cpus']:g} CPUs" if node["cpus"] else "CPUs unknown"
+        yield f"node {node['node']}: {cpus}, {size(node['memory_bytes'])} memory, {_gpus(node['gpus'])}"
+
+
+def _gpus(gpus: list[Mapping[str, Any]] | None) -> str:
+    if not gpus:
+        return "GPUs unknown" if gpus is None else "no GPU"
+    names = sorted({str(gpu.get("name")) for gpu in gpus})
+    return f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''} ({', '.join(names)})"
+
+
+def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
+    from rich.text import Text
+
+    verdict = d["verdict"]
+    if d["job"]["headline"]:
+        yield Text(clean(d["job"]["headline"]), style="bold red")
+    yield verdict["sentence"]
+    for fact in verdict["evidence"]:
+        yield f"- {fact['text']}"
+    for advice in verdict["advice"]:
+        why = f" ({advice['why']})" if advice.get("why") else ""
+        yield f"→ {advice_text(advice)}{why}"
+    for other in verdict["ruled_out"]:
+        yield f"ruled out: {words(other['suspect'])}, because {other['because']}"
+    if verdict["missing"]:
+        yield f"not seen: {'; '.join(verdict['missing'])}"
+
+
+def _steps(d: Mapping[str, Any]) -> Iterator[str]:
+    steps = d["steps"]
+    warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
+    yield f"{steps['count']:,} steps{warmup}"
+    if steps["mean_ms"] is not None:
+        shown = ", ".join(
+            f"{name} {milliseconds(steps[name + '_ms'])}"
+            for name in ("mean", "p50", "p90", "p95", "p99", "max")
+        )
+        yield f"{shown}; {steps['per_second']:.3g} a second"
+    for outlier in steps["outliers"][:5]:
+        rank = f" on rank {outlier['rank']}" if len(d["ranks"]) > 1 else ""
+        cause = f", mostly in {words(outlier['cause'])}" if outlier.get("cause") else ""
+        yield f"outlier: step {outlier['step']}{rank} took {milliseconds(outlier['duration_ms'])}{cause}"
+    more = steps.get("outlier_count", len(steps["outliers"])) - 5
+    if more > 0:
+        yield f"and {more} more outliers"
+
+
+def _loading(d: Mapping[str, Any]) -> Iterator[str]:
+    loading = d["dataloading"]
+    stages = stages_text(loading)
+    if stages:
+        yield f"{stages} (percent of the loop)"
+    known = {"workers": "workers", "pin_memory": "pinned memory", "prefetch_factor": "prefetch factor"}
+    said = [f"{text} {_said(loading[key])}" for key, text in known.items() if loading.get(key) is not None]
+    if said:
+        yield ", ".join(said)
+
+
+def _said(value: Any) -> str:
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _phases(phases: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("initialization", "training_loop", "finalization"):
+        if phases.get(f"{name}_s") is not None:
+            share = phases.get(f"{name}_pct")
+            yield f"{words(name)} {duration(phases[name + '_s'])}" + (
+                f", {percent(share)}" if share is not None else ""
+            )
+
+
+def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
+    from rich.text import Text
+
+    if not rules:
+        yield "No rule has judged this job; judge it now: holter rules run JOB"
+        return
+    quiet = [rule["name"] for rule in rules if rule["status"] == "NoIssuesFound"]
+    for rule in rules:
+        for issue in rule["issues"]:
+            yield Text(
+                clean(f"{issue['severity']}: {rule['name']}: {issue['summary']}"),
+                style=_SEVERITY.get(issue["severity"], ""),
+            )
+            if issue.get("advice"):
+                yield f"→ {issue['advice']}"
+        if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
+            yield f"{rule['name']}: {rule['status']}{': ' + str(rule['error']) if rule.get('error') else ''}"
+    if quiet:
+        yield f"no issue: {', '.join(quiet)}"
+
+
+def _utilization(rows: list[Mapping[str, Any]]) -> Table:
+    from rich.table import Table
+
+    nodes = {row["node"] for row in rows}
+    table = Table(box=None, pad_edge=True, padding=(0, 1), header_style="bright_black")
+    if len(nodes) > 1:
+        table.add_column("node", overflow="ellipsis", no_wrap=True)
+    table.add_column("metric", no_wrap=True)
+    for name in ("min", "p50", "p95", "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("unit", no_wrap=True, style="bright_black")
+    for row in rows[:_MOST_ROWS]:
+        name = row["metric"] + (f" {row['device']}" if row.get("device") else "")
+        unit = "" if row["unit"].startswith("bytes") else row["unit"]
+        cells = [name, *(_reading(row[key], row["unit"]) for key in ("min", "p50", "p95", "max")), unit]
+        table.add_row(*([row["node"], *cells] if len(nodes) > 1 else cells))
+    if len(rows) > _MOST_ROWS:
+        table.add_row(f"... {len(rows) - _MOST_ROWS} more with --json")
+    return table
+
+
+def _reading(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if unit.startswith("bytes"):
+        return size(value) + unit.removeprefix("bytes")
+    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"
+
+
+def _cost(cost: Mapping[str, Any]) -> Iterator[str]:
+    known = [
+        ("recorder_pct", "recorder: {} of the training loop", percent),
+        ("agent_cpu_pct", "agent and evaluator: {} of one core", percent),
+        ("bytes", "stored: {}", size),
+        ("bytes_per_step", "per step: {}", size),
+        ("spans", "spans: {}", lambda count: f"{count:,}"),
+        ("dropped", "records dropped: {}", lambda count: f"{count:,}"),
+    ]
+    said = [text.format(form(cost[key])) for key, text, form in known if cost.get(key) is not None]
+    yield "; ".join(said) or "unknown"
+    for fault in cost["faults"]:
+        yield f"own fault in {fault.get('where', '')}: {fault.get('error', '')}"

@@ -1,0 +1,110 @@
+"""What happens after the command's end: judge what is left, compact, describe, print the card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TextIO
+
+from holter.cli.output import clean, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.agent.supervise import Outcome
+    from holter.store.job import JobFolder
+
+WORTH_JUDGING_S = 5.0
+"""A command that does not train is judged by the machine it ran on only when it ran as long as this."""
+
+
+def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: TextIO) -> set[str]:
+    """Judge a job whose command has ended and print its card to `stream`.
+
+    Args:
+        folder: The job.
+        outcome: How it ended, as the agent says.
+        node: Name of this node.
+        look: The command that shows more.
+        stream: Where the card goes.
+
+    Returns:
+        The rules that found an issue.
+    """
+    faults: list[str] = []
+    trained = any(process["steps"] for process in outcome.processes)
+    _attempt(lambda: _keep_cost(folder, node, outcome), "cost", faults)
+    if not trained and outcome.duration_s < WORTH_JUDGING_S:
+        _print_short(folder, outcome, look, stream)
+        return set()
+    if folder.manifest().get("rules"):
+        from holter.evaluation import evaluate
+
+        _attempt(lambda: evaluate(folder), "rules", faults)
+    from holter.store.compact import compact
+
+    _attempt(lambda: compact(folder), "compaction", faults)
+    from holter.cli.card import print_card
+    from holter.store.trial import Trial
+    from holter.views.description import describe
+
+    description = describe(Trial(folder))
+    description["cost"]["faults"] += [{"where": "end", "error": text} for text in faults]
+    verdict = description["verdict"]
+    kept = {name: verdict[name] for name in ("suspect", "sentence")}
+    _attempt(lambda: folder.update(verdict=kept), "manifest", faults)
+    if trained:
+        print_card(description, stream, look)
+    else:
+        _print_short(folder, outcome, look, stream)
+    return {rule["name"] for rule in description["rules"] if rule["status"] == "IssuesFound"}
+
+
+def _attempt(step: Callable[[], object], what: str, faults: list[str]) -> None:
+    """Do one step of the end; when it fails the others are done all the same and the card says so."""
+    try:
+        step()
+    except Exception as error:
+        faults.append(f"{what}: {type(error).__name__}: {error}")
+
+
+def _keep_cost(folder: JobFolder, node: str, outcome: Outcome) -> None:
+    """Write down what recording cost on this node: only the agent knows it."""
+    cost = {
+        "recorder_ns": outcome.recorder_cost_ns,
+        "agent_cpu_s": outcome.agent_cpu_s,
+        "duration_s": outcome.duration_s,
+        "records": outcome.records,
+        "dropped": outcome.dropped,
+    }
+    folder.write_node(node, {**folder.node(node), "cost": cost})
+
+
+def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO) -> None:
+    """Say in a few lines what was recorded of a command that took no training step, and what was not."""
+    lines = []
+    if outcome.failure:
+        lines.append(_ending(outcome.failure, outcome))
+    if outcome.processes:
+        seen = "PyTorch was loaded, but no training step was seen: no optimizer step and no forward pass."
+    else:
+        seen = (
+            "no training was seen: no Python process of the command used PyTorch "
+            "(or it was hidden from holter, as by python -I)."
+        )
+    lines.append(f"{duration(outcome.duration_s)}; {seen}")
+    lines += [
+        f"own fault, the command was not touched: {f['where']}: {f['error']}" for f in outcome.faults[:2]
+    ]
+    lines.append(f"recorded: the machine only; see: {look}")
+    for line in lines:
+        print(f"holter: {clean(line)}", file=stream)
+    stream.flush()
+
+
+def _ending(failure: dict[str, Any], outcome: Outcome) -> str:
+    if failure.get("exception"):
+        return f"it failed: {failure['exception']}"
+    if outcome.signal:
+        import signal
+
+        return f"it was killed by {signal.Signals(outcome.signal).name}"
+    return f"it failed with exit code {outcome.exit_code}"

@@ -1,0 +1,267 @@
+"""`holter run [options] -- CMD…`: check everything, start CMD under recorder and agent, end with the card."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holter.cli import options
+from holter.cli.options import Refusal
+from holter.schema.metrics import DEFAULT_INTERVAL_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holter.agent.supervise import Outcome
+    from holter.store.job import JobFolder
+
+ABOUT = """Run CMD under holter: its output, signals and exit code stay as they are, a verdict follows.
+CMD is whatever starts the training: python, torchrun, accelerate, mpirun, a shell script."""
+
+EXAMPLES = """  holter run -- python train.py --epochs 3
+  holter run --job baseline --interval 1s -- torchrun --nproc-per-node 2 train.py
+  holter run --rule LowGPUUtilization:threshold_p95=80 --fail-on issue -- ./train.sh
+  holter run --config holter.toml -- python train.py"""
+
+LATER = ("--profile-steps", "--save", "--action")
+ISSUES_FOUND = 3
+_LAUNCHER_SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run needs, checked."""
+
+    store: str
+    command: list[str]
+    name: str
+    named: bool
+    """Whether the user chose the name; a made-up one gets a number when it is taken."""
+    interval_ms: int
+    node: str
+    rules: list[dict[str, Any]] = field(default_factory=list)
+    fail_on: tuple[str, ...] = ()
+    hang_s: float | None = None
+    """Silence that counts as a hang; None: it depends on the job's own steps."""
+
+
+def parser() -> options.Parser:
+    """Return the parser of `holter run`; the config file has the same names."""
+    made = options.Parser("run", ABOUT, EXAMPLES, usage="holter run [options] -- CMD ...")
+    options.add_store(made)
+    made.add_argument("--job", metavar="NAME", help="the job's name; default: the script's name and the time")
+    made.add_argument(
+        "--config", metavar="FILE.toml", help="options and rules from a file; the command line wins"
+    )
+    made.add_argument(
+        "--rule",
+        metavar="NAME[:k=v,...]",
+        action="append",
+        default=None,
+        help="set a rule's parameters, or add it after --no-rules; may be repeated (see `holter rules list`)",
+    )
+    made.add_argument(
+        "--no-rules", action="store_true", default=None, help="judge by no rule but those of --rule"
+    )
+    made.add_argument(
+        "--interval",
+        metavar="TIME",
+        help="how often the machine is sampled: 100ms, 200ms, 500ms (default), 1s, 5s or 1min",
+    )
+    made.add_argument(
+        "--fail-on",
+        metavar="issue|RULE",
+        action="append",
+        default=None,
+        help="exit with 3 when CMD succeeds but a rule (or this rule) found an issue",
+    )
+    made.add_argument(
+        "--hang-after",
+        metavar="SECONDS",
+        help="how long a rank may be silent before it counts as hanging; default: by its own steps, from 120",
+    )
+    made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
+    made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")
+    return made
+
+
+def main(words: list[str]) -> int:
+    """Run `holter run`; returns CMD's own exit code, or 3 when `--fail-on` says so."""
+    return execute(plan(words))
+
+
+def plan(words: Sequence[str]) -> Plan:
+    """Read and check the command line; raises `Refusal` before anything is started or written."""
+    split = list(words).index("--") if "--" in words else None
+    ours = list(words) if split is None else list(words[:split])
+    given = parser().read(ours, LATER)
+    if split is not None and given.command:
+        raise Refusal(f"unexpected argument {given.command[0]!r} before --; see `holter run --help`")
+    command = given.command if split is None else list(words[split + 1 :])
+    settings = _settings(given)
+    _check_command(command)
+    interval = options.interval_ms(settings["interval"]) if settings.get("interval") else DEFAULT_INTERVAL_MS
+    fail_on = tuple(settings.get("fail-on") or ())
+    rules = _rules(settings, fail_on)
+    name = settings.get("job")
+    from holter.store.job import check_name, store_url
+
+    if name:
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+    return Plan(
+        store=store_url(settings.get("store")),
+        command=command,
+        name=name or default_name(command, time.localtime()),
+        named=bool(name),
+        interval_ms=interval,
+        node=_node(settings.get("node")),
+        rules=rules,
+        fail_on=fail_on,
+        hang_s=_hang(settings.get("hang-after")),
+    )
+
+
+def default_name(command: Sequence[str], now: time.struct_time) -> str:
+    """Return the name of a job nobody named: that of the script, and the time."""
+    script = next((word for word in command[0:] if _LAUNCHER_SCRIPT.fullmatch(word)), None)
+    if script is None and "-m" in command[:-1]:
+        script = command[command.index("-m") + 1].rpartition(".")[2]
+    stem = Path(script or command[0]).stem
+    stem = re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-._") or "job"
+    return f"{stem[:96]}-{time.strftime('%Y%m%d-%H%M%S', now)}"
+
+
+def execute(plan: Plan) -> int:
+    """Create the job, run its command to its end, judge it, print the card."""
+    from holter.agent.hangs import HangLimits
+    from holter.agent.supervise import Agent
+
+    folder = _create(plan)
+    _announce(folder)
+    limit = plan.hang_s
+    outcome = Agent(
+        folder,
+        plan.command,
+        node=plan.node,
+        interval_ms=plan.interval_ms,
+        companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if plan.rules else [],
+        hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
+    ).run()
+    fired = _finish(folder, outcome, plan)
+    wanted = any((name == "issue" and fired) or name in fired for name in plan.fail_on)
+    return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
+
+
+def _create(plan: Plan) -> JobFolder:
+    from holter.store.job import JobExists, create
+
+    name = plan.name
+    for attempt in range(2, 100):
+        try:
+            return create(
+                plan.store,
+                name,
+                command=plan.command,
+                interval_ms=plan.interval_ms,
+                rules=plan.rules,
+                now_ns=time.time_ns(),
+            )
+        except JobExists as error:
+            if plan.named:
+                raise Refusal(str(error)) from None
+            name = f"{plan.name}-{attempt}"
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+    raise Refusal(f"job {name!r} exists in store {plan.store}")
+
+
+def _announce(folder: JobFolder) -> None:
+    print(f"holter: recording job {folder.name} into {folder.url}", file=sys.stderr)
+    print(f"holter: look at it while it runs: {options.look(folder)}", file=sys.stderr, flush=True)
+
+
+def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
+    """Judge what was recorded and print the card; returns the rules that found an issue.
+
+    Whatever goes wrong here is ours: it is said in one line, and the command's exit code stands.
+    """
+    from holter.cli.finish import finish
+
+    try:
+        return finish(folder, outcome, plan.node, options.look(folder), sys.stderr)
+    except KeyboardInterrupt:
+        options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
+    except BrokenPipeError:
+        pass
+    except Exception as error:
+        options.warn(
+            f"own fault while judging the job, the command was not touched: {type(error).__name__}: {error}"
+        )
+    return set()
+
+
+def _settings(given: argparse.Namespace) -> dict[str, Any]:
+    """Join the config file and the command line, which wins."""
+    from holter.cli.config import read_config
+
+    settings = read_config(given.config, parser()) if given.config else {"rules": {}}
+    for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules"):
+        value = getattr(given, name.replace("-", "_"))
+        if value is not None:
+            settings[name] = value
+    settings["rule"] = [*settings.get("rule", []), *(given.rule or [])]
+    return settings
+
+
+def _check_command(command: Sequence[str]) -> None:
+    from holter.agent.command import CommandNotFound, find_command
+
+    if not command:
+        raise Refusal("nothing to run; write the command after --: holter run -- python train.py")
+    try:
+        find_command(list(command))
+    except CommandNotFound as error:
+        raise Refusal(str(error)) from None
+
+
+def _rules(settings: dict[str, Any], fail_on: Sequence[str]) -> list[dict[str, Any]]:
+    from holter.cli.rules import chosen, named
+
+    rules = chosen(settings.get("rule", ()), settings.get("rules", {}), defaults=not settings.get("no-rules"))
+    running = [rule["name"] for rule in rules]
+    for wanted in fail_on:
+        if wanted == "issue":
+            if not rules:
+                raise Refusal("--fail-on issue needs a rule, but there is none (--no-rules)")
+        elif (name := named(wanted)) not in running:
+            raise Refusal(f"--fail-on {name}: this rule is off; running: {', '.join(running) or 'none'}")
+    return rules
+
+
+def _hang(given: str | None) -> float | None:
+    """Read `--hang-after`, in seconds."""
+    if given is None:
+        return None
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 86_400:
+        raise Refusal(f"--hang-after {given} is not valid; it takes seconds from 1 to 86400")
+    return seconds
+
+
+def _node(given: str | None) -> str:
+    from holter.agent.node import node_name
+
+    if given is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", given):
+        raise Refusal(f"node name {given!r} is not valid; it takes letters, digits, '.', '_' and '-'")
+    return given or node_name()

@@ -1,0 +1,196 @@
+"""`holter.open(url)`: one job, running or finished, as tables, a summary and a diagnosis."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+    from holter.store.job import JobFolder
+    from holter.store.trial import Trial
+
+_SHOWN_ROWS = 10
+
+
+def open(url: str) -> Job:
+    """Open the job at a URL or path, as in `holter.open("holter-jobs/my-job")`.
+
+    Raises:
+        LookupError: There is no such job; the text names near ones.
+    """
+    from holter.store.job import at
+
+    return Job(at(url))
+
+
+class Job:
+    """One job of a store. Nothing is read before it is asked for, and a running job may have grown since."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self.folder = folder
+        self.name = folder.name
+        self.url = folder.url
+
+    @property
+    def trial(self) -> Trial:
+        """The job's tables, opened to read now; `trial.sql("SELECT …")` answers any question."""
+        from holter.store.trial import Trial
+
+        return Trial(self.folder)
+
+    @property
+    def samples(self) -> Frame:
+        """Readings of system metrics."""
+        return Frame(self.trial, "samples")
+
+    @property
+    def spans(self) -> Frame:
+        """Timed stretches of work: phases of steps, batches being built, annotations."""
+        return Frame(self.trial, "spans")
+
+    @property
+    def scalars(self) -> Frame:
+        """Numbers that training produced."""
+        return Frame(self.trial, "scalars")
+
+    @property
+    def steps(self) -> Frame:
+        """One row for each step of each rank, its time split into exclusive parts; nanoseconds."""
+        return Frame(self.trial, "steps")
+
+    @property
+    def events(self) -> Frame:
+        """Rare facts: processes, loaders, exceptions, faults."""
+        return Frame(self.trial, "events")
+
+    def summary(self) -> Document:
+        """Return everything known of the job: the document that `holter describe --json` prints."""
+        from holter.views.description import describe
+
+        return Document(describe(self.trial))
+
+    def diagnose(self) -> Document:
+        """Return the verdict and the breakdown it stands on: what `holter diagnose --json` prints."""
+        from holter.views.description import diagnosis
+
+        return Document(diagnosis(self.summary()))
+
+    def __repr__(self) -> str:
+        return f"holter.open({self.url!r})"
+
+    def _repr_html_(self) -> str:
+        manifest = self.folder.manifest()
+        command = " ".join(map(str, manifest.get("command") or []))
+        status = escape(str(manifest.get("status")))
+        return f"<b>{escape(self.name)}</b> · {status} · <code>{escape(command)}</code>"
+
+
+class Frame:
+    """A table of a job that is read when it is asked for, whole or in part."""
+
+    def __init__(self, trial: Trial, name: str, **chosen: Any) -> None:
+        self._trial = trial
+        self._name = name
+        self._chosen = chosen
+
+    def select(
+        self,
+        *columns: str,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        where: str | None = None,
+    ) -> Frame:
+        """Narrow the frame down; only what is left is read.
+
+        Args:
+            columns: Names of columns; all when none is given.
+            start_ns: Only rows at or after this time, nanoseconds since the epoch.
+            end_ns: Only rows before this time.
+            where: An SQL condition, as in `"phase = 'forward' AND rank = 0"`.
+        """
+        asked = {"columns": columns or None, "start_ns": start_ns, "end_ns": end_ns, "where": where}
+        if where and self._chosen.get("where"):
+            asked["where"] = f"({self._chosen['where']}) AND ({where})"
+        return Frame(
+            self._trial, self._name, **{**self._chosen, **{k: v for k, v in asked.items() if v is not None}}
+        )
+
+    @property
+    def table(self) -> Table:
+        """The rows as named numpy columns, read now. The frame keeps nothing."""
+        found = self._steps() if self._name == "steps" else None
+        return found if found is not None else self._trial.table(self._name, **self._chosen)
+
+    def _steps(self) -> Table | None:
+        """Compute steps from spans when none are stored, as for a job that was not judged."""
+        if self._chosen or self._trial.table("steps", columns=("time",)).rows:
+            return None
+        from holter.views.reading import steps_of
+
+        return steps_of(self._trial)
+
+    def to_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as plain Python values."""
+        return self.table.to_rows()
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame; raises `ImportError` when pandas is not installed."""
+        import pandas
+
+        return pandas.DataFrame(self.table.columns)
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow Table; raises `ImportError` when pyarrow is not installed."""
+        import pyarrow
+
+        return pyarrow.table(self.table.columns)
+
+    def __len__(self) -> int:
+        return self.table.rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.to_rows()
+
+    def __repr__(self) -> str:
+        narrowed = ", ".join(f"{name}={value!r}" for name, value in self._chosen.items())
+        return f"Frame({self._name}{': ' + narrowed if narrowed else ''})"
+
+    def _repr_html_(self) -> str:
+        table = self.table
+        head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+        few = table.where(_first(table.rows))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>"
+            for row in few.to_rows()
+        )
+        more = f"<p>{table.rows:,} rows, {min(table.rows, _SHOWN_ROWS)} shown</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+class Document(dict[str, Any]):
+    """A JSON document that a notebook shows as nested tables."""
+
+    def _repr_html_(self) -> str:
+        return _html(dict(self))
+
+
+def _first(rows: int) -> Any:
+    import numpy as np
+
+    return np.arange(min(rows, _SHOWN_ROWS))
+
+
+def _html(value: Any) -> str:
+    if isinstance(value, dict):
+        rows = (
+            f"<tr><th>{escape(str(key))}</th><td>{_html(entry)}</td></tr>" for key, entry in value.items()
+        )
+        return f"<table>{''.join(rows)}</table>"
+    if isinstance(value, list):
+        return "<br>".join(map(_html, value)) if value else "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "-" if value is None else escape(str(value))

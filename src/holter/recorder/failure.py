@@ -1,0 +1,191 @@
+"""Note how a process fails: uncaught exceptions with the phase they came from, and stacks on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+import traceback  # now, not when a process fails: importing it then undoes that Ctrl-C ends it with SIGINT
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.guard import tell
+from holter.recorder.marks import PHASES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holter.recorder.session import Session
+
+MAX_MESSAGE = 4_000
+MAX_TRACEBACK = 32_000
+_OOM = ("out of memory", "can't allocate memory", "cannot allocate memory", "alloc_failed")
+
+
+def install(session: Session) -> Callable[[], None]:
+    """Chain to the hooks for uncaught exceptions; return what takes ours out again."""
+    before, before_thread = sys.excepthook, threading.excepthook
+
+    def excepthook(kind: Any, error: BaseException, trace: Any) -> None:
+        note(session, error)
+        before(kind, error, trace)
+
+    def thread_excepthook(args: Any) -> None:
+        if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+            note(session, args.exc_value, thread=getattr(args.thread, "name", None))
+        before_thread(args)
+
+    def uninstall() -> None:
+        # Only where nobody has chained to us since; then ours stays and notes nothing.
+        if sys.excepthook is excepthook:
+            sys.excepthook = before
+        if threading.excepthook is thread_excepthook:
+            threading.excepthook = before_thread
+
+    sys.excepthook = excepthook
+    threading.excepthook = thread_excepthook
+    watch_multiprocessing()
+    return uninstall
+
+
+def note(session: Session, error: BaseException, thread: str | None = None) -> None:
+    """Journal an exception that nobody caught, once; never raises."""
+    try:
+        from holter.recorder import session as sessions
+
+        if sessions.current is not session or session.noted == id(error):
+            return
+        session.noted = id(error)
+        step, phase = _where(session, error)
+        message = _text(error)
+        fact = {
+            "time": time.perf_counter_ns(),
+            "type": _type_name(error),
+            "message": message[:MAX_MESSAGE],
+            "traceback": _traceback(error)[-MAX_TRACEBACK:],
+            "step": step,
+            "phase": phase,
+            "oom": isinstance(error, MemoryError)
+            or "OutOfMemory" in type(error).__name__
+            or any(words in message.lower() for words in _OOM),
+            "thread": thread,
+        }
+        session.open()
+        session.journal("exception", fact)
+    except Exception as fault:
+        session.fault("exception", fault)
+
+
+def note_last(session: Session) -> None:
+    """Journal the exception that ends the process, when somebody replaced our hook without chaining."""
+    error = getattr(sys, "last_value", None)
+    if error is not None and not hasattr(sys, "ps1"):
+        note(session, error)
+
+
+class Stacks:
+    """Writes all Python stacks to a file when a signal that nobody uses comes, and when the process crashes.
+
+    Raises `OSError` when the file cannot be created.
+    """
+
+    def __init__(self, path: str) -> None:
+        free = (
+            n
+            for n in range(signal.SIGRTMAX - 7, signal.SIGRTMIN, -1)
+            if signal.getsignal(n) == signal.SIG_DFL
+        )
+        self.signal: int | None = next(free, None)
+        """Number of the signal; None when all are in use."""
+        # A bare descriptor: nothing closes it while a signal may still come.
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        if self.signal is not None:
+            faulthandler.register(self.signal, file=self._file, all_threads=True, chain=False)
+        self._crashes = not faulthandler.is_enabled()
+        if self._crashes:  # else the script has its own place for them
+            faulthandler.enable(file=self._file, all_threads=True)
+
+    def close(self) -> None:
+        """Write no more; a forked child calls it because the file is its parent's."""
+        if self.signal is not None:
+            faulthandler.unregister(self.signal)
+        if self._crashes:
+            faulthandler.disable()
+        os.close(self._file)
+
+
+def _where(session: Session, error: BaseException) -> tuple[int, str | None]:
+    if session.failing is not None:
+        for each in _causes(error):
+            if id(each) == session.failing[0]:
+                return session.failing[2], PHASES.get(session.failing[1])
+    still_open = session.marks().open_spans()
+    return session.step, PHASES.get(still_open[-1][1] & 255) if still_open else None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting and len(seen) < 100:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            waiting += [each.__context__, each.__cause__]
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failed:
+        return f"<{type(failed).__name__} while reading the message>"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception as failed:
+        return f"<{type(failed).__name__} while formatting the traceback>"
+
+
+_watching: set[object] = set()
+
+
+def watch_multiprocessing() -> None:
+    """Note the exception and the end of multiprocessing children, which never reach `sys.excepthook`."""
+    util = sys.modules.get("multiprocessing.util")
+    process = sys.modules.get("multiprocessing.process")
+    if util is None or process is None or util in _watching:
+        return
+    _watching.add(util)
+
+    def child_ends() -> None:
+        from holter.recorder import session as sessions
+
+        if sessions.current is None:
+            return
+        error = sys.exc_info()[1]  # in flight: finalizers run inside the `finally` around the child's work
+        if isinstance(error, SystemExit):
+            error = error.__context__ if error.code not in (None, 0) else None
+        if error is not None:
+            note(sessions.current, error)
+        sessions.current.end()
+
+    def child_begins(_: object) -> None:
+        try:
+            util.Finalize(None, child_ends, exitpriority=-100)
+        except Exception as error:
+            tell(f"the end of a child process will not be noted: {error}")
+
+    with contextlib.suppress(Exception):
+        util.register_after_fork(child_begins, child_begins)
+        if process.parent_process() is not None:  # a child already, and maybe past its beginning
+            child_begins(None)

@@ -1,0 +1,91 @@
+"""Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
+
+Read in this order: `flow` (what the parts share), `steps` (where a step ends), `roots` (forward),
+`backward`, `loaders` with `stacks` (data), then `transfers`, `saving`, `distributed`, `compilers`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.backward import Backward
+from holter.recorder.frameworks.pytorch.compilers import Compilers
+from holter.recorder.frameworks.pytorch.distributed import Distributed
+from holter.recorder.frameworks.pytorch.flow import Flow
+from holter.recorder.frameworks.pytorch.loaders import Loaders
+from holter.recorder.frameworks.pytorch.patches import Patches
+from holter.recorder.frameworks.pytorch.roots import Roots
+from holter.recorder.frameworks.pytorch.saving import Saving
+from holter.recorder.frameworks.pytorch.steps import StepClock
+from holter.recorder.frameworks.pytorch.transfers import Transfers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.session import Session
+
+
+def attach(session: Session) -> Callable[[], None]:
+    """Record torch for `session`; return what takes every hook out again.
+
+    `torch` must be loaded. A part that cannot be attached (a torch that lacks what it hooks) is a
+    fault of its own; the others work.
+    """
+    torch = sys.modules["torch"]
+    training, loading = Patches(), Patches()
+    flow = Flow(session, torch)
+    clock = StepClock(flow)
+    roots = Roots(flow, clock)
+    backward = Backward(flow, clock)
+    transfers = Transfers(flow, roots)
+    compilers = Compilers(flow, roots)
+    distributed = Distributed(flow, backward)
+    saving = Saving(flow)
+    clock.on_new_optimizer = roots.discover
+
+    def detach_training() -> None:
+        training.undo()
+        roots.detach()
+        backward.flush()
+
+    loaders = Loaders(flow, detach_training)
+    loaders.before_next = clock.end_stale
+
+    def watch_eval(original: Any) -> Any:
+        def eval(self: Any) -> Any:
+            try:
+                roots.on_eval(self)
+            except Exception as error:
+                roots.collector.fault(error)
+            return original(self)
+
+        return eval
+
+    parts = {
+        "steps": clock.attach,
+        "forward": lambda patches: roots.attach(),
+        "eval": lambda patches: patches.wrap(torch.nn.Module, "eval", watch_eval),
+        "backward": backward.attach,
+        "h2d": transfers.attach,
+        "checkpoint": saving.attach,
+        "communication": distributed.attach,
+        "compile": compilers.attach,
+    }
+    for name, part in parts.items():
+        try:
+            part(training)
+        except Exception as error:
+            session.fault(f"pytorch.{name}", error)
+    try:
+        loaders.attach(loading)
+        loading.later(flow.watch_pauses())
+    except Exception as error:
+        session.fault("pytorch.data_loading", error)
+    flow.note_device("cpu")
+
+    def detach() -> None:
+        loading.undo()
+        detach_training()
+
+    return detach

@@ -1,0 +1,84 @@
+"""COMPILE spans, and what a compiler changes for the rest: `torch.compile` guards on global hooks."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.roots import Roots
+
+
+class Compilers:
+    """Times torch's compiler from the moment the script first asks for it."""
+
+    def __init__(self, flow: Flow, roots: Roots) -> None:
+        self.flow = flow
+        self.roots = roots
+        self.collector = flow.collector("compile")
+        self._code = flow.code(Phase.COMPILE, "torch.compile")
+        self._patches: Patches | None = None
+
+    def attach(self, patches: Patches) -> None:
+        """Wrap `torch.compile`, through which `Module.compile` goes too."""
+        self._patches = patches
+        torch = self.flow.torch
+        patches.wrap(torch, "compile", self._watch_compile)
+        patches.wrap(torch.nn.Module, "compile", self._watch_module)
+        patches.later(self._unregister)
+
+    def _watch_compile(self, original: Any) -> Any:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            try:
+                prepare()
+            except Exception as error:
+                collector.fault(error)
+            result = original(*args, **kwargs)
+            try:
+                self._register()
+            except Exception as error:
+                collector.fault(error)
+            return result
+
+        prepare, collector = self.roots.stop_discovery, self.collector
+        return compile
+
+    def _watch_module(self, original: Any) -> Any:
+        def compile(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            try:
+                roots.on_eval(self)
+            except Exception as error:
+                collector.fault(error)
+
+        roots, collector = self.roots, self.collector
+        return compile
+
+    def _register(self) -> None:
+        """Be called when compilations start and end; again after the compiler was reset."""
+        frames = sys.modules.get("torch._dynamo.eval_frame")
+        if frames is not None:
+            self.roots.add(frames.OptimizedModule)
+        callbacks = sys.modules.get("torch._dynamo.callback")
+        handler = getattr(callbacks, "callback_handler", None)
+        if handler is not None and self._start not in handler.start_callbacks:
+            handler.register_start_callback(self._start)
+            handler.register_end_callback(self._end)
+
+    def _unregister(self) -> None:
+        handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        if handler is not None and self._start in handler.start_callbacks:
+            handler.remove_start_callback(self._start)
+            handler.remove_end_callback(self._end)
+
+    def _start(self, *_: Any) -> None:
+        if self.collector.on:
+            self.flow.local.begin(self._code)
+
+    def _end(self, *_: Any) -> None:
+        if self.collector.on:
+            self.flow.local.end_of(self._code)

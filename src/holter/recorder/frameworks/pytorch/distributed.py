@@ -1,0 +1,171 @@
+"""COMMUNICATION spans: blocking collectives, and under DDP the wait at the end of the backward pass."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import weakref
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from holter.recorder.frameworks.pytorch.backward import Backward
+    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.patches import Patches
+
+COLLECTIVES = (
+    "all_gather",
+    "all_gather_coalesced",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "monitored_barrier",
+    "recv",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+    "send",
+)
+WATCHED_PARAMETERS = 4
+"""Parameters of a DDP module whose gradients are timed: the first, whose gradients come last."""
+COMMUNICATION = int(Phase.COMMUNICATION)
+
+
+class Distributed:
+    """Times what this rank waits for others; which rank it is goes into the journal."""
+
+    def __init__(self, flow: Flow, backward: Backward) -> None:
+        self.flow = flow
+        self.collector = flow.collector("communication")
+        self._last_gradient = 0
+        self._ddp: weakref.ref[Any] | None = None
+        self._wait_name = flow.session.name("DDP gradients")
+        backward.before_end.append(self._end_backward)
+
+    def attach(self, patches: Patches) -> None:
+        """Wrap collectives under both names that they have, process groups, and DDP."""
+        distributed = getattr(self.flow.torch, "distributed", None)
+        if distributed is None or not distributed.is_available():
+            return
+        c10d = distributed.distributed_c10d
+        for name in ("init_process_group", *COLLECTIVES):
+            original = getattr(c10d, name, None)
+            if original is None:
+                continue
+            watch = self._watch_init if name == "init_process_group" else self._watch_collective
+            ours = watch(original)
+            for owner in (c10d, distributed):
+                if getattr(owner, name, None) is original:
+                    patches.replace(owner, name, ours)
+        if distributed.is_initialized():
+            self._note_rank()
+        ddp = self.flow.torch.nn.parallel.DistributedDataParallel
+        patches.wrap(ddp, "__init__", self._watch_ddp)
+        patches.wrap(ddp, "_sync_buffers", self._watch_plain)
+
+    def _watch_init(self, original: Any) -> Any:
+        def init_process_group(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            try:
+                note()
+            except Exception as error:
+                collector.fault(error)
+            return result
+
+        note, collector = self._note_rank, self.collector
+        return init_process_group
+
+    def _note_rank(self) -> None:
+        distributed = self.flow.torch.distributed
+        local = os.environ.get("LOCAL_RANK", "")
+        self.flow.session.journal(
+            "rank",
+            {
+                "rank": distributed.get_rank(),
+                "local_rank": int(local) if local.isdecimal() else None,
+                "world_size": distributed.get_world_size(),
+            },
+        )
+
+    # -- collectives
+
+    def _watch_collective(self, original: Any) -> Any:
+        names = list(inspect.signature(original).parameters)
+        place = names.index("async_op") if "async_op" in names else 1 << 30
+        return self._timed(original, place)
+
+    def _watch_plain(self, original: Any) -> Any:
+        return self._timed(original, 1 << 30)
+
+    def _timed(self, original: Any, place: int) -> Any:
+        flow, here, collector = self.flow, self.flow.here, self.collector
+        is_compiling = flow.is_compiling
+        code = flow.code(Phase.COMMUNICATION, original.__name__.lstrip("_"))
+
+        def collective(*args: Any, **kwargs: Any) -> Any:
+            if (
+                is_compiling()
+                or here.waiting
+                or not collector.on
+                or kwargs.get("async_op")
+                or (len(args) > place and args[place])
+            ):
+                return original(*args, **kwargs)
+            here.waiting = True
+            flow.local.begin(code)
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                flow.marks().fail(error)
+                raise
+            finally:
+                here.waiting = False
+                flow.local.end_of(code)
+
+        return collective
+
+    # -- DDP
+
+    def _watch_ddp(self, original: Any) -> Any:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            try:
+                watch(self)
+            except Exception as error:
+                collector.fault(error)
+
+        watch, collector = self._watch_gradients, self.collector
+        return __init__
+
+    def _watch_gradients(self, ddp: Any) -> None:
+        """Note when the gradients that are ready last are ready.
+
+        These hooks sit on parameters, but neither a copy nor a pickle of a parameter takes them along.
+        """
+        self._ddp = weakref.ref(ddp)
+        trained = [p for p in ddp.module.parameters() if p.requires_grad]
+        for parameter in trained[:WATCHED_PARAMETERS]:
+            parameter.register_post_accumulate_grad_hook(self._on_gradient)
+
+    def _on_gradient(self, parameter: Any) -> None:
+        self._last_gradient = perf_counter_ns()
+
+    def _end_backward(self, began: int) -> None:
+        """Write, inside the backward span, how long it went on after the last local gradient."""
+        last, self._last_gradient = self._last_gradient, 0
+        ddp = self._ddp() if self._ddp is not None else None
+        if ddp is None or last < began or not ddp.require_backward_grad_sync:
+            return
+        self.flow.marks().add(COMMUNICATION, self._wait_name, last, perf_counter_ns() - last)

@@ -1,0 +1,136 @@
+"""What the training is doing right now: shared by the parts of the adapter, one set of flags a thread."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.phases import Mode, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from holter.recorder.guard import Collector
+    from holter.recorder.marks import Marks
+    from holter.recorder.session import Session
+
+NAN = float("nan")
+# Plain integers: an enumeration's members cost a lookup and slower arithmetic in every mark.
+TRAIN, EVAL, PREDICT = int(Mode.TRAIN), int(Mode.EVAL), int(Mode.PREDICT)
+GC = int(Phase.GC)
+PAUSE_NS = 1_000_000
+"""A garbage collection shorter than this is not worth a record."""
+_MAX_PAUSES = 1000
+
+
+class Here(threading.local):
+    """What this thread is inside of. Spans of one kind do not nest: only the outermost is recorded."""
+
+    forward = False
+    """A forward pass, or something in which a module's call is not one: a backward pass, a fetch."""
+    depth = 0
+    """Module calls open as the discovery hooks see them."""
+    backward = False
+    loading = False
+    moving = False
+    saving = False
+    waiting = False
+    optimizers = 0
+    scaling = False
+    """A gradient scaler steps an optimizer: that is the span, the optimizer's own hooks only count."""
+    optimizer: int | None = None
+    """Id of the outermost optimizer that steps; it stays when the step raises."""
+    optimizer_depth = 0
+    """Spans that were open when it began."""
+    forward_end = 0
+    """When the last outermost forward pass ended, ns; 0 when something else came after it."""
+
+
+class Flow:
+    """The session, the framework, and the little that the adapter's parts must tell one another."""
+
+    def __init__(self, session: Session, torch: ModuleType) -> None:
+        self.session = session
+        self.torch = torch
+        self.here = Here()
+        self.local = session.local
+        """This thread's `begin` and `end_of`, without a call to get at them."""
+        self.marks: Callable[[], Marks] = session.marks
+        self.is_compiling: Callable[[], bool] = getattr(
+            getattr(torch, "compiler", None), "is_compiling", lambda: False
+        )
+        self.backward_open = False
+        """A backward pass runs: a step that ends inside it ends with it."""
+        self.deferred: Callable[[], None] | None = None
+        self.main = threading.main_thread().ident
+        self._device = ""
+        self._pauses: list[tuple[int, int, int]] = []
+        self._pause_begin = 0
+        self._gc_code = self.code(Phase.GC, "gc")
+        self._boundary_calls: list[Callable[[], None]] = []
+
+    def code(self, phase: Phase, name: str) -> int:
+        """Return what `Marks.begin` takes for spans of `phase` called `name`."""
+        return self.session.name(name) << 8 | int(phase)
+
+    def collector(self, what: str) -> Collector:
+        """Return the switch and fault counter of one thing that is recorded."""
+        return self.session.collector(f"pytorch.{what}")
+
+    def note_device(self, kind: str) -> None:
+        """Note the kind of device that trains, as far as it shows: asking torch for one would start it."""
+        if kind != self._device:
+            self._device = kind
+            version = str(self.torch.__version__)
+            self.session.journal("framework", {"name": "pytorch", "version": version, "device": kind})
+
+    def at_boundary(self, call: Callable[[], None]) -> None:
+        """Run `call` at every step boundary, before the step number changes."""
+        self._boundary_calls.append(call)
+
+    def boundary(self, mode: int = TRAIN, now: int | None = None) -> None:
+        """End the step; inside a backward pass, at that pass's end."""
+        if self.backward_open:
+            self.deferred = lambda: self.boundary(mode)
+            return
+        if now is None:
+            now = perf_counter_ns()
+        for call in self._boundary_calls:
+            call()
+        if self._pauses:
+            self.write_pauses()
+        self.here.forward_end = 0
+        self.session.boundary(now, mode)
+
+    def watch_pauses(self) -> Callable[[], None]:
+        """Record pauses of the garbage collector from now on; return what ends that."""
+        gc.callbacks.append(self._on_gc)
+
+        def stop() -> None:
+            if self._on_gc in gc.callbacks:
+                gc.callbacks.remove(self._on_gc)
+
+        return stop
+
+    def _on_gc(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._pause_begin = perf_counter_ns()
+            return
+        duration = perf_counter_ns() - self._pause_begin
+        # A collection can start in the middle of writing a record, so this one is written later.
+        if duration >= PAUSE_NS and self._pause_begin and len(self._pauses) < _MAX_PAUSES:
+            self._pauses.append((self._pause_begin, duration, info.get("generation", -1)))
+
+    def has_pauses(self) -> bool:
+        """Whether pauses wait to be written."""
+        return bool(self._pauses)
+
+    def write_pauses(self) -> None:
+        """Write the pauses seen since the last call."""
+        pauses, self._pauses = self._pauses, []
+        marks = self.marks()
+        for begin, duration, generation in pauses:
+            marks.add(GC, self._gc_code >> 8, begin, duration, float(generation))

@@ -1,0 +1,277 @@
+"""FORWARD spans: find the modules that the training loop itself calls, and time those calls only.
+
+Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`.
+Instead the *class* of a root module gets a `__call__` that times the outermost call and passes all
+others through. Which classes are roots is found with torch's global forward hooks, for a few steps
+only, since those hooks slow down every module's call. (Replacing `nn.Module.__call__` itself for that
+time would be cheaper, but torch's compiler, which may be imported meanwhile, remembers that function.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.flow import EVAL, NAN, PREDICT, TRAIN
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.steps import StepClock
+
+DISCOVERY_STEPS = 3
+DISCOVERY_CALLS = 50
+MAX_ROOTS = 32
+_INNER = ("_orig_mod", "module")
+"""Where wrappers (compiled, data-parallel) keep the module that the user knows."""
+
+
+class Roots:
+    """Root classes found so far, and the discovery of more of them."""
+
+    def __init__(self, flow: Flow, clock: StepClock) -> None:
+        self.flow = flow
+        self.clock = clock
+        self.collector = flow.collector("forward")
+        self.compiled = False
+        self._classes: dict[type, Callable[[], None]] = {}
+        self._codes: dict[type, int] = {}
+        self._examined: set[type] = set()
+        self._handles: list[Any] = []
+        self._steps_left = 0
+        self._calls_left = 0
+        self._root = 0
+        """Code of the forward span that the discovery hooks opened, 0 for none."""
+        self._module = flow.torch.nn.Module
+        flow.at_boundary(self._count_step)
+
+    def attach(self) -> None:
+        """Start the first discovery, and know the wrappers that are roots by nature."""
+        parallel = getattr(self.flow.torch.nn, "parallel", None)
+        for name in ("DistributedDataParallel", "DataParallel"):
+            cls = getattr(parallel, name, None)
+            if cls is not None:
+                self.add(cls)
+        self.discover()
+
+    def detach(self) -> None:
+        """Take out every hook."""
+        self._close()
+        self.compiled = True  # no discovery from here on
+        for undo in self._classes.values():
+            undo()
+        self._classes.clear()
+
+    # -- root classes
+
+    def is_root(self, module: Any) -> bool:
+        """Whether a module called by the loop is a model: it has state, and is not a loss."""
+        cls = type(module)
+        if cls is self._module or cls.__module__.startswith("torch.nn.modules.loss"):
+            return False
+        if next(module.parameters(), None) is not None:
+            return True
+        if cls.__name__.endswith(("Loss", "Criterion", "Metric")):
+            return False
+        return next(module.buffers(), None) is not None
+
+    def add(self, cls: type) -> None:
+        """Time the outermost calls of modules of this class from now on."""
+        if cls in self._classes or cls is self._module or len(self._classes) >= MAX_ROOTS:
+            return
+        own = vars(cls).get("__call__")
+        ours = self._timed(cls, own)
+        try:
+            cls.__call__ = ours  # type: ignore[method-assign]
+        except (AttributeError, TypeError):
+            self._classes[cls] = lambda: None  # a class that takes no attributes stays unseen
+            return
+
+        def undo() -> None:
+            if vars(cls).get("__call__") is not ours:
+                return
+            if own is None:
+                del cls.__call__
+            else:
+                cls.__call__ = own  # type: ignore[method-assign]
+
+        self._classes[cls] = undo
+
+    def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
+        here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
+
+        # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
+        if own is None:
+
+            def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+                if is_compiling() or here.forward or not collector.on:
+                    return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
+                code = begin(self)
+                try:
+                    return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
+                except BaseException as error:
+                    fail(error)
+                    raise
+                finally:
+                    end(self, code)
+
+        else:
+
+            def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+                if is_compiling() or here.forward or not collector.on:
+                    return own(self, *args, **kwargs)
+                code = begin(self)
+                try:
+                    return own(self, *args, **kwargs)
+                except BaseException as error:
+                    fail(error)
+                    raise
+                finally:
+                    end(self, code)
+
+        begin, end, fail = self._begin, self._end, self._fail
+        __call__.__qualname__ = f"{cls.__qualname__}.__call__"
+        _skip_frame(self.flow.torch, __call__)
+        return __call__
+
+    def _code(self, module: Any) -> int:
+        inner, wrapped = module, False
+        for _ in range(4):
+            for name in _INNER:
+                inside = getattr(inner, name, None)
+                if isinstance(inside, self._module) and type(inner).__module__.startswith("torch."):
+                    inner, wrapped = inside, True
+                    break
+            else:
+                break
+        code = self.flow.code(Phase.FORWARD, type(inner).__qualname__)
+        if not wrapped:  # a wrapper's class may hold many models
+            self._codes[type(module)] = code
+        return code
+
+    def _begin(self, module: Any) -> int:
+        flow = self.flow
+        flow.here.forward = True
+        try:
+            if self.clock.predicting is None:
+                self.clock.on_forward_begin()
+            code = self._codes.get(type(module)) or self._code(module)
+            flow.local.begin(code)
+            return code
+        except Exception as error:
+            self.collector.fault(error)
+            return 0
+
+    def _end(self, module: Any, code: int) -> None:
+        flow = self.flow
+        here = flow.here
+        here.forward = False
+        if not code:
+            return
+        try:
+            predicting = self.clock.predicting
+            mode = TRAIN if module.training else EVAL
+            flow.local.end_of(code, NAN, PREDICT if predicting else mode)
+            here.forward_end = now = perf_counter_ns()
+            if predicting is not False:
+                self.clock.on_forward_end(module.training, now)
+        except Exception as error:
+            self.collector.fault(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.flow.marks().fail(error)
+
+    # -- discovery
+
+    def discover(self) -> None:
+        """Look for root classes for a few steps; never once a compiler is in use, which guards on hooks."""
+        self._steps_left, self._calls_left = DISCOVERY_STEPS, DISCOVERY_CALLS
+        if self._handles or self.compiled:
+            return
+        module = self.flow.torch.nn.modules.module
+        self._handles.append(module.register_module_forward_pre_hook(self._before))
+        try:
+            self._handles.append(module.register_module_forward_hook(self._after, always_call=True))
+        except TypeError:  # torch 2.0 has no always_call: a forward that raises leaves the depth wrong
+            self._close()
+
+    def stop_discovery(self) -> None:
+        """Take the hooks out because a compiler comes into use, and never put them in again."""
+        self.compiled = True
+        self._close()
+
+    def on_eval(self, module: Any) -> None:
+        """A module was put in evaluation mode by itself: a model that may be called for the first time."""
+        cls = type(module)
+        if cls in self._examined or len(self._examined) > 2 * MAX_ROOTS:
+            return
+        self._examined.add(cls)
+        # A lone layer that is frozen (batch norm) is part of some model, not one.
+        if module._modules and self.is_root(module):
+            self.add(cls)
+
+    def on_move(self, module: Any) -> None:
+        """A whole module went to a device: with a compiler in use the only sign of an eager model."""
+        if self.compiled:
+            self.on_eval(module)
+
+    def _count_step(self) -> None:
+        if self._handles:
+            self._steps_left -= 1
+            if self._steps_left <= 0:
+                self._close()
+
+    def _close(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        here = self.flow.here
+        if here.depth:  # in the middle of a forward pass, whose end will not be seen
+            here.depth = 0
+            if self._root and here.forward:
+                here.forward = False
+                self.flow.local.end_of(self._root)
+
+    def _before(self, module: Any, args: Any) -> None:
+        here = self.flow.here
+        if here.depth:
+            here.depth += 1
+        elif not (here.forward or self.flow.is_compiling()):
+            try:
+                self._calls_left -= 1
+                if self._calls_left < 0:
+                    # Here and not after a call: the loop over hooks that run after an exception
+                    # is one that must not lose a hook on its way.
+                    self._close()
+                    return
+                here.depth = 1
+                self._root = self._begin(module) if self.is_root(module) else 0
+            except Exception as error:
+                self.collector.fault(error)
+
+    def _after(self, module: Any, args: Any, result: Any) -> None:
+        here = self.flow.here
+        if not here.depth:
+            return
+        here.depth -= 1
+        if here.depth or not self._root:
+            return
+        try:
+            self._end(module, self._root)
+            self.add(type(module))
+        except Exception as error:
+            self.collector.fault(error)
+
+
+def _skip_frame(torch: Any, function: Any) -> None:
+    """Let a compiler that starts at `function` start at what it calls instead, as it would without us."""
+    with contextlib.suppress(Exception):
+        dynamo = torch._C._dynamo.eval_frame
+        if hasattr(dynamo, "set_code_exec_strategy"):
+            strategy = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT)
+            dynamo.set_code_exec_strategy(function.__code__, strategy)
+        else:
+            dynamo.skip_code(function.__code__)

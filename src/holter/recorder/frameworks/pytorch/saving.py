@@ -1,0 +1,91 @@
+"""CHECKPOINT spans: whatever writes the state of a training to storage."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder import imports
+from holter.recorder.frameworks.pytorch.flow import NAN
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.patches import Patches
+
+LATER = {
+    "torch.distributed.checkpoint": ("save", "save_state_dict"),
+    "safetensors.torch": ("save_file", "save_model"),
+}
+"""Modules that `import torch` does not load: what in them writes a checkpoint."""
+
+
+class Saving:
+    """Times checkpoints; their size is that of the file or folder which was written, when there is one."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.collector = flow.collector("checkpoint")
+
+    def attach(self, patches: Patches) -> None:
+        """Wrap `torch.save` now, and the others when the script imports them."""
+        patches.wrap(self.flow.torch, "save", self._watch("torch.save"))
+        for module, names in LATER.items():
+
+            def wrap(module: str, names: tuple[str, ...] = names) -> None:
+                try:
+                    for name in names:
+                        patches.wrap(sys.modules[module], name, self._watch(f"{module}.{name}"))
+                except Exception as error:
+                    self.collector.fault(error)
+
+            imports.when_imported(module, wrap)
+
+    def _watch(self, title: str) -> Callable[[Any], Any]:
+        flow, here, collector = self.flow, self.flow.here, self.collector
+        code = flow.code(Phase.CHECKPOINT, title)
+
+        def make(original: Any) -> Any:
+            def save(*args: Any, **kwargs: Any) -> Any:
+                if here.saving or not collector.on:
+                    return original(*args, **kwargs)
+                here.saving = True
+                flow.local.begin(code)
+                done = False
+                try:
+                    result = original(*args, **kwargs)
+                    done = True
+                    return result
+                except BaseException as error:
+                    flow.marks().fail(error)
+                    raise
+                finally:
+                    here.saving = False
+                    size = NAN
+                    try:
+                        if done:
+                            size = _size_written(args, kwargs)
+                    except Exception as error:
+                        collector.fault(error)
+                    flow.local.end_of(code, size)
+
+            return save
+
+        return make
+
+
+def _size_written(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+    """Return the bytes in the file or folder that one of the arguments names; NaN when none does."""
+    for value in (*args, *kwargs.values()):
+        if not isinstance(value, (str, os.PathLike)):
+            continue
+        path = os.fsdecode(value)
+        if os.path.isfile(path):
+            return float(os.path.getsize(path))
+        if os.path.isdir(path):
+            with os.scandir(path) as entries:
+                return float(sum(entry.stat().st_size for entry in entries if entry.is_file()))
+    return NAN

@@ -1,0 +1,282 @@
+"""The step clock: OPTIMIZER spans, where a step ends, the learning rate.
+
+A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first
+optimizer that steps leads; when others are seen before it comes again, the last of them leads from
+then on. Optimizers that were made but have not stepped yet are waited for, so that a GAN's first
+iteration is one step too. Optimizers are only referred to weakly.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.flow import NAN, PREDICT, TRAIN
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.patches import Patches
+
+PATIENCE = 6
+"""Steps of the first optimizer without those that were made beside it, until they are no longer awaited."""
+ABSENT = 4
+"""The leader is gone when this many times an iteration's optimizer steps passed without it."""
+SETTLED = 10
+"""Steps led, after which an optimizer that steps now and then is taken for one that does just that."""
+LR_EVERY = 100
+"""Steps after which an unchanged learning rate is recorded again."""
+
+
+class StepClock:
+    """Counts iterations by what optimizers do; without any, by forward passes."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.collector = flow.collector("optimizer")
+        self.predicting: bool | None = None
+        """Forward passes are steps; None while that is not known, False once an optimizer exists."""
+        self.on_new_optimizer: Callable[[], None] = lambda: None
+        self._awaited: dict[int, weakref.ref[Any]] = {}
+        self._known: set[int] = set()
+        self._leader: weakref.ref[Any] | None = None
+        self._settled = False
+        self._last_other: weakref.ref[Any] | None = None
+        self._held = 0
+        """Iterations so far that were not ended because optimizers are awaited."""
+        self._led = 0
+        self._cycle = 1
+        self._since = 0
+        self._codes: dict[type, int] = {}
+        self._inner_steps = 0
+        self._learning_rate: float | None = None
+        self._lr_age = 0
+        self._forward_pending = 0
+        self._trains_by_hand = False
+
+    def attach(self, patches: Patches) -> None:
+        """Hook optimizers and gradient scalers."""
+        torch = self.flow.torch
+        # Not `torch.optim.optimizer`: torch deletes that name from its own package.
+        optimizer = sys.modules[torch.optim.Optimizer.__module__]
+        for handle in (
+            optimizer.register_optimizer_step_pre_hook(self._before),
+            optimizer.register_optimizer_step_post_hook(self._after),
+        ):
+            patches.later(handle.remove)
+        patches.wrap(torch.optim.Optimizer, "__init__", self._watch_init)
+        # Both names: before torch 2.3 the CUDA scaler held the code, since then it inherits it.
+        for path in (("amp", "GradScaler"), ("cuda", "amp", "GradScaler")):
+            owner: Any = torch
+            for part in path:
+                owner = getattr(owner, part, None)
+            if owner is not None and "step" in vars(owner):
+                patches.wrap(owner, "step", self._watch_scaler)
+
+    # -- optimizers
+
+    def _watch_init(self, original: Any) -> Any:
+        flow = self.flow
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            if flow.is_compiling():
+                return
+            try:
+                expect(self)
+            except Exception as error:
+                collector.fault(error)
+
+        expect, collector = self._expect, self.collector
+        return __init__
+
+    def _expect(self, optimizer: Any) -> None:
+        self.predicting = False
+        key = id(optimizer)
+        awaited = self._awaited
+        awaited[key] = weakref.ref(optimizer, lambda _: awaited.pop(key, None))
+        self._known.discard(key)
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self.flow.is_compiling() or not self.collector.on:
+            return
+        try:
+            here = self.flow.here
+            if here.scaling:
+                return
+            if here.optimizers and here.optimizer == id(optimizer):
+                self.end_stale()
+            self._enter(optimizer)
+        except Exception as error:
+            self.collector.fault(error)
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self.flow.is_compiling():
+            return
+        try:
+            self._inner_steps += 1
+            if not self.flow.here.scaling:
+                self._leave(optimizer)
+        except Exception as error:
+            self.collector.fault(error)
+
+    def _enter(self, optimizer: Any) -> None:
+        here = self.flow.here
+        here.optimizers += 1
+        if here.optimizers > 1:
+            return
+        key = id(optimizer)
+        if key not in self._known:
+            if len(self._known) > 100_000:  # ids of the dead
+                self._known.clear()
+            self._known.add(key)
+            self.predicting = False
+            self.on_new_optimizer()
+        here.forward_end = 0
+        here.optimizer = key
+        here.optimizer_depth = self.flow.marks().depth()
+        self.flow.local.begin(self._code(optimizer))
+
+    def _code(self, optimizer: Any) -> int:
+        cls = type(optimizer)
+        code = self._codes.get(cls)
+        if code is None:
+            code = self._codes[cls] = self.flow.code(Phase.OPTIMIZER, cls.__qualname__)
+        return code
+
+    def _leave(self, optimizer: Any, *, stepped: bool = True) -> None:
+        here = self.flow.here
+        if here.optimizers == 0:
+            return
+        here.optimizers -= 1
+        if here.optimizers:
+            return
+        self.flow.local.end_of(self._code(optimizer), NAN, TRAIN)
+        if stepped:
+            self.stepped(optimizer)
+
+    def end_stale(self) -> None:
+        """Forget an optimizer step that raised: its post hook was never called."""
+        here = self.flow.here
+        here.optimizers = 0
+        self.flow.marks().unwind(here.optimizer_depth)
+
+    def _watch_scaler(self, original: Any) -> Any:
+        flow, here, clock = self.flow, self.flow.here, self
+
+        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if flow.is_compiling() or here.scaling or not clock.collector.on:
+                return original(self, optimizer, *args, **kwargs)
+            here.scaling = True
+            inner = clock._inner_steps
+            try:
+                clock._enter(optimizer)
+            except Exception as error:
+                clock.collector.fault(error)
+            done = False
+            try:
+                result = original(self, optimizer, *args, **kwargs)
+                done = True
+                return result
+            finally:
+                here.scaling = False
+                try:
+                    if done and clock._inner_steps == inner:
+                        clock._skipped(optimizer)
+                    clock._leave(optimizer, stepped=done)
+                except Exception as error:
+                    clock.collector.fault(error)
+
+        return step
+
+    def _skipped(self, optimizer: Any) -> None:
+        name = self._code(optimizer) >> 8
+        self.flow.marks().add(int(Phase.SKIPPED), name, perf_counter_ns(), 0, mode=TRAIN)
+
+    # -- where a step ends
+
+    def stepped(self, optimizer: Any) -> None:
+        """An outermost optimizer step is over: decide whether the iteration is, too."""
+        self._since += 1
+        self._awaited.pop(id(optimizer), None)
+        leader = self._leader() if self._leader is not None else None
+        if leader is None:
+            self._lead(optimizer)
+        elif leader is optimizer:
+            other = self._last_other() if self._last_other is not None else None
+            if other is not None and not self._settled:
+                # The iteration that began with the leader ended with the other: that one leads.
+                self._lead(other, settled=True)
+                self._since = 1
+                return
+        elif self._held and not self._awaited:
+            self._lead(optimizer, settled=True)  # the last that was awaited closes the first iteration
+        else:
+            self._last_other = weakref.ref(optimizer)
+            cycle = max(self._cycle, len(self._known)) if self._held else self._cycle
+            if self._since <= ABSENT * cycle:
+                return
+            self._lead(optimizer)
+        if self._awaited and not (self._led or self._settled) and self._held < PATIENCE:
+            self._held += 1
+            return
+        self._end_step(optimizer)
+
+    def _lead(self, optimizer: Any, *, settled: bool = False) -> None:
+        self._leader = weakref.ref(optimizer)
+        self._last_other = None
+        self._settled = settled
+        self._led = 0
+
+    def _end_step(self, optimizer: Any) -> None:
+        self._cycle, self._since, self._last_other, self._held = self._since, 0, None, 0
+        self._led += 1
+        if self._led == SETTLED:
+            self._settled = True
+        self._note_learning_rate(optimizer)
+        self.flow.boundary(TRAIN)
+
+    def _note_learning_rate(self, optimizer: Any) -> None:
+        groups = optimizer.param_groups
+        value = groups[0].get("lr") if groups else None
+        self._lr_age += 1
+        if type(value) is not float:
+            if isinstance(value, int):
+                value = float(value)
+            elif value is None or not getattr(value, "is_cpu", False):
+                return  # on a device: reading it would wait for the device
+            else:
+                value = float(value)
+        if value != self._learning_rate or self._lr_age >= LR_EVERY:
+            self._learning_rate, self._lr_age = value, 0
+            self.flow.session.scalar("lr", value)
+
+    # -- no optimizer
+
+    def on_forward_begin(self) -> None:
+        """The loop calls a model: what came after the last call is now known not to be training."""
+        if self._forward_pending and self.predicting is None:
+            self._forward_pending = 0
+            self.predicting = True
+            self.flow.boundary(PREDICT)
+
+    def on_forward_end(self, training: bool, now: int) -> None:
+        """A forward pass is over, and no optimizer exists: it was a step, unless gradients may follow."""
+        if self._trains_by_hand:
+            return
+        torch = self.flow.torch
+        if self.predicting is None and training and torch.is_grad_enabled():
+            self._forward_pending = now
+            return
+        self.predicting = True
+        self.flow.boundary(PREDICT, now)
+
+    def on_backward_end(self) -> None:
+        """A backward pass with no optimizer: parameters are updated by hand, each pass is a step."""
+        if self.predicting is not False and not self._known:
+            self.predicting, self._trains_by_hand, self._forward_pending = None, True, 0
+            self.flow.boundary(TRAIN)

@@ -1,0 +1,101 @@
+"""Keep our own faults out of the training: caught, told once, counted, and then switched off."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.session import Session
+
+LIMIT = 10
+"""Faults after which a collector is switched off."""
+
+State = TypeVar("State")
+
+
+class Collector:
+    """One thing that is recorded (`pytorch.backward`); off once it failed `LIMIT` times.
+
+    Hot paths of an adapter test `on` and call `fault` from their own `except Exception`.
+    """
+
+    __slots__ = ("_session", "faults", "name", "on")
+
+    def __init__(self, name: str, session: Session) -> None:
+        self.name = name
+        self.on = True
+        self.faults = 0
+        self._session = session
+
+    def fault(self, error: BaseException) -> None:
+        """Count a fault of ours; after `LIMIT` of them this collector is off."""
+        self.faults += 1
+        if self.faults == LIMIT and self.on:
+            self.on = False
+            tell(f"{self.name} is no longer recorded after {LIMIT} faults")
+        self._session.fault(self.name, error)
+
+
+def around(
+    original: Callable[..., Any],
+    before: Callable[[tuple[Any, ...], dict[str, Any]], State],
+    after: Callable[[State, Any, BaseException | None], None],
+    collector: Collector,
+) -> Callable[..., Any]:
+    """Wrap `original` so that ours runs before and after it, and cannot change what it does.
+
+    Args:
+        original: The framework's or the user's function; called exactly once for each call.
+        before: Gets the arguments; what it returns is handed to `after`.
+        after: Gets that state, the result (None when it raised) and the error (None when it did not).
+            Not called when `before` failed.
+        collector: Counts the faults of both.
+    """
+
+    @functools.wraps(original)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not collector.on:
+            return original(*args, **kwargs)
+        failed = False
+        try:
+            state = before(args, kwargs)
+        except Exception as fault:
+            failed = True
+            collector.fault(fault)
+        if failed:  # not in the handler: an error of the original would show ours as its context
+            return original(*args, **kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            _call_after(after, state, None, error, collector)
+            raise
+        _call_after(after, state, result, None, collector)
+        return result
+
+    return wrapper
+
+
+def _call_after(
+    after: Callable[[State, Any, BaseException | None], None],
+    state: State,
+    result: Any,
+    error: BaseException | None,
+    collector: Collector,
+) -> None:
+    try:
+        after(state, result, error)
+    except Exception as fault:
+        collector.fault(fault)
+
+
+def tell(text: str) -> None:
+    """Write one line to stderr, if there is one."""
+    try:
+        sys.stderr.write(f"holter: {text}\n")
+        sys.stderr.flush()
+    except Exception:  # noqa: S110  a closed stderr leaves nobody to tell
+        pass

@@ -1,0 +1,130 @@
+"""Attach to a framework at the moment the training script imports it, or at once when it already did.
+
+Loaded at the start of every Python child of a recorded job, so it imports nothing that is not loaded
+anyway; the rest of the recorder is loaded only in processes that import a framework.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+TRIGGERS = {"torch": "pytorch"}
+"""Top module of a framework → file of `frameworks/` that knows it."""
+
+PID = os.getpid()
+STARTED_NS = time.perf_counter_ns()
+"""When the recorder was loaded, monotonic ns; near the start of a process that has our bootstrap."""
+
+
+class ImportWatch:
+    """A finder that finds nothing itself: it lets the others find, and calls back after execution."""
+
+    def __init__(self, wanted: dict[str, Callable[[str], None]]) -> None:
+        self.wanted = wanted
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec the other finders give, set to call back once the module was executed."""
+        if fullname not in self.wanted:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                self._prime(spec)
+                return spec
+        return None
+
+    def _prime(self, spec: ModuleSpec) -> None:
+        loader = spec.loader
+        if loader is None or not hasattr(loader, "exec_module"):
+            return
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            vars(loader).pop("exec_module", None)
+            called = self.wanted.pop(spec.name, None)
+            if called is not None:
+                called(spec.name)
+
+        try:
+            # On the loader object itself, so that its type stays what others expect of it.
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        except (AttributeError, TypeError):
+            return
+
+
+_watch: ImportWatch | None = None
+
+
+def install() -> None:
+    """Watch for frameworks from now on; those already imported are attached to at once. Idempotent."""
+    global _watch
+    if _watch is None:
+        _watch = ImportWatch({})
+        atexit.register(_at_exit)
+    for module in TRIGGERS:
+        if getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False):
+            continue  # being imported right now, further up this stack: our caller comes from inside it
+        if module in sys.modules:
+            attach(module)
+        else:
+            _watch.wanted[module] = attach
+    if _watch not in sys.meta_path:
+        sys.meta_path.insert(0, _watch)
+
+
+def uninstall() -> None:
+    """Watch no more."""
+    if _watch is not None:
+        _watch.wanted.clear()
+        if _watch in sys.meta_path:
+            sys.meta_path.remove(_watch)
+
+
+def when_imported(module: str, call: Callable[[str], None]) -> None:
+    """Call `call(module)` once `module` was executed, or now when it already was; `call` must not raise."""
+    if module in sys.modules:
+        call(module)
+    elif _watch is not None:
+        _watch.wanted[module] = call
+
+
+def attach(module: str) -> None:
+    """Attach the adapter of framework `module`; a fault costs the recording, never the import."""
+    try:
+        from holter.recorder import session
+
+        current = session.activate()
+        if current is not None:
+            current.attach(TRIGGERS[module])
+    except Exception as error:
+        sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
+
+
+def _at_exit() -> None:
+    """Note what ended a process that never trained; one with a session has noted it already."""
+    last = getattr(sys, "last_value", None)
+    # After Ctrl-C the interpreter ends itself with SIGINT, unless code is compiled from text until then.
+    if last is None or isinstance(last, KeyboardInterrupt) or hasattr(sys, "ps1"):
+        return
+    try:
+        from holter.recorder import failure, session
+
+        current = session.activate()
+        if current is not None:
+            failure.note_last(current)
+    except Exception as error:
+        sys.stderr.write(f"holter: the exception was not noted: {type(error).__name__}: {error}\n")

@@ -1,0 +1,84 @@
+"""Write the rare facts of a process as JSON lines; hold them back until the process records something."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_AT_ONCE = 500
+"""Lines in one write, where many wait."""
+MAX_PENDING = 100_000
+"""Lines kept while the file cannot be written; beyond them the oldest are lost."""
+
+
+class Journal:
+    """An append-only file. A line is never split over writes, so it is whole or absent after a kill."""
+
+    def __init__(self, path: str, first: Callable[[], Iterable[tuple[str, object]]]) -> None:
+        self.path = path
+        self.lost = 0
+        self._first = first
+        self._pending: deque[bytes] = deque()
+        self._descriptor = -1
+        self._cut = False
+        # Re-entrant: a garbage-collector callback may journal while this thread is journaling.
+        self._lock = threading.RLock()
+
+    @property
+    def opened(self) -> bool:
+        """Whether the file exists, that is, whether this process has recorded anything."""
+        return self._descriptor >= 0
+
+    def open(self) -> None:
+        """Create the file with the first facts, then write what was held back. Raises `OSError`."""
+        with self._lock:
+            if self._descriptor < 0:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                self._descriptor = os.open(self.path, flags, 0o600)
+                self._pending.extendleft([_line(kind, fact) for kind, fact in self._first()][::-1])
+            self.flush()
+
+    def write(self, kind: str, fact: object) -> None:
+        """Append one fact, held back while the file is not open; raises `OSError` when it fails."""
+        line = _line(kind, fact)
+        with self._lock:
+            if len(self._pending) >= MAX_PENDING:
+                self._pending.popleft()
+                self.lost += 1
+            self._pending.append(line)
+            if self._descriptor >= 0:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what is held back. Raises `OSError`; what was not written stays."""
+        with self._lock:
+            while self._pending and self._descriptor >= 0:
+                lines = b"".join(itertools.islice(self._pending, _AT_ONCE))
+                lead = b"\n" if self._cut else b""
+                left = os.write(self._descriptor, lead + lines) - len(lead)
+                full = left < len(lines)
+                while self._pending and 0 < len(self._pending[0]) <= left:
+                    left -= len(self._pending.popleft())
+                self._cut = left > 0 or (left < 0 and self._cut)
+                if full:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+
+    def forget(self) -> None:
+        """Give the file up without writing, as a forked child must: it is its parent's."""
+        self._lock = threading.RLock()
+        self._pending.clear()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _line(kind: str, fact: object) -> bytes:
+    return json.dumps({kind: fact}, separators=(",", ":"), default=str).encode("utf-8", "replace") + b"\n"

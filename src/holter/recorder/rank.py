@@ -1,0 +1,32 @@
+"""Read from the environment which rank of how many this process is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LAUNCHERS = (
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),  # torchrun, accelerate, and what torch.distributed reads
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
+)
+"""Names of rank, local rank and world size, by launcher; the first one counts: torchrun runs under Slurm."""
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, int | None]:
+    """Return `rank`, `local_rank` and `world_size`; None for what the environment does not say."""
+    for rank, local_rank, world_size in _LAUNCHERS:
+        if _number(environment.get(rank)) is not None:
+            return {
+                "rank": _number(environment.get(rank)),
+                "local_rank": _number(environment.get(local_rank)),
+                "world_size": _number(environment.get(world_size)),
+            }
+    return {"rank": None, "local_rank": None, "world_size": None}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.strip().isdecimal() else None

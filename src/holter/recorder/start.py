@@ -1,0 +1,159 @@
+"""Record from inside a process that is already running, such as a notebook: `holter.start`, `holter.stop`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from holter.recorder import imports
+from holter.recorder import session as _session
+from holter.recorder.guard import tell
+from holter.schema.record import ENV_DISABLE, ENV_SPOOL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FINISH_S = 30.0
+"""How long `stop` waits for the agent to write what is left."""
+
+_agent: subprocess.Popen[bytes] | None = None
+_spool: str | None = None
+
+
+def start(
+    job: str | None = None, store: str | None = None, config: Mapping[str, object] | str | None = None
+) -> None:
+    """Record this process from now on, as `holter run` does from outside; its later Python children too.
+
+    Does nothing when this process is recorded already or `HOLTER_DISABLE=1`.
+
+    Args:
+        job: Name of the job; by default the agent makes one from the script's name and the time.
+        store: URL of the store; by default `HOLTER_STORE`, else `./holter-jobs`.
+        config: Path of a TOML file with the options of `holter run`, or `{"interval_ms": …}`.
+
+    Raises:
+        RuntimeError: The agent did not start; the text says why. Nothing is recorded then.
+        ValueError: `config` holds an unknown key.
+    """
+    global _agent, _spool
+    if os.environ.get(ENV_DISABLE) == "1" or _session.activate() is not None:
+        imports.install()
+        return
+    spool = tempfile.mkdtemp(prefix="holter-")
+    try:
+        _agent = _launch(_arguments(job, store, config, spool), spool)
+    except BaseException:
+        shutil.rmtree(spool, ignore_errors=True)
+        raise
+    _spool = spool
+    os.environ[ENV_SPOOL] = spool
+    _add_bootstrap()
+    current = _session.Session(spool)
+    current.install()
+    try:
+        current.open(recording=True)
+    except OSError as error:
+        current.fault("spool", error)
+    imports.install()
+    # Registered after the session's own end, so it would run before it: `stop` ends the session first.
+    atexit.register(stop)
+
+
+def stop() -> None:
+    """Stop what `start` started and wait until everything is in the store. Does nothing when nothing runs.
+
+    A process recorded by `holter run` goes on being recorded: its end is the job's end.
+    """
+    global _agent, _spool
+    agent, _agent = _agent, None
+    if agent is None:
+        return
+    atexit.unregister(stop)
+    imports.uninstall()
+    if _session.current is not None:
+        _session.current.close()
+    os.environ.pop(ENV_SPOOL, None)
+    _remove_bootstrap()
+    try:
+        agent.wait(FINISH_S)
+    except subprocess.TimeoutExpired:
+        agent.terminate()
+        tell(f"the agent needed more than {FINISH_S:.0f} s to finish and was told to stop")
+    if _spool is not None:
+        shutil.rmtree(_spool, ignore_errors=True)
+        _spool = None
+
+
+def _arguments(
+    job: str | None, store: str | None, config: Mapping[str, object] | str | None, spool: str
+) -> list[str]:
+    options = [
+        "--store", store or os.environ.get("HOLTER_STORE", "holter-jobs"),
+        "--attach", str(os.getpid()),
+        "--spool", spool,
+    ]  # fmt: skip
+    if job is not None:
+        options += ["--job", job]
+    if isinstance(config, str):
+        options += ["--config", config]
+    else:
+        for key, value in (config or {}).items():
+            if key != "interval_ms":
+                raise ValueError(f"config key {key!r} is not known here; known is interval_ms")
+            options += ["--interval", str(value)]
+    return options
+
+
+def _launch(options: list[str], spool: str) -> subprocess.Popen[bytes]:
+    """Start the agent and wait until it says it is ready, by a file, or ends; raises `RuntimeError`."""
+    environment = {key: value for key, value in os.environ.items() if key not in (ENV_SPOOL, ENV_DISABLE)}
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    # At the end of the path: the agent's dependencies must not be shadowed by ours lying beside them.
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), source]))
+    said = os.path.join(spool, "agent.log")
+    with open(said, "wb") as log:
+        agent = subprocess.Popen(
+            [sys.executable, "-m", "holter.agent", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,  # Ctrl-C in the notebook is not for the agent
+        )
+    ready = os.path.join(spool, "agent.ready")
+    deadline = time.monotonic() + 20
+    while not os.path.exists(ready):
+        if agent.poll() is not None or time.monotonic() > deadline:
+            agent.kill()
+            agent.wait()
+            with open(said, encoding="utf-8", errors="replace") as log_file:
+                lines = log_file.read().strip().splitlines()
+            raise RuntimeError(
+                f"the recording agent did not start: {lines[-1] if lines else 'it said nothing'}"
+            )
+        time.sleep(0.02)
+    return agent
+
+
+def _bootstrap() -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
+
+
+def _add_bootstrap() -> None:
+    paths = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = _bootstrap() + (os.pathsep + paths if paths else "")
+
+
+def _remove_bootstrap() -> None:
+    rest = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != _bootstrap()]
+    if any(rest):
+        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+    else:
+        os.environ.pop("PYTHONPATH", None)

@@ -1,0 +1,126 @@
+"""Rows on their way into a file: columns of any kind taken in, text kept as codes, put in time order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holter.schema.table import Table
+from holter.schema.tables import TABLES
+
+Given = Any
+"""A column as it is given: an array, a sequence, or for text a pair `(codes, values)`."""
+
+
+class Batch:
+    """Rows of one table that wait to be written.
+
+    Text is kept as small numbers and one list of its distinct values: nine million spans have a few
+    hundred names, and a Python string for each would cost more than all the rest.
+    """
+
+    def __init__(self, table: str) -> None:
+        self.schema = TABLES[table]
+        self.rows = 0
+        self.dropped = 0
+        self._chunks: dict[str, list[NDArray[Any]]] = {c.name: [] for c in self.schema.columns}
+        self._codes: dict[str, dict[str, int]] = {
+            c.name: {} for c in self.schema.columns if c.type == "VARCHAR"
+        }
+
+    def append(self, columns: Mapping[str, Given], node: str) -> int:
+        """Take rows in; returns how many.
+
+        Raises:
+            KeyError: A column that the table does not have.
+            ValueError: Columns of unequal length, values of the wrong kind, or rows of another node.
+        """
+        lengths = {name: _length(column) for name, column in columns.items()}
+        rows = next(iter(lengths.values()), 0)
+        if any(length != rows for length in lengths.values()):
+            raise ValueError(f"columns of {self.schema.name!r} differ in length: {lengths}")
+        for name in columns:
+            if name != "node":
+                self.schema.column(name)
+        if "node" in columns and (other := set(columns["node"]) - {node}):
+            raise ValueError(f"rows of node {sorted(other)} given to the writer of node {node!r}")
+        if rows == 0:
+            return 0
+        # All is converted before anything is kept, so that a bad column leaves no half rows.
+        taken = {c.name: self._taken(c.name, columns.get(c.name), rows) for c in self.schema.columns}
+        for name, chunk in taken.items():
+            self._chunks[name].append(chunk)
+        self.rows += rows
+        return rows
+
+    def _taken(self, name: str, column: Given, rows: int) -> NDArray[Any]:
+        default = _NEUTRAL[self.schema.name][name]
+        if name in self._codes:
+            return self._coded(name, [""] * rows if column is None else column, rows)
+        if column is None:
+            return np.full(rows, default[0], dtype=default.dtype)
+        array = np.asarray(column)
+        if array.dtype.kind not in "iufb":
+            # None stands for an absent number; only a column with a fraction can say so.
+            array = np.array([default[0] if v is None else v for v in column])
+        converted = array.astype(default.dtype, copy=True)
+        if default.dtype.kind == "i" and array.dtype.kind != "b" and not np.array_equal(converted, array):
+            raise ValueError(
+                f"column {name!r} of {self.schema.name!r} holds values that are no {default.dtype}"
+            )
+        return converted
+
+    def _coded(self, name: str, column: Given, rows: int) -> NDArray[Any]:
+        known = self._codes[name]
+        if _is_pair(column):
+            codes, values = np.asarray(column[0]), column[1]
+            used = np.unique(codes)
+            if len(used) and not 0 <= used[0] <= used[-1] < len(values):
+                raise ValueError(
+                    f"column {name!r}: codes reach from {used[0]} to {used[-1]}, of {len(values)} values"
+                )
+            own = np.zeros(len(values), dtype=np.int32)
+            for code in used.tolist():
+                own[code] = known.setdefault(_text(values[code]), len(known))
+            mapped: NDArray[Any] = own[codes]
+            return mapped
+        return np.fromiter(
+            (known.setdefault(_text(v), len(known)) for v in column), dtype=np.int32, count=rows
+        )
+
+    def sorted(self) -> tuple[dict[str, NDArray[Any]], dict[str, list[str]]]:
+        """Return the rows in the order of time (text as codes), and the values of the codes."""
+        columns = {name: np.concatenate(chunks) for name, chunks in self._chunks.items()}
+        time = columns["time"]
+        if np.any(time[1:] < time[:-1]):
+            order = np.argsort(time, kind="stable")
+            columns = {name: column[order] for name, column in columns.items()}
+        return columns, {name: list(known) for name, known in self._codes.items()}
+
+
+def _text(value: Any) -> str:
+    """Return text that can be stored: half characters, as in odd file names, are replaced."""
+    text = "" if value is None else str(value)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_pair(column: Given) -> bool:
+    return isinstance(column, tuple) and len(column) == 2 and not isinstance(column[0], str)
+
+
+def _length(column: Given) -> int:
+    return len(column[0] if _is_pair(column) else column)
+
+
+def _neutral(table: str) -> dict[str, NDArray[Any]]:
+    return dict(Table.of(table, [{}]).columns)
+
+
+_NEUTRAL: dict[str, dict[str, NDArray[Any]]] = {table: _neutral(table) for table in TABLES}
+"""For each column its default, as an array of one, which has the column's dtype."""
+
+Columns = Mapping[str, Sequence[Any] | NDArray[Any] | tuple[NDArray[Any], Sequence[str]]]
+"""What `Writer.append` takes: any column as array or sequence, text also as `(codes, values)`."""

@@ -1,0 +1,170 @@
+"""Make few large files of many small ones, while the job runs or after it, without a reader noticing."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.tables import TABLES
+from holter.store import parquet
+from holter.store.files import BATCH
+from holter.store.layout import parse_part, part_key
+from holter.store.reader import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.store.files import DataFile
+    from holter.store.job import JobFolder
+
+MIN_FILES = 8
+MAX_ROWS = 2_000_000
+"""Rows of a compacted file, at most."""
+TIERS = (100_000, 800_000)
+"""While a job runs, files are merged with those of about their size: a row is rewritten twice at most."""
+
+_ORDER = {"samples": "time // 600_000_000_000, metric, device, time"}
+"""Samples: ten minutes at a time, series by series; one series lies in few pages then, takes less room."""
+
+
+def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
+    """Merge small files; safe at any time, at any crash, and by several at once.
+
+    A file is put in one piece under a name that covers those of its sources; from then on readers use it
+    instead of them, and only then are they deleted.
+
+    Args:
+        folder: The job.
+        min_files: Leave alone what has fewer neighbors than this.
+
+    Returns:
+        How many files were merged.
+
+    Raises:
+        OSError: The store cannot be written; nothing is lost.
+    """
+    if min_files < 2:
+        raise ValueError(f"min_files is {min_files}; at least 2 are needed to merge")
+    reader = Reader(folder.place)
+    ended = folder.manifest().get("end") is not None
+    merged = 0
+    for table in TABLES:
+        if not _worth_it(folder, table, min_files):
+            continue
+        with folder.place.lock(table):
+            _sweep(folder, reader, table)
+            for files in list(_runs(reader.files(table), min_files, ended)):
+                merged += len(files) if _merge(folder, reader, files) else 0
+    return merged
+
+
+def _worth_it(folder: JobFolder, table: str, min_files: int) -> bool:
+    """Say by names alone whether any node has enough files, so that looking often costs nothing."""
+    parts = [part for entry in folder.place.files(table) if (part := parse_part(entry.key)) is not None]
+    return any(count >= min_files for count in Counter(part.node for part in parts).values())
+
+
+def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[DataFile]]:
+    """Yield runs of neighbors to merge; a gap, or other columns, end a run."""
+    by_node: dict[str, list[DataFile]] = defaultdict(list)
+    for file in files:
+        by_node[file.part.node].append(file)
+    for members in by_node.values():
+        if ended:
+            if sum(file.rows < MAX_ROWS // 2 for file in members) >= min_files:
+                yield from _neighbors(members, MAX_ROWS // 2, 2)
+            continue
+        for tier in TIERS:
+            runs = list(_neighbors(members, tier, min_files))
+            yield from runs
+            if runs:
+                break
+
+
+def _neighbors(files: list[DataFile], below: int, min_files: int) -> Iterator[list[DataFile]]:
+    run: list[DataFile] = []
+    for file in files:
+        joins = bool(run) and (
+            file.part.first == run[-1].part.last + 1
+            and _own_columns(file) == _own_columns(run[-1])
+            and sum(f.rows for f in run) + file.rows <= MAX_ROWS
+        )
+        fits = file.rows < below and file.from_ == file.part.first
+        if not (joins and fits):
+            if len(run) >= min_files:
+                yield run
+            run = []
+        if fits:
+            run.append(file)
+    if len(run) >= min_files:
+        yield run
+
+
+def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
+    first, last = files[0].part, files[-1].part
+    key = part_key(first.table, first.node, min(f.part.t0 for f in files), first.first, last.last)
+    rows = sum(file.rows for file in files)
+    says = dict(files[0].says)
+    says["holter.rows"] = str(rows)
+    says["holter.t_min"] = str(min(int(f.says["holter.t_min"]) for f in files))
+    says["holter.t_max"] = str(max(int(f.says["holter.t_max"]) for f in files))
+    names = ", ".join(parquet.name(name) for name, _ in files[0].columns if name != BATCH)
+    sources = []
+    for file in files:
+        batch = BATCH if BATCH in file.names else f"{file.part.first}::INTEGER AS {BATCH}"
+        path = parquet.literal(parquet.pattern(file.path))
+        sources.append(f"SELECT {names}, {batch} FROM read_parquet({path})")
+    draft = folder.place.draft(key)
+    connection = parquet.connect(threads=1, memory="1GB")
+    try:
+        order = _ORDER.get(first.table, f"time, {BATCH}")
+        query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY {order}"
+        parquet.copy(connection, query, draft, says, {})
+        written = _count(connection, draft)
+        if written != rows:
+            # A damaged source would be deleted with rows that are not in the new file.
+            return False
+        folder.place.add(key, draft, durable=True)
+    except FileExistsError:
+        return False  # another compaction was faster
+    except parquet.errors():
+        # A file vanished, or is damaged inside: it stays as it is, and readers say so.
+        return False
+    finally:
+        connection.close()
+        draft.unlink(missing_ok=True)
+    for file in files:
+        folder.place.delete(file.part.key)
+    return True
+
+
+def _count(connection: Any, path: Any) -> int:
+    query = f"SELECT count(*) FROM read_parquet({parquet.literal(parquet.pattern(path))})"
+    return int(connection.execute(query).fetchone()[0])
+
+
+def _sweep(folder: JobFolder, reader: Reader, table: str) -> None:
+    """Delete what a compaction that was killed has left: files that wider, readable ones replaced."""
+    good = reader.files(table)
+    for entry in folder.place.files(table):
+        part = parse_part(entry.key)
+        if part is None:
+            continue
+        for file in good:
+            wide = file.part
+            inside = wide.node == part.node and wide.first <= part.first and part.last <= wide.last
+            if inside and wide.last - wide.first > part.last - part.first:
+                folder.place.delete(part.key)
+                break
+
+
+def _own_columns(file: DataFile) -> tuple[Any, ...]:
+    columns = tuple(column for column in file.columns if column[0] != BATCH)
+    return (columns, file.says.get("holter.schema"))
+
+
+if __name__ == "__main__":
+    from holter.store.job import at
+
+    compact(at(sys.argv[1]))

@@ -1,0 +1,202 @@
+"""The data files of a job: listed, checked one by one, the bad ones named; how each is read."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.tables import SCHEMA_VERSION, TableSchema
+from holter.store import parquet
+from holter.store.layout import Part, current, parse_part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from holter.store.place import Entry, Place
+
+BATCH = "batch"
+"""Column of compacted files only: the number of the file that each row came from."""
+
+
+class Vanished(Exception):
+    """A file that was listed is gone, as after a compaction: list again."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file that was found good: what its name and its footer say."""
+
+    part: Part
+    entry: Entry
+    path: Path
+    rows: int
+    says: dict[str, str] = field(repr=False, hash=False, compare=False)
+    """What its footer says, by key."""
+    columns: tuple[tuple[str, str], ...] = field(repr=False)
+    """Names and Parquet types of its columns, as in the file."""
+    from_: int = 0
+    """Only rows that came from this number or a later one count; the others are in another file."""
+
+    @property
+    def names(self) -> set[str]:
+        """Names of its columns."""
+        return {name for name, _ in self.columns}
+
+    @property
+    def numbers(self) -> range:
+        """The numbers whose rows it holds and that count."""
+        return range(self.from_, self.part.last + 1)
+
+
+class Catalog:
+    """Lists the data files of one job. Remembers which it checked; `skipped` names the bad ones."""
+
+    def __init__(self, place: Place, connection: Any) -> None:
+        self.place = place
+        self._checked: dict[Entry, DataFile | str] = {}
+        self._skipped: dict[str, str] = {}
+        self._connection = connection
+
+    @property
+    def skipped(self) -> list[dict[str, str]]:
+        """Files that were left out, and why."""
+        return [{"file": file, "why": why} for file, why in sorted(self._skipped.items())]
+
+    def files(self, table: str) -> list[DataFile]:
+        """List the good files of a table that count now, in the order of their numbers.
+
+        Raises:
+            Vanished: A file went away in between; list again.
+        """
+        listed: dict[str, Entry] = {}
+        parts: list[Part] = []
+        for entry in self._entries(table):
+            part = parse_part(entry.key)
+            if part is None or entry.size < 0:
+                why = "is a folder" if entry.size < 0 else "its name is none of a data file"
+                self._skipped.setdefault(entry.key, why)
+                continue
+            parts.append(part)
+            listed[entry.key] = entry
+        while True:
+            chosen = current(parts)
+            unknown = [(p, listed[p.key]) for p, _ in chosen if listed[p.key] not in self._checked]
+            if unknown:
+                self._check(unknown, table)
+            checked = [(self._checked[listed[p.key]], since) for p, since in chosen]
+            if all(isinstance(file, DataFile) for file, _ in checked):
+                return [replace(f, from_=since) for f, since in checked if isinstance(f, DataFile)]
+            # A wide file that cannot be read must not hide the narrower ones.
+            parts = [p for p in parts if not isinstance(self._checked.get(listed[p.key]), str)]
+
+    def _entries(self, table: str) -> list[Entry]:
+        """List until two listings are alike.
+
+        A listing is not made in one instant: it can miss a file that a compaction just put, and also the
+        files it replaced. They are deleted only after it is there, so the next listing shows it.
+        """
+        entries = self.place.files(table)
+        for _ in range(10):
+            again = self.place.files(table)
+            if set(again) == set(entries):
+                break
+            entries = again
+        return entries
+
+    def _check(self, unknown: Sequence[tuple[Part, Entry]], table: str) -> None:
+        paths: dict[str, Path] = {}
+        for part, entry in unknown:
+            try:
+                paths[part.key] = self.place.local(entry)
+            except FileNotFoundError as error:
+                raise Vanished(part.key) from error
+        try:
+            footers = self._footers(list(paths.values()))
+        except (parquet.errors(), OSError):
+            footers = {}
+            for part, entry in unknown:
+                path = paths[part.key]
+                try:
+                    footers.update(self._footers([path]))
+                except (parquet.errors(), OSError) as error:
+                    self.bad(entry, path, f"cannot be read: {first_line(error)}")
+        for part, entry in unknown:
+            if isinstance(self._checked.get(entry), str):
+                continue
+            says, columns = footers.get(str(paths[part.key]), ({}, ()))
+            why = _foreign(says, table)
+            if why is None and part.last > part.first and BATCH not in dict(columns):
+                why = f"is of several files, but has no column {BATCH!r}"
+            if why:
+                self.bad(entry, paths[part.key], why)
+                continue
+            rows = int(says["holter.rows"])
+            self._checked[entry] = DataFile(part, entry, paths[part.key], rows, says, columns, part.first)
+
+    def is_good(self, file: DataFile) -> bool:
+        """Say whether reading a file has not found it damaged so far."""
+        return not isinstance(self._checked.get(file.entry), str)
+
+    def bad(self, entry: Entry, path: Path, why: str) -> None:
+        """Leave a file out from now on; raises `Vanished` when it is not bad but gone."""
+        if not os.path.lexists(path):
+            self._checked.pop(entry, None)
+            raise Vanished(entry.key)
+        self._checked[entry] = why
+        self._skipped[entry.key] = why
+
+    def _footers(
+        self, paths: Sequence[Path]
+    ) -> dict[str, tuple[dict[str, str], tuple[tuple[str, str], ...]]]:
+        given = {"files": [parquet.pattern(path) for path in paths]}
+        cursor = self._connection.cursor()
+        says: dict[str, dict[str, str]] = defaultdict(dict)
+        query = "SELECT file_name, key, value FROM parquet_kv_metadata($files)"
+        for file, key, value in cursor.execute(query, given).fetchall():
+            says[file][_text(key)] = _text(value)
+        columns: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        query = "SELECT file_name, name, type FROM parquet_schema($files) WHERE type IS NOT NULL"
+        for file, name, type_ in cursor.execute(query, given).fetchall():
+            columns[file].append((name, str(type_)))
+        return {file: (says[file], tuple(columns[file])) for file in says}
+
+
+def select(file: DataFile, table: TableSchema, files: str, *, extra: Sequence[str] = ()) -> str:
+    """Write the query that brings files with the columns of `file` into the table's present form.
+
+    Columns that the table does not have are left out (a newer schema), absent ones are NULL (an older one).
+    """
+    there = file.names
+    terms = [
+        f"{parquet.name(c.name)}::{c.type} AS {parquet.name(c.name)}"
+        if c.name in there
+        else f"NULL::{c.type} AS {parquet.name(c.name)}"
+        for c in table.columns
+    ]
+    node = f"{parquet.literal(file.part.node)} AS node"
+    return f"SELECT {', '.join([*terms, node, *map(parquet.name, extra)])} FROM read_parquet({files})"
+
+
+def _foreign(says: dict[str, str], table: str) -> str | None:
+    version = says.get("holter.schema")
+    if version is None:
+        return "was not written by holter"
+    if version.split(".")[0] != str(SCHEMA_VERSION):
+        return f"has schema version {version}; this holter reads {SCHEMA_VERSION}"
+    if says.get("holter.table") != table:
+        return f"holds table {says.get('holter.table')!r}, not {table!r}"
+    if not says.get("holter.rows", "").isdecimal():
+        return "does not say how many rows it has"
+    return None
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,258 @@
+"""A job's folder: its manifest, its nodes, what it is told to do and what its rules found."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+from typing import Any
+
+from holter.schema.tables import SCHEMA_VERSION
+from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_key, parse_node
+from holter.store.place import Place, place
+
+DEFAULT_STORE = "./holter-jobs"
+STORE_VARIABLE = "HOLTER_STORE"
+
+Document = dict[str, Any]
+
+
+class BadJobName(ValueError):
+    """The name is none that a job may have."""
+
+
+class JobExists(ValueError):
+    """The store has a job of this name already."""
+
+
+class StoreNotWritable(ValueError):
+    """Nothing can be created in the store."""
+
+
+class JobNotFound(LookupError):
+    """The store has no such job."""
+
+
+class JobFolder:
+    """One job in a store. Reading never raises for damage: what cannot be read is missing, see `faults`."""
+
+    def __init__(self, where: Place, name: str) -> None:
+        self.place = where
+        self.name = name
+        self.faults: list[str] = []
+        """What of this job's documents could not be read, and why; each said once."""
+
+    def __repr__(self) -> str:
+        return f"JobFolder({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """Where the job is: what `at` opens again."""
+        return self.place.url
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the manifest, if anything is."""
+        self.manifest()
+        return next((f for f in self.faults if f.startswith(MANIFEST)), None)
+
+    def manifest(self) -> Document:
+        """Return the manifest; of a damaged one only `name`."""
+        manifest = self._document(MANIFEST)
+        if manifest is None:
+            if not any(fault.startswith(MANIFEST) for fault in self.faults):
+                self._say(f"{MANIFEST} is missing")
+        elif manifest.get("schema") != SCHEMA_VERSION:
+            wrote = manifest.get("schema")
+            self._say(f"{MANIFEST} has schema version {wrote!r}; this holter reads {SCHEMA_VERSION}")
+        return {"name": self.name, **(manifest or {})}
+
+    def update(self, **changes: Any) -> Document:
+        """Change entries of the manifest in one piece; returns it. Raises `OSError`."""
+        with self.place.lock(""):
+            manifest = {**self.manifest(), **changes}
+            self._write(MANIFEST, manifest)
+        return manifest
+
+    def node(self, node: str) -> Document:
+        """Return the facts of one node, none when there are none."""
+        return self._document(node_key(node)) or {}
+
+    def nodes(self) -> dict[str, Document]:
+        """Return the facts of every node that has written some."""
+        names = sorted(n for entry in self.place.files("nodes") if (n := parse_node(entry.key)) is not None)
+        return {name: self.node(name) for name in names}
+
+    def write_node(self, node: str, facts: Document) -> None:
+        """Put the facts of one node in place of those before. Raises `OSError`."""
+        self._write(node_key(node), facts)
+
+    def control(self) -> Document:
+        """Return what the job was told to do last."""
+        return self._document(CONTROL) or {}
+
+    def write_control(self, control: Document) -> None:
+        """Tell the job what to do. Raises `OSError`."""
+        self._write(CONTROL, control)
+
+    def evaluations(self) -> Document:
+        """Return the status and the issues of the job's rules."""
+        return self._document(EVALUATIONS) or {}
+
+    def write_evaluations(self, evaluations: Document) -> None:
+        """Put the status and the issues of the job's rules. Raises `OSError`."""
+        self._write(EVALUATIONS, evaluations)
+
+    def _write(self, key: str, document: Document, *, new: bool = False) -> None:
+        self.place.write(key, json.dumps(document, indent=1).encode(), new=new)
+
+    def _document(self, key: str) -> Document | None:
+        try:
+            document = json.loads(self.place.read(key))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            self._say(f"{key} cannot be read: {error}")
+            return None
+        if isinstance(document, dict):
+            return document
+        self._say(f"{key} holds no JSON object")
+        return None
+
+    def _say(self, fault: str) -> None:
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+
+def store_url(given: str | None = None) -> str:
+    """Return the store to use: the one given, else `HOLTER_STORE`, else `./holter-jobs`."""
+    return given or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+
+
+def check_name(name: str) -> None:
+    """Raise `BadJobName` when no job may be called so."""
+    if JOB_NAME.fullmatch(name) is None:
+        raise BadJobName(
+            f"{name!r} is no job name; valid are at most 128 letters, digits, '.', '_' and '-' between them, "
+            "a letter or digit first, no '-' last"
+        )
+
+
+def create(
+    store_url: str,
+    name: str,
+    *,
+    command: list[str],
+    interval_ms: int,
+    rules: list[Document],
+    now_ns: int,
+) -> JobFolder:
+    """Create a job: its folder and its manifest, with status InProgress.
+
+    Args:
+        store_url: The store; made when it is not there.
+        name: What to call the job.
+        command: What the job runs.
+        interval_ms: Sampling interval in milliseconds.
+        rules: The rules that run beside it, each with name and parameters.
+        now_ns: Now, nanoseconds since the epoch.
+
+    Raises:
+        BadJobName: No job may be called so.
+        JobExists: The name is taken; the text names one that is free.
+        StoreNotWritable: Nothing can be created there.
+    """
+    check_name(name)
+    try:
+        store = place(store_url)
+    except ValueError as error:
+        raise StoreNotWritable(f"store {store_url!r}: {error}") from error
+    folder = JobFolder(store.below(name), name)
+    manifest = {
+        "schema": SCHEMA_VERSION,
+        "name": name,
+        "status": "InProgress",
+        "command": list(command),
+        "interval_ms": interval_ms,
+        "rules": list(rules),
+        "created": now_ns,
+        "start": now_ns,
+        "end": None,
+        "exit_code": None,
+        "signal": None,
+        "failure": None,
+        "framework": None,
+        "attempts": [],
+    }
+    try:
+        folder.place.create()
+        try:
+            folder._write(MANIFEST, manifest, new=True)
+        except FileExistsError:
+            raise
+        except OSError:
+            with contextlib.suppress(OSError):
+                folder.place.destroy()  # just made, and empty
+            raise
+    except OSError as error:
+        taken = set(store.folders()) if isinstance(error, FileExistsError) else set()
+        if name in taken:
+            raise JobExists(
+                f"job {name!r} exists in store {store_url!r}; {_free(name, taken)!r} is free"
+            ) from error
+        raise StoreNotWritable(f"store {store_url!r} cannot be written: {_reason(error)}") from error
+    return folder
+
+
+def find(store_url: str, name: str) -> JobFolder:
+    """Return the job called `name`; raises `JobNotFound`, which names near ones."""
+    store = place(store_url)
+    folder = JobFolder(store.below(name), name)
+    if JOB_NAME.fullmatch(name) and _readable(folder):
+        return folder
+    names = store.folders()
+    if name in names and JOB_NAME.fullmatch(name):
+        return folder  # without a manifest, but its tables may be there
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if near:
+        hint = "near names: " + ", ".join(near)
+    else:
+        hint = f"it has {len(names)} jobs" if names else "it has none"
+    raise JobNotFound(f"no job {name!r} in store {store_url!r}; {hint}")
+
+
+def at(url: str) -> JobFolder:
+    """Return the job at a URL, as in `holter-jobs/my-job`; raises `JobNotFound`."""
+    trimmed = url.rstrip("/")
+    store, slash, name = trimmed.rpartition("/")
+    return find(store if store or not slash else "/", name) if slash else find(".", name)
+
+
+def jobs(store_url: str) -> list[JobFolder]:
+    """List the store's jobs, newest first; those without a readable manifest come last, with a `fault`."""
+    store = place(store_url)
+    found = [JobFolder(store.below(name), name) for name in store.folders() if JOB_NAME.fullmatch(name)]
+    created = {folder.name: folder.manifest().get("created") for folder in found}
+
+    def age(folder: JobFolder) -> tuple[float, str]:
+        at = created[folder.name]
+        return (-float(at) if isinstance(at, int | float) else float("inf"), folder.name)
+
+    return sorted(found, key=age)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return next(free for n in range(2, len(taken) + 3) if (free := f"{name[:120]}-{n}") not in taken)
+
+
+def _readable(folder: JobFolder) -> bool:
+    try:
+        folder.place.read(MANIFEST)
+    except OSError:
+        return False
+    return True
+
+
+def _reason(error: OSError) -> str:
+    return f"{error.strerror}: {error.filename}" if error.strerror and error.filename else str(error)

@@ -1,0 +1,96 @@
+"""Names in a store, and nothing else: which file is what, and which files a newer one has replaced."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+JOB_NAME = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9._]){0,127}")
+"""What a job may be called (the whole name must match)."""
+
+MANIFEST = "job.json"
+CONTROL = "control.json"
+EVALUATIONS = "evaluations.json"
+NODES = "nodes"
+
+_PART = re.compile(r"(\d{1,19})-(\d{1,9})-(\d{1,9})\.parquet")
+_NODE = "node="
+
+
+class Part(NamedTuple):
+    """A data file, as its name tells it: the files numbered `first` to `last`, in one."""
+
+    table: str
+    node: str
+    t0: int
+    first: int
+    last: int
+    key: str
+
+
+def node_folder(table: str, node: str) -> str:
+    """Return the folder of one table on one node, below the job's."""
+    return f"{table}/{_NODE}{quote(node, safe='')}"
+
+
+def part_key(table: str, node: str, t0: int, first: int, last: int) -> str:
+    """Return the key of a data file. Padded, so that names sort by time; times before 1970 count as 0."""
+    return f"{node_folder(table, node)}/{max(t0, 0):019d}-{first:08d}-{last:08d}.parquet"
+
+
+def parse_part(key: str) -> Part | None:
+    """Read a data file's key; `None` when this is no name of ours."""
+    pieces = key.split("/")
+    if len(pieces) != 3 or not pieces[1].startswith(_NODE):
+        return None
+    match = _PART.fullmatch(pieces[2])
+    if match is None:
+        return None
+    t0, first, last = (int(group) for group in match.groups())
+    if last < first:
+        return None
+    return Part(pieces[0], unquote(pieces[1][len(_NODE) :]), t0, first, last, key)
+
+
+def current(parts: Iterable[Part]) -> list[tuple[Part, int]]:
+    """Choose the files that count: those whose numbers do not lie inside what wider files cover.
+
+    This is what makes compaction invisible: as soon as the wider file is there, the narrower ones do
+    not count, whether they were deleted yet or not.
+
+    Returns:
+        For each file that counts, sorted by table, node and number: the file, and the first of its
+        numbers that no file before it covers. They differ only when two compactions overlapped.
+    """
+    kept: list[tuple[Part, int]] = []
+    group, covered = ("", ""), -1
+    # Of those that start at the same number the widest comes first.
+    for part in sorted(parts, key=lambda p: (p.table, p.node, p.first, -p.last, p.t0)):
+        if (part.table, part.node) != group:
+            group, covered = (part.table, part.node), -1
+        if part.last <= covered:
+            continue
+        kept.append((part, max(part.first, covered + 1)))
+        if part.last > part.first:
+            covered = part.last
+    return kept
+
+
+def node_key(node: str) -> str:
+    """Return the key of a node's facts."""
+    quoted = quote(node, safe="")
+    if quoted.startswith("."):  # names that start with a dot are unfinished files
+        quoted = "%2E" + quoted[1:]
+    return f"{NODES}/{quoted}.json"
+
+
+def parse_node(key: str) -> str | None:
+    """Return the node whose facts this key holds, if it does."""
+    folder, _, name = key.rpartition("/")
+    if folder != NODES or not name.endswith(".json") or name.startswith("."):
+        return None
+    return unquote(name[: -len(".json")])

@@ -1,0 +1,138 @@
+"""Our Parquet files, through DuckDB: written from arrays, and what their footers say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.schema.tables import SCHEMA_VERSION, TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+ROW_GROUP = 122_880
+_MANY_VALUES = 4096
+"""Up to so many distinct texts are handed over as one list; beyond, each row brings its own."""
+
+_SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+}
+"""Nothing is ever downloaded."""
+
+
+def connect(*, threads: int | None = None, memory: str | None = None) -> Any:
+    """Open an in-memory DuckDB. Imported here, so that who only lists jobs does not pay for it."""
+    import duckdb
+
+    config: dict[str, Any] = dict(_SETTINGS)
+    if threads is not None:
+        config["threads"] = str(threads)
+    if memory is not None:
+        config["memory_limit"] = memory
+    return duckdb.connect(":memory:", config=config)
+
+
+def confine(connection: Any, folder: Path) -> None:
+    """Let queries read nothing but what lies in a folder; queries may come from anywhere."""
+    if pattern(folder) != str(folder):
+        return  # DuckDB would take the wildcards of such a path for others' files, and refuse all
+    connection.execute(f"SET allowed_directories = [{literal(str(folder) + '/')}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def errors() -> type[Exception]:
+    """Return the class of what DuckDB raises."""
+    import duckdb
+
+    return duckdb.Error
+
+
+def literal(text: str) -> str:
+    """Quote text for SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def name(identifier: str) -> str:
+    """Quote an identifier for SQL."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def pattern(path: Path) -> str:
+    """Return a path as DuckDB reads it: to it `*`, `?` and `[` are wildcards."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
+def footer(table: TableSchema, node: str, rows: int, t_min: int, t_max: int) -> dict[str, str]:
+    """Return what a file says of itself, next to its rows."""
+    return {
+        "holter.schema": str(SCHEMA_VERSION),
+        "holter.table": table.name,
+        "holter.node": node,
+        "holter.rows": str(rows),
+        "holter.t_min": str(t_min),
+        "holter.t_max": str(t_max),
+    }
+
+
+def write(
+    connection: Any,
+    path: Path,
+    table: TableSchema,
+    columns: Mapping[str, NDArray[Any]],
+    values: Mapping[str, Sequence[str]],
+    node: str,
+) -> None:
+    """Write the rows of one table to a file; text columns are codes into `values`.
+
+    Raises:
+        duckdb.Error: DuckDB could not, for example because the disk is full.
+    """
+    rows: dict[str, NDArray[Any]] = {}
+    selected: list[str] = []
+    lists: dict[str, Any] = {}
+    for column in table.columns:
+        quoted = name(column.name)
+        given = columns[column.name]
+        if column.type == "VARCHAR":
+            texts = list(values[column.name])
+            if len(texts) == 1:
+                lists[f"v_{column.name}"] = texts[0]
+                selected.append(f"$v_{column.name}::VARCHAR AS {quoted}")
+                continue
+            if len(texts) > _MANY_VALUES:
+                given = np.array(texts, dtype=object)[given]
+                selected.append(f"{quoted}::VARCHAR AS {quoted}")
+            else:
+                lists[f"v_{column.name}"] = texts
+                selected.append(f"list_extract($v_{column.name}::VARCHAR[], {quoted} + 1) AS {quoted}")
+        elif column.nullable:
+            selected.append(f"CASE WHEN isnan({quoted}) THEN NULL ELSE {quoted} END AS {quoted}")
+        else:
+            selected.append(f"{quoted}::{column.type} AS {quoted}")
+        rows[column.name] = given
+    time = columns["time"]
+    says = footer(table, node, len(time), int(time.min()), int(time.max()))
+    connection.register("batch", rows)
+    try:
+        copy(connection, f"SELECT {', '.join(selected)} FROM batch", path, says, lists)
+    finally:
+        connection.unregister("batch")
+
+
+def copy(
+    connection: Any, query: str, path: Path, says: Mapping[str, str], parameters: Mapping[str, Any]
+) -> None:
+    """Write the result of a query to a file of ours: straight into a draft, which readers do not see."""
+    metadata = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in says.items())
+    connection.execute(
+        f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, "
+        f"ROW_GROUP_SIZE {ROW_GROUP}, USE_TMP_FILE false, KV_METADATA {{{metadata}}})",
+        dict(parameters),
+    )

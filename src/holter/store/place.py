@@ -1,0 +1,227 @@
+"""A place where files are kept: the few things the store asks of a disk or of an object store."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Entry(NamedTuple):
+    """A file that is there: its key below the place, its size in bytes, and what changes when it does."""
+
+    key: str
+    size: int
+    stamp: str
+
+
+class Place(Protocol):
+    """A folder or a prefix. Keys use `/`; names that start with a dot are unfinished and never listed.
+
+    Whatever goes wrong is an `OSError`: `FileNotFoundError` and `FileExistsError` where they say it.
+    """
+
+    url: str
+    reads_from: Path
+    """The folder of this machine below which `local` files lie."""
+
+    def below(self, name: str) -> Place:
+        """Return the place one folder further down."""
+
+    def create(self) -> None:
+        """Make this place; raises `FileExistsError` when it is there already."""
+
+    def folders(self) -> list[str]:
+        """List the folders directly below, none when the place is not there."""
+
+    def files(self, folder: str = "") -> list[Entry]:
+        """List all files below a folder, none when it is not there."""
+
+    def read(self, key: str) -> bytes:
+        """Return a whole file."""
+
+    def write(self, key: str, data: bytes, *, new: bool = False) -> None:
+        """Put a file in one piece, in place of the one before; `new`: raise `FileExistsError` instead."""
+
+    def draft(self, key: str) -> Path:
+        """Return a local path on which the file for `key` may be prepared before `add`."""
+
+    def add(self, key: str, draft: Path, *, durable: bool = False) -> None:
+        """Put a prepared file; raises `FileExistsError` when there is one. The draft is gone afterwards."""
+
+    def local(self, entry: Entry) -> Path:
+        """Return a local path from which the file can be read."""
+
+    def delete(self, key: str) -> None:
+        """Remove a file; one that is not there is no fault."""
+
+    def destroy(self) -> None:
+        """Remove the place and all it holds."""
+
+    def changed_ns(self) -> int:
+        """Return when any file of it changed last, nanoseconds since the epoch; 0 when there is none."""
+
+    def lock(self, folder: str) -> contextlib.AbstractContextManager[None]:
+        """Hold a folder against other processes of this machine, as far as the place can."""
+
+
+def place(url: str) -> Place:
+    """Open the place of a URL: a path, `file://…`, or an object store's `s3://`, `gs://`, `az://`, `memory://`."""
+    scheme = urlsplit(url).scheme
+    if scheme in ("", "file") or len(scheme) == 1:
+        return LocalPlace(Path(unquote(urlsplit(url).path) if scheme == "file" else url))
+    from holter.store.objects import ObjectPlace  # an object store's client is loaded only when it is used
+
+    return ObjectPlace.open(url)
+
+
+class LocalPlace:
+    """A folder of this machine, or of a file system that is mounted on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(os.path.abspath(path.expanduser()))
+        self.url = str(self.path)
+        self.reads_from = self.path
+
+    def below(self, name: str) -> LocalPlace:
+        """Return the place one folder further down."""
+        return LocalPlace(self.path / name)
+
+    def create(self) -> None:
+        """Make this folder and those above it; raises `FileExistsError` when it is there already."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir()
+
+    def folders(self) -> list[str]:
+        """List the folders directly below, none when the place is not there."""
+        try:
+            with os.scandir(self.path) as entries:
+                return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def files(self, folder: str = "") -> list[Entry]:
+        """List all files below a folder; a directory where a file should be is listed with size -1."""
+        found: list[Entry] = []
+        self._scan(str(self.path / folder), f"{folder}/" if folder else "", found)
+        return found
+
+    def _scan(self, path: str, prefix: str, found: list[Entry]) -> None:
+        try:
+            with os.scandir(path) as listed:
+                entries = [e for e in listed if not e.name.startswith(".")]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for entry in entries:
+            key = prefix + entry.name
+            try:
+                if not entry.is_dir():
+                    status = entry.stat()
+                    found.append(Entry(key, status.st_size, f"{status.st_mtime_ns}-{status.st_ino}"))
+                elif entry.name.endswith(".parquet"):
+                    found.append(Entry(key, -1, "folder"))
+                else:
+                    self._scan(entry.path, key + "/", found)
+            except FileNotFoundError:
+                if entry.is_symlink():
+                    found.append(Entry(key, 0, "broken link"))
+
+    def read(self, key: str) -> bytes:
+        """Return a whole file."""
+        return (self.path / key).read_bytes()
+
+    def write(self, key: str, data: bytes, *, new: bool = False) -> None:
+        """Put a file in one piece, in place of the one before; `new`: raise `FileExistsError` instead."""
+        draft = self.draft(key)
+        try:
+            draft.write_bytes(data)
+            if new:
+                self.add(key, draft, durable=True)
+            else:
+                draft.replace(self.path / key)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+    def draft(self, key: str) -> Path:
+        """Return a path in the same folder, hidden from readers, so that `add` is one atomic link."""
+        target = self.path / key
+        self._make(target.parent)
+        handle, path = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=".draft", dir=target.parent)
+        os.fchmod(handle, 0o644 & ~_umask())
+        os.close(handle)
+        return Path(path)
+
+    def add(self, key: str, draft: Path, *, durable: bool = False) -> None:
+        """Put a prepared file; raises `FileExistsError` when there is one. The draft is gone afterwards."""
+        if durable:
+            with draft.open("rb") as file:
+                os.fsync(file.fileno())
+        target = self.path / key
+        try:
+            os.link(draft, target)
+        except FileExistsError:
+            draft.unlink(missing_ok=True)
+            raise
+        except OSError:
+            # Some file systems have no hard links; then the folder's lock is what keeps two apart.
+            if target.exists():
+                draft.unlink(missing_ok=True)
+                raise FileExistsError(f"{target} exists") from None
+            draft.rename(target)
+        else:
+            draft.unlink()
+
+    def local(self, entry: Entry) -> Path:
+        """Return the file's own path."""
+        return self.path / entry.key
+
+    def delete(self, key: str) -> None:
+        """Remove a file; one that is not there is no fault."""
+        (self.path / key).unlink(missing_ok=True)
+
+    def destroy(self) -> None:
+        """Remove the folder and all it holds."""
+        shutil.rmtree(self.path)
+
+    def changed_ns(self) -> int:
+        """Return when any file or folder of it changed last, nanoseconds since the epoch."""
+        last = 0
+        for folder, _, names in os.walk(self.path):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                with contextlib.suppress(FileNotFoundError):
+                    last = max(last, os.lstat(path).st_mtime_ns)
+        return last
+
+    def _make(self, path: Path) -> None:
+        # A job that somebody removed must not come back as a folder with a few files and no manifest.
+        if not self.path.is_dir():
+            raise FileNotFoundError(f"{self.path} is gone")
+        path.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def lock(self, folder: str) -> Iterator[None]:
+        """Hold a folder against other processes; without locks (some network disks) it holds nothing."""
+        path = self.path / folder
+        self._make(path)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

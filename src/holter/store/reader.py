@@ -1,0 +1,210 @@
+"""Read the rows of data files: in one go when they are good, and a bad one costs only its own rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from holter.schema.table import Table
+from holter.schema.tables import TABLES, TableSchema
+from holter.store import parquet
+from holter.store.files import BATCH, Catalog, DataFile, Vanished, first_line, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from holter.store.place import Place
+
+T = TypeVar("T")
+
+_MANY_TEXTS = 20_000
+"""Up to so many distinct texts of a column are fetched as codes."""
+
+_ATTEMPTS = 10
+"""A reader lists again when a compaction took files away under it; so often it cannot happen by chance."""
+
+
+class Reader:
+    """Reads the data files of one job."""
+
+    def __init__(self, place: Place) -> None:
+        self.connection = parquet.connect()
+        parquet.confine(self.connection, place.reads_from)
+        self.catalog = Catalog(place, self.connection)
+
+    @property
+    def skipped(self) -> list[dict[str, str]]:
+        """Files that were left out, and why."""
+        return self.catalog.skipped
+
+    def files(self, table: str) -> list[DataFile]:
+        """List the good files of a table that count now, in the order of their numbers."""
+        return retried(lambda: self.catalog.files(table))
+
+    def read(
+        self,
+        files: Sequence[DataFile],
+        table: TableSchema,
+        *,
+        columns: Sequence[str] | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        where: str | None = None,
+        unseen: Mapping[str, Collection[int]] | None = None,
+    ) -> Table:
+        """Read the rows of files into one table, in the order of time.
+
+        Args:
+            files: Good files, as `files` lists them.
+            table: What they hold.
+            columns: Columns to return, `node` among them; all by default.
+            start_ns: Only rows with `time` at or after it.
+            end_ns: Only rows with `time` before it.
+            where: An SQL condition on the table's columns.
+            unseen: For keys of compacted files: only rows that came from these numbers.
+
+        Raises:
+            ValueError: The condition cannot be understood.
+            Vanished: A file went away in between; list again.
+        """
+        wanted = list(columns) if columns is not None else [*(c.name for c in table.columns), "node"]
+        for column in wanted:
+            if column != "node":
+                table.column(column)
+        fetched = wanted if "time" in wanted else [*wanted, "time"]
+        limits = []
+        if start_ns is not None:
+            limits.append(f"time >= {int(start_ns)}")
+        if end_ns is not None:
+            limits.append(f"time < {int(end_ns)}")
+            files = [f for f in files if f.part.t0 == 0 or f.part.t0 < end_ns]
+        groups: dict[Any, list[DataFile]] = defaultdict(list)
+        for file in files:
+            only: tuple[int, ...] | None = None
+            if unseen is not None and file.part.key in unseen:
+                only = tuple(sorted(unseen[file.part.key]))
+            elif file.from_ > file.part.first:
+                only = tuple(file.numbers)
+            groups[(file.part.node, file.columns, only)].append(file)
+        found: list[Table] = []
+        for (_, _, only), members in groups.items():
+            conditions = limits + ([f"{BATCH} IN ({', '.join(map(str, only))})"] if only is not None else [])
+            found += self._group(members, table, fetched, conditions, where)
+        whole = found[0] if len(found) == 1 else Table.concat(found or [Table.empty(table.name)])
+        time = whole["time"]
+        if np.any(time[1:] < time[:-1]):
+            whole = whole.where(np.argsort(time, kind="stable"))
+        return Table({name: whole.columns[name] for name in wanted})
+
+    def _group(
+        self,
+        files: Sequence[DataFile],
+        table: TableSchema,
+        columns: Sequence[str],
+        conditions: Sequence[str],
+        where: str | None,
+    ) -> list[Table]:
+        """Read files of one node with the same columns: at once, or when that fails one by one."""
+        import duckdb
+
+        try:
+            return [self._query(files, table, columns, conditions, where)]
+        except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+            if where is not None:
+                raise ValueError(
+                    f"condition {where!r} on table {table.name!r}: {first_line(error)}"
+                ) from error
+        except (duckdb.Error, OSError):
+            pass  # one of them is bad, or gone
+        found: list[Table] = []
+        for file in files:
+            try:
+                found.append(self._query([file], table, columns, conditions, where))
+            except (duckdb.Error, OSError) as error:
+                if where is not None and self._group([file], table, columns, conditions, None):
+                    raise ValueError(f"condition {where!r} failed: {first_line(error)}") from error
+                self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
+        return found
+
+    def _query(
+        self,
+        files: Sequence[DataFile],
+        table: TableSchema,
+        columns: Sequence[str],
+        conditions: Sequence[str],
+        where: str | None,
+    ) -> Table:
+        cursor = self.connection.cursor()
+        given = {"files": [parquet.pattern(file.path) for file in files]}
+        source = select(files[0], table, "$files", extra=[BATCH] if BATCH in files[0].names else [])
+        limits = " AND ".join(conditions) or "true"
+        terms: list[str] = []
+        texts: dict[str, list[str]] = {}
+        there = files[0].names
+        for column in columns:
+            quoted = parquet.name(column)
+            known = None
+            if (
+                column in there
+                and column != "node"
+                and table.column(column).type == "VARCHAR"
+                and column != "detail"
+            ):
+                query = f"SELECT DISTINCT {quoted} FROM ({source}) WHERE {limits} AND {quoted} IS NOT NULL"
+                known = [row[0] for row in cursor.execute(query, given).fetchall()]
+            if column == "node" or known == []:
+                continue
+            if known is not None and len(known) <= _MANY_TEXTS:
+                texts[column] = known
+                codes = f"ENUM({', '.join(parquet.literal(text) for text in known)})"
+                terms.append(f"enum_code({quoted}::{codes}) AS {quoted}")
+            else:
+                terms.append(quoted)
+        chosen = f"({limits}) AND ({where})" if where else limits
+        query = f"SELECT {', '.join(terms) or 'time'} FROM ({source}) WHERE {chosen}"
+        arrays = cursor.execute(query, given).fetchnumpy()
+        rows = len(next(iter(arrays.values())))
+        empty = Table.of(table.name, [{}])
+        result: dict[str, NDArray[Any]] = {}
+        for column in columns:
+            default = empty[column]
+            if column == "node":
+                result[column] = np.full(rows, files[0].part.node, dtype=object)
+            elif column not in arrays:
+                result[column] = np.full(rows, default[0], dtype=default.dtype)
+            elif column in texts:
+                result[column] = _decoded(arrays[column], texts[column])
+            else:
+                filled = np.ma.filled(arrays[column], default[0])
+                result[column] = np.asarray(filled, dtype=default.dtype)
+        return Table(result)
+
+
+def retried(read: Callable[[], T]) -> T:
+    """Read, and list and read again when files vanish meanwhile."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return read()
+        except Vanished:
+            continue
+    return read()
+
+
+def table_schema(name: str) -> TableSchema:
+    """Return a table's schema; raises `KeyError` with the names that there are."""
+    if name not in TABLES:
+        raise KeyError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+def _decoded(codes: NDArray[Any], texts: Sequence[str]) -> NDArray[Any]:
+    values = np.array([*texts, ""], dtype=object)
+    known = np.ma.getdata(codes)
+    if np.ma.is_masked(codes):
+        known = np.where(np.ma.getmaskarray(codes), len(texts), known.astype(np.int64))
+    decoded: NDArray[Any] = values[known]
+    return decoded

@@ -1,0 +1,148 @@
+"""Open a job's tables to read them, running or finished, whole or damaged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.schema.table import Table
+from holter.schema.tables import TABLES
+from holter.store import parquet
+from holter.store.files import BATCH, DataFile, Vanished, select
+from holter.store.reader import Reader, retried, table_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from holter.store.job import JobFolder
+
+
+class Trial:
+    """The tables of one job. Each read sees the files that are there when it is made."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self.folder = folder
+        self._reader = Reader(folder.place)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The job's manifest as it is now."""
+        return self.folder.manifest()
+
+    @property
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        """The facts of the job's nodes as they are now."""
+        return self.folder.nodes()
+
+    @property
+    def skipped(self) -> list[dict[str, str]]:
+        """Files and documents that could not be read so far, each with `file` and `why`."""
+        damaged = [{"file": f.split(" ", 1)[0], "why": f.split(" ", 1)[1]} for f in self.folder.faults]
+        return damaged + self._reader.skipped
+
+    def table(
+        self,
+        name: str,
+        *,
+        columns: Sequence[str] | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        where: str | None = None,
+    ) -> Table:
+        """Read a table, in the order of time; one that has no rows yet has its columns all the same.
+
+        Args:
+            name: Name of the table.
+            columns: Columns to return, `node` among them; all by default.
+            start_ns: Only rows whose `time` is at or after it, nanoseconds since the epoch.
+            end_ns: Only rows whose `time` is before it.
+            where: An SQL condition on the table's columns, as in `"phase = 'forward' AND rank = 0"`.
+
+        Raises:
+            KeyError: There is no such table or column.
+            ValueError: The condition cannot be understood.
+        """
+        schema = table_schema(name)
+
+        def read() -> Table:
+            return self._reader.read(
+                self._reader.files(name),
+                schema,
+                columns=columns,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                where=where,
+            )
+
+        return retried(read)
+
+    def sql(self, query: str) -> Table:
+        """Run one SQL query over the job's tables, which go by their names. Absent numbers are NaN.
+
+        Raises:
+            ValueError: It is no single query that only reads, or it cannot be understood.
+        """
+        import duckdb
+
+        try:
+            statements = self._reader.connection.extract_statements(query)
+        except duckdb.Error as error:
+            raise ValueError(f"query cannot be understood: {error}") from error
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise ValueError("one SELECT is expected, and nothing else")
+
+        def run() -> Table:
+            cursor = self._reader.connection.cursor()
+            views = {name: self._view(name) for name in TABLES}
+            started = False
+            try:
+                for name, view in views.items():
+                    cursor.execute(f"CREATE OR REPLACE VIEW {name} AS {view}")
+                started = True
+                arrays = cursor.execute(query).fetchnumpy()
+            except duckdb.Error as error:
+                if not (started and isinstance(error, _mistakes())):
+                    # Reading all finds the files that are damaged inside, or gone.
+                    for name in TABLES:
+                        self._reader.read(self._reader.files(name), TABLES[name])
+                    if views != {name: self._view(name) for name in TABLES}:
+                        raise Vanished(str(error)) from error
+                raise ValueError(f"query failed: {error}") from error
+            return Table({name: _plain(column) for name, column in arrays.items()})
+
+        return retried(run)
+
+    def _view(self, name: str) -> str:
+        groups: dict[Any, list[DataFile]] = defaultdict(list)
+        for file in self._reader.files(name):
+            since = file.from_ if file.from_ > file.part.first else 0
+            groups[(file.part.node, file.columns, since)].append(file)
+        terms = []
+        for (_, _, since), files in groups.items():
+            paths = ", ".join(parquet.literal(parquet.pattern(file.path)) for file in files)
+            query = select(files[0], TABLES[name], f"[{paths}]")
+            terms.append(f"{query} WHERE {BATCH} >= {since}" if since else query)
+        columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
+        return " UNION ALL ".join(terms) or f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
+
+
+def _mistakes() -> tuple[type[Exception], ...]:
+    import duckdb
+
+    return (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+
+
+def _plain(column: NDArray[Any]) -> NDArray[Any]:
+    if not np.ma.is_masked(column):
+        return np.ma.getdata(column)
+    absent = np.ma.getmaskarray(column)
+    plain: NDArray[Any] = np.array(np.ma.getdata(column))
+    if plain.dtype.kind in "iub":
+        plain = plain.astype(np.float64)
+    if plain.dtype.kind in "fO":
+        plain[absent] = np.nan if plain.dtype.kind == "f" else None
+    return plain

@@ -1,0 +1,172 @@
+"""Write rows of one node into a job: batched, in immutable files, never in the way of who calls."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.tables import TABLES
+from holter.store import parquet
+from holter.store.columns import Batch, Columns
+from holter.store.layout import node_folder, parse_part, part_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.store.job import JobFolder
+
+MAX_ROWS = 50_000
+"""A file is written when so many rows wait …"""
+FIRST_AGE_S = 5.0
+"""… or the oldest has waited so long; at first short, so that a new job can be looked at at once."""
+LAST_AGE_S = 60.0
+_YOUNG_FILES = 12
+"""So many files of a table are written at the first age; then the age doubles with each, up to the last."""
+MAX_WAITING_ROWS = 400_000
+"""Rows kept for each table while the store cannot be written; more are dropped and counted."""
+RETRY_S = 5.0
+
+
+class Writer:
+    """Writes tables of one node. Nothing that the store does raises here; see `fault` and `dropped`.
+
+    `append` only takes rows in, and writes a file when one is due. One writer per node and table at a time
+    is meant; on one machine several are safe too.
+    """
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        node: str,
+        *,
+        max_waiting_rows: int = MAX_WAITING_ROWS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.folder = folder
+        self.node = node
+        self.bytes_written = 0
+        self.rows_written = 0
+        self.files_written: dict[str, int] = dict.fromkeys(TABLES, 0)
+        self.dropped: dict[str, int] = {}
+        """Rows of each table that were given up because the store could not take them."""
+        self.fault: str | None = None
+        """Why the last attempt to write failed; `None` again once one succeeds."""
+        self.faults = 0
+        """Attempts that failed."""
+        self._clock = clock
+        self._max_waiting = max_waiting_rows
+        self._batches: dict[str, Batch] = {}
+        self._since: dict[str, float] = {}
+        self._next: dict[str, int] = {}
+        self._retry_at = 0.0
+        self._connection: Any = None
+
+    def append(self, table: str, columns: Columns) -> None:
+        """Take in rows of a table; columns that are not given get their neutral default.
+
+        Args:
+            table: Name of the table.
+            columns: Arrays or sequences of one length. A text column may also be a pair
+                `(codes, values)`: row i has the text `values[codes[i]]`.
+
+        Raises:
+            KeyError: There is no such table, or it has no such column.
+            ValueError: The columns do not fit together. What the store does never raises.
+        """
+        batch = self._batches.get(table)
+        if batch is None:
+            if table not in TABLES:
+                raise KeyError(f"no table {table!r}; there are: {', '.join(TABLES)}")
+            batch = self._batches[table] = Batch(table)
+        if batch.rows >= self._max_waiting:
+            rows = Batch(table).append(columns, self.node)
+            self.dropped[table] = self.dropped.get(table, 0) + rows
+        elif batch.append(columns, self.node):
+            self._since.setdefault(table, self._clock())
+        self._write_due(table)
+
+    def poll(self) -> None:
+        """Write what is due by its age; for callers with nothing to append just now."""
+        for table in list(self._batches):
+            self._write_due(table)
+
+    def flush(self, table: str | None = None) -> bool:
+        """Write all that waits, of one table or of all; returns whether nothing waits any more."""
+        done = [self._write(name) for name in ([table] if table else list(self._batches))]
+        return all(done)
+
+    def close(self) -> bool:
+        """Write all that waits and count what cannot be written as dropped; returns whether all was."""
+        done = self.flush()
+        for name, batch in self._batches.items():
+            if batch.rows:
+                self.dropped[name] = self.dropped.get(name, 0) + batch.rows
+        self._batches.clear()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        return done
+
+    @property
+    def waiting(self) -> int:
+        """Rows that are not in the store yet."""
+        return sum(batch.rows for batch in self._batches.values())
+
+    def _write_due(self, table: str) -> None:
+        batch = self._batches.get(table)
+        if batch is None or batch.rows == 0:
+            return
+        doublings = max(0, self.files_written[table] - _YOUNG_FILES)
+        age = min(LAST_AGE_S, FIRST_AGE_S * 2.0 ** min(doublings, 8))
+        now = self._clock()
+        due = batch.rows >= MAX_ROWS or now - self._since[table] >= age
+        if due and now >= self._retry_at:
+            self._write(table)
+
+    def _write(self, table: str) -> bool:
+        batch = self._batches.get(table)
+        if batch is None or batch.rows == 0:
+            return True
+        try:
+            self._put(table, batch)
+        except Exception as error:
+            # Whatever it is, recording goes on: the rows stay, bounded, and are tried again.
+            self.fault = f"{table}: {type(error).__name__}: {error}"
+            self.faults += 1
+            self._retry_at = self._clock() + RETRY_S
+            return False
+        self.fault = None
+        self._retry_at = 0.0
+        self._batches.pop(table)
+        self._since.pop(table, None)
+        return True
+
+    def _put(self, table: str, batch: Batch) -> None:
+        columns, values = batch.sorted()
+        t0 = int(columns["time"][0])
+        place = self.folder.place
+        draft = place.draft(part_key(table, self.node, t0, 0, 0))
+        try:
+            if self._connection is None:
+                self._connection = parquet.connect(threads=1, memory="256MB")
+            parquet.write(self._connection, draft, TABLES[table], columns, values, self.node)
+            size = draft.stat().st_size
+            self._add(table, t0, draft)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+        self.bytes_written += size
+        self.rows_written += batch.rows
+        self.files_written[table] += 1
+
+    def _add(self, table: str, t0: int, draft: Any) -> None:
+        """Give the file the next number; under the lock nobody else can take the same."""
+        place = self.folder.place
+        folder = node_folder(table, self.node)
+        with place.lock(folder):
+            there = [p.last for e in place.files(folder) if (p := parse_part(e.key)) is not None]
+            number = max([self._next.get(table, 0), *(last + 1 for last in there)])
+            place.add(part_key(table, self.node, t0, number, number), draft)
+        self._next[table] = number + 1

@@ -1,0 +1,94 @@
+"""What holter itself cost a job: the recorder's time, the agent's CPU, bytes, dropped records, faults."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+_MOST_FAULTS = 20
+
+
+def cost(trial: Trial, events: Table, steps: Table) -> dict[str, Any]:
+    """Return the document's `cost`; what nobody measured is None.
+
+    Args:
+        trial: The job.
+        events: Its table `events`.
+        steps: Its table `steps`.
+    """
+    kept = [node["cost"] for node in trial.nodes.values() if isinstance(node.get("cost"), dict)]
+    bytes_ = sum(max(entry.size, 0) for entry in trial.folder.place.files())
+    count = len(np.unique(steps["step"])) if steps.rows else 0
+    spans = trial.sql("SELECT count(*) AS spans FROM spans")["spans"]
+    return {
+        "recorder_pct": _recorder_percent(kept, events, steps),
+        "agent_cpu_pct": _agent_percent(kept, trial),
+        "bytes": bytes_,
+        "bytes_per_step": bytes_ / count if count else None,
+        "spans": int(spans[0]),
+        "dropped": _dropped(kept, events),
+        "faults": _faults(events),
+    }
+
+
+def details(events: Table, kind: str) -> list[dict[str, Any]]:
+    """Return the details of all events of a kind, each with `time`, `rank` and `name`; no damaged one."""
+    found = []
+    for row in events.where(events["kind"] == kind).to_rows():
+        try:
+            detail = json.loads(row["detail"] or "{}")
+        except ValueError:
+            continue
+        if isinstance(detail, dict):
+            found.append({**detail, "time": row["time"], "rank": row["rank"], "name": row["name"]})
+    return found
+
+
+def _recorder_percent(kept: list[dict[str, Any]], events: Table, steps: Table) -> float | None:
+    """Return the recorder's own time as percent of the loop's, over all ranks; None when nobody said."""
+    loop = int(steps["duration"].sum()) if steps.rows else 0
+    spent = sum(int(node.get("recorder_ns") or 0) for node in kept)
+    if not spent:  # the job runs, or its agent was killed: what its processes said when they ended
+        spent = sum(int(end.get("cost_ns") or 0) for end in details(events, "end"))
+    return min(100.0, 100.0 * spent / loop) if spent and loop else None
+
+
+def _agent_percent(kept: list[dict[str, Any]], trial: Trial) -> float | None:
+    """Return the CPU time of holter's own processes in percent of a core, the nodes' mean."""
+    told = [
+        100.0 * n["agent_cpu_s"] / n["duration_s"]
+        for n in kept
+        if n.get("agent_cpu_s") and n.get("duration_s")
+    ]
+    if told:
+        return float(np.mean(told))
+    read = trial.table("samples", columns=("value",), where="metric = 'agent.cpu'")["value"]
+    return float(np.mean(read)) if len(read) else None
+
+
+def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
+    """Return how many records were lost; None when nothing that records was seen."""
+    if kept:
+        return sum(int(node.get("dropped") or 0) for node in kept)
+    seen = bool((events["kind"] == "process").any()) if events.rows else False
+    lost = sum(int(drop.get("records") or 0) for drop in details(events, "dropped"))
+    return lost if seen or lost else None
+
+
+def _faults(events: Table) -> list[dict[str, Any]]:
+    listed = [
+        {
+            "where": str(f.get("where", f["name"])),
+            "error": str(f.get("error", "")),
+            "time": f["time"],
+            "rank": f["rank"],
+        }
+        for f in details(events, "fault")
+    ]
+    return listed[:_MOST_FAULTS]

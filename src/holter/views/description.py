@@ -1,0 +1,138 @@
+"""Everything known of one job, as one document: what `holter describe --json` prints."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.breakdown import breakdown
+from holter.analysis.durations import step_statistics
+from holter.analysis.facts import gather
+from holter.analysis.failure import headline
+from holter.analysis.outliers import outliers
+from holter.analysis.phases import job_phases
+from holter.analysis.suspects import verdict
+from holter.analysis.warmup import steady
+from holter.views.cost import cost, details
+from holter.views.reading import Stretches, steps_of, utilization_of
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+VERSION = 1
+_MOST_OUTLIERS = 20
+
+
+def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
+    """Describe a job, running or finished; the document's schema lies beside this file.
+
+    Args:
+        trial: The job's tables.
+        now_ns: Now, nanoseconds since the epoch, for jobs that run; by default the clock's.
+
+    Returns:
+        The document. What is not known is None or an empty list, never 0.
+    """
+    now = time.time_ns() if now_ns is None else now_ns
+    manifest, nodes = trial.manifest, trial.nodes
+    events, steps = trial.table("events"), steps_of(trial)
+    stretches = Stretches.of(trial, int(manifest.get("start") or 0))
+    samples = stretches.samples(trial)
+    facts = gather(
+        stretches.inside(steps), samples=samples, spans=stretches.loading(trial), events=events, nodes=nodes
+    )
+    if not stretches.whole:
+        mask = steady(steps)
+        facts = replace(facts, breakdown=breakdown(steps, mask), statistics=step_statistics(steps, mask))
+    job = _job(manifest, events, now)
+    return {
+        "schema": VERSION,
+        "job": {**job, "headline": headline(manifest, events, trial.table("scalars"))},
+        "nodes": [_node(name, node) for name, node in nodes.items()],
+        "ranks": _ranks(steps, events),
+        "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
+        "steps": _steps(steps, facts.statistics) if steps.rows else None,
+        "breakdown": facts.breakdown or None,
+        "dataloading": facts.loading.to_json() if facts.loading else None,
+        "utilization": utilization_of(trial, samples, stretches),
+        "operators": None,
+        "verdict": verdict(facts).to_json(),
+        "rules": _rules(trial),
+        "cost": cost(trial, events, steps),
+        "looked_at_pct": 100.0 / stretches.every,
+        "skipped": trial.skipped,
+    }
+
+
+def diagnosis(description: dict[str, Any]) -> dict[str, Any]:
+    """Return what `holter diagnose --json` prints: the verdict and the breakdown, and which job it is of."""
+    job = {name: description["job"][name] for name in ("name", "status", "failure")}
+    kept = ("schema", "verdict", "breakdown", "dataloading", "skipped")
+    return {"job": job, **{name: description[name] for name in kept}}
+
+
+def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
+    start, end = manifest.get("start"), manifest.get("end")
+    status = manifest.get("status")
+    until = end or (now if status in ("InProgress", "Stopping") else None)
+    frameworks = details(events, "framework")
+    kept = ("name", "version", "device")
+    framework = {key: frameworks[0].get(key) for key in kept} if frameworks else manifest.get("framework")
+    return {
+        "name": manifest["name"],
+        "status": status,
+        "command": manifest.get("command") or [],
+        "start": start,
+        "end": end,
+        "duration_s": (until - start) / 1e9 if start and until else None,
+        "exit_code": manifest.get("exit_code"),
+        "signal": _signal(manifest.get("signal")),
+        "failure": manifest.get("failure"),
+        "framework": framework,
+        "attempts": manifest.get("attempts") or [],
+    }
+
+
+def _signal(number: Any) -> str | None:
+    try:
+        return signal.Signals(number).name if isinstance(number, int) else number
+    except ValueError:
+        return f"signal {number}"
+
+
+def _node(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    kept = ("cpus", "memory_bytes", "gpus")
+    return {"node": name, **{key: facts.get(key) for key in kept}}
+
+
+def _ranks(steps: Table, events: Table) -> list[int]:
+    """Return the ranks that took steps; of a job without any, those that said who they are."""
+    seen = steps["rank"] if steps.rows else events["rank"][events["kind"] == "process"]
+    return [int(rank) for rank in np.unique(seen) if rank >= 0]
+
+
+def _steps(steps: Table, statistics: dict[str, float | int]) -> dict[str, Any]:
+    names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
+    worst = outliers(steps.where(steady(steps)))
+    found = [
+        {
+            "step": o.step,
+            "rank": o.rank,
+            "duration_ms": o.duration_ms,
+            "extra_ms": o.extra_ms,
+            "cause": o.cause,
+        }
+        for o in worst[:_MOST_OUTLIERS]
+    ]
+    count = len({outlier.step for outlier in worst})
+    return {**dict.fromkeys(names), **statistics, "outlier_count": count, "outliers": found}
+
+
+def _rules(trial: Trial) -> list[dict[str, Any]]:
+    """Return what the rules found; those that have not run yet are InProgress without evaluations."""
+    return list(trial.folder.evaluations().get("rules") or [])

@@ -1,0 +1,113 @@
+"""Everything that is wrong with a `holter run` is said in one line before anything starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import job
+
+TOUCH = ("--", "touch", "started")
+
+
+@pytest.fixture(autouse=True)
+def nothing_started(own_folder):
+    yield
+    assert not Path("started").exists(), "the command was started"
+
+
+def test_nothing_to_run(holter):
+    holter("run").refused(64, "nothing to run", "holter run -- python train.py")
+    holter("run", "--").refused(64, "nothing to run")
+
+
+def test_no_such_program(holter):
+    holter("run", "--", "frobnicate-3").refused(64, "'frobnicate-3'", "PATH")
+    holter("run", "--", "./gone/train").refused(64, "'./gone/train'", "no such file")
+
+
+def test_a_script_that_is_not_executable(holter):
+    Path("train.py").write_text("print()")
+    holter("run", "--", "./train.py").refused(64, "not executable", "python ./train.py")
+    holter("run", "--", "train.py").refused(64, "'train.py'")
+    Path("folder").mkdir()
+    holter("run", "--", "./folder").refused(64, "folder")
+
+
+def test_interval_that_is_not_allowed(holter):
+    holter("run", "--interval", "300ms", *TOUCH).refused(
+        64, "300ms", "100ms, 200ms, 500ms, 1s, 5s, 1min", "nearest: 200ms"
+    )
+    holter("run", "--interval", "soon", *TOUCH).refused(64, "'soon'")
+
+
+def test_job_name_that_is_taken(holter):
+    job("mine")
+    holter("run", "--job", "mine", *TOUCH).refused(64, "'mine'", "exists", "mine-2")
+
+
+def test_job_name_that_is_none(holter):
+    holter("run", "--job", "-a b", *TOUCH).refused(64)
+    holter("run", "--job", "a b", *TOUCH).refused(64, "'a b'", "letters")
+
+
+def test_store_that_cannot_be_written(holter):
+    Path("file").write_text("")
+    holter("run", "--store", "file/jobs", *TOUCH).refused(64, "file/jobs")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_store_without_permission(holter):
+    Path("locked").mkdir(mode=0o500)
+    holter("run", "--store", "locked/jobs", *TOUCH).refused(64, "locked/jobs")
+
+
+def test_unknown_rule(holter):
+    holter("run", "--rule", "LowGPUUtilisation", *TOUCH).refused(
+        64, "LowGPUUtilisation", "did you mean LowGPUUtilization?"
+    )
+
+
+def test_unknown_parameter(holter):
+    holter("run", "--rule", "LowGPUUtilization:treshold_p95=3", *TOUCH).refused(
+        64, "treshold_p95", "threshold_p95"
+    )
+
+
+def test_parameter_of_the_wrong_kind(holter):
+    holter("run", "--rule", "LowGPUUtilization:threshold_p95=warm", *TOUCH).refused(
+        64, "threshold_p95", "warm"
+    )
+    holter("run", "--rule", "LowGPUUtilization:threshold_p95", *TOUCH).refused(64, "threshold_p95")
+
+
+def test_fail_on_a_rule_that_is_off(holter):
+    holter("run", "--no-rules", "--fail-on", "LowGPUUtilization", *TOUCH).refused(
+        64, "LowGPUUtilization", "off"
+    )
+    holter("run", "--fail-on", "StepOutlir", *TOUCH).refused(64, "StepOutlier")
+
+
+def test_options_of_later_versions_are_refused(holter):
+    holter("run", "--save", "gradients", *TOUCH).refused(64, "--save", "not in this version")
+
+
+def test_option_after_the_dashes_is_the_commands_own(holter):
+    holter("run", "x", "--", "true").refused(64, "'x'", "before --")
+
+
+def test_config_file(holter):
+    holter("run", "--config", "gone.toml", *TOUCH).refused(64, "gone.toml", "No such file")
+    Path("bad.toml").write_bytes(b"interval = \r\n")
+    holter("run", "--config", "bad.toml", *TOUCH).refused(64, "bad.toml", "line")
+    Path("typo.toml").write_bytes(b"intervall = '1s'\r\n")
+    holter("run", "--config", "typo.toml", *TOUCH).refused(64, "'intervall'", "did you mean 'interval'?")
+    Path("rule.toml").write_bytes(b"[rules.LowGPUUtilization]\r\ntreshold_p95 = 1\r\n")
+    holter("run", "--config", "rule.toml", *TOUCH).refused(64, "treshold_p95", "threshold_p95")
+    Path("latin.toml").write_bytes(b"job = '\xe4'\n")
+    holter("run", "--config", "latin.toml", *TOUCH).refused(64, "UTF-8")
+
+
+def test_node_name(holter):
+    holter("run", "--node", "a/b", *TOUCH).refused(64, "'a/b'")

@@ -1,0 +1,98 @@
+"""What a user gets who types something wrong, or nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.cli.conftest import SOURCE, command
+
+from holter.cli import COMMANDS
+
+
+def test_no_arguments_shows_every_command(holter):
+    answer = holter()
+    assert answer.code == 0
+    assert all(f"  {name} " in answer.out for name in COMMANDS)
+    assert "holter run -- python train.py" in answer.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example(holter, name):
+    answer = holter(name, "--help")
+    assert answer.code == 0
+    assert f"  holter {name}" in answer.out.partition("examples:")[2]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_unknown_option_is_named(holter, name):
+    words = {"rules": ["rules", "list"], "configure": ["configure", "x", "--interval", "1s"]}.get(
+        name, [name]
+    )
+    holter(*words, "--frobnicate").refused(64, "--frobnicate", "valid: --")
+
+
+def test_unknown_command_suggests_the_nearest(holter):
+    holter("descrbe").refused(64, "'descrbe'", "did you mean 'describe'?", "rules")
+
+
+def test_unknown_option_suggests_the_nearest(holter):
+    holter("run", "--stroe", "x", "--", "true").refused(64, "--stroe", "did you mean '--store'?")
+
+
+def test_version(holter):
+    assert holter("--version").out.startswith("holter 0.")
+
+
+@pytest.mark.parametrize("name", ["describe", "diagnose", "stop"])
+def test_missing_job_is_not_found(holter, name):
+    holter(name, "nope").refused(4, "'nope'", "holter-jobs")
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    program = f"{sys.executable} -m holter rules list | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin"},
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.strip() in ("0", "141")
+
+
+def test_commands_start_fast_and_light():
+    program = "import sys, holter.cli; holter.cli.main(['run', '--help']); "
+    program += "print([m for m in ('numpy', 'duckdb', 'rich', 'torch') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE)},
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_doctor_always_ends_well(holter):
+    answer = holter("doctor")
+    assert answer.code == 0
+    assert "NVIDIA GPUs" in answer.out
+    assert max(map(len, answer.out.splitlines())) <= 100
+
+
+def test_doctor_names_a_store_that_cannot_be_written(holter, tmp_path):
+    (tmp_path / "file").write_text("")
+    import json
+
+    findings = {
+        f["what"]: f for f in json.loads(holter("doctor", "--json", "--store", "file/jobs").out)["findings"]
+    }
+    assert findings["store"]["state"] == "no"
+
+
+def test_module_is_the_command():
+    done = command("--version")
+    assert (done.returncode, done.stderr) == (0, "")

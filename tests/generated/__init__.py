@@ -1,0 +1,1 @@
+"""Recordings made by rule instead of by training: what they hold is known exactly."""
