@@ -68,7 +68,7 @@ def test_async_generator_stays_what_it_is_and_is_told(session, capfd):
         yield received
 
     assert holter.annotate("numbers")(numbers) is numbers
-    assert "cannot record async generator" in capfd.readouterr().err
+    assert "cannot record an async generator" in capfd.readouterr().err
 
 
 def test_tasks_of_one_loop_overlap_without_confusion(session, spool):

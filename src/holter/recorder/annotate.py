@@ -58,7 +58,7 @@ class Range:
         wrapper: Any
         if inspect.isasyncgenfunction(function):
             tell(
-                f"annotate({name!r}) cannot record async generator {function.__qualname__}; use `with` inside it"
+                f"annotate({name!r}) cannot record an async generator; use `with` inside {function.__name__}"
             )
             return function
         if inspect.iscoroutinefunction(function):
