@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holter.schema.table import Table
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
@@ -83,7 +84,8 @@ class Job:
     def _repr_html_(self) -> str:
         manifest = self.folder.manifest()
         command = " ".join(map(str, manifest.get("command") or []))
-        return f"<b>{escape(self.name)}</b> · {escape(str(manifest.get('status')))} · <code>{escape(command)}</code>"
+        status = escape(str(manifest.get("status")))
+        return f"<b>{escape(self.name)}</b> · {status} · <code>{escape(command)}</code>"
 
 
 class Frame:
@@ -126,7 +128,7 @@ class Frame:
         """Compute steps from spans when none are stored, as for a job that was not judged."""
         if self._chosen or self._trial.table("steps", columns=("time",)).rows:
             return None
-        from holter.views.description import steps_of
+        from holter.views.reading import steps_of
 
         return steps_of(self._trial)
 
@@ -188,7 +190,7 @@ def _html(value: Any) -> str:
         )
         return f"<table>{''.join(rows)}</table>"
     if isinstance(value, list):
-        return "<br>".join(map(_html, value)) if value else "–"
+        return "<br>".join(map(_html, value)) if value else "-"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return "–" if value is None else escape(str(value))
+    return "-" if value is None else escape(str(value))

@@ -13,7 +13,7 @@ from holter.agent.drain import Drain
 from holter.schema import record
 from holter.schema.phases import Phase
 
-from .spool import Writer
+from tests.agent.spool import Writer
 
 
 @pytest.fixture

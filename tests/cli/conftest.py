@@ -66,7 +66,9 @@ def command(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "holter", *words], env=env, **given)
 
 
-def job(name: str, store: str = "holter-jobs", *, status: str = "Completed", age_s: float = 60, **manifest: Any) -> JobFolder:
+def job(
+    name: str, store: str = "holter-jobs", *, status: str = "Completed", age_s: float = 60, **manifest: Any
+) -> JobFolder:
     """Put a job into a store."""
     now = time.time_ns()
     start = now - int(age_s * 1e9)
@@ -79,8 +81,12 @@ def job(name: str, store: str = "holter-jobs", *, status: str = "Completed", age
 def told(name: str, store: str = "holter-jobs", **more: Any) -> tuple[JobFolder, Story]:
     """Put a generated story into a store."""
     made = story(name, **more)
-    folder = create(store, name, command=["python", "train.py"], interval_ms=500, rules=[], now_ns=made.manifest["start"])
-    folder.update(**{key: value for key, value in made.manifest.items() if key not in ("name", "schema", "rules")})
+    folder = create(
+        store, name, command=["python", "train.py"], interval_ms=500, rules=[], now_ns=made.manifest["start"]
+    )
+    folder.update(
+        **{key: value for key, value in made.manifest.items() if key not in ("name", "schema", "rules")}
+    )
     for node, facts in made.nodes.items():
         folder.write_node(node, facts)
         writer = Writer(folder, node)

@@ -27,8 +27,10 @@ def test_help_has_an_example(holter, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_unknown_option_is_named(holter, name):
-    words = {"rules": ["list"], "configure": ["x", "--interval", "1s"]}.get(name, ["x"])
-    holter(name, "--frobnicate", *words).refused(64, "--frobnicate", "valid: --")
+    words = {"rules": ["rules", "list"], "configure": ["configure", "x", "--interval", "1s"]}.get(
+        name, [name]
+    )
+    holter(*words, "--frobnicate").refused(64, "--frobnicate", "valid: --")
 
 
 def test_unknown_command_suggests_the_nearest(holter):
@@ -51,16 +53,25 @@ def test_missing_job_is_not_found(holter, name):
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
     program = f"{sys.executable} -m holter rules list | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", program], capture_output=True, text=True, env={"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin"}, check=False
+        ["bash", "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin"},
+        check=False,
     )
     assert done.stderr == ""
     assert done.stdout.strip() in ("0", "141")
 
 
 def test_commands_start_fast_and_light():
-    program = "import sys, holter.cli; holter.cli.main(['run', '--help']); print([m for m in ('numpy', 'duckdb', 'rich', 'torch') if m in sys.modules])"
+    program = "import sys, holter.cli; holter.cli.main(['run', '--help']); "
+    program += "print([m for m in ('numpy', 'duckdb', 'rich', 'torch') if m in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": str(SOURCE)}, check=True
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(SOURCE)},
+        check=True,
     )
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -76,7 +87,9 @@ def test_doctor_names_a_store_that_cannot_be_written(holter, tmp_path):
     (tmp_path / "file").write_text("")
     import json
 
-    findings = {f["what"]: f for f in json.loads(holter("doctor", "--json", "--store", "file/jobs").out)["findings"]}
+    findings = {
+        f["what"]: f for f in json.loads(holter("doctor", "--json", "--store", "file/jobs").out)["findings"]
+    }
     assert findings["store"]["state"] == "no"
 
 

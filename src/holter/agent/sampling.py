@@ -34,6 +34,7 @@ class Sampler:
         interval_ms: int,
         *,
         on_fault: Callable[[str, Exception], None],
+        max_waiting: int = MAX_WAITING,
     ) -> None:
         self.collectors = list(collectors)
         self.rounds = 0
@@ -46,6 +47,7 @@ class Sampler:
         self._clock = clock
         self._interval_ms = check_interval(interval_ms)
         self._on_fault = on_fault
+        self._max_waiting = max_waiting
         self._waiting: deque[tuple[int, list[tuple[str, str, float]]]] = deque()
         self._count = 0
         self._lock = threading.Lock()
@@ -97,7 +99,7 @@ class Sampler:
         with self._lock:
             self._waiting.append((now + self._clock.offset, readings))
             self._count += len(readings)
-            while self._count > MAX_WAITING:
+            while self._count > self._max_waiting:
                 _, lost = self._waiting.popleft()
                 self._count -= len(lost)
                 self.dropped += len(lost)

@@ -35,6 +35,7 @@ _FAILURES = 20
 _LINGER_TRAINER_S = 5.0
 _LINGER_WORKER_S = 0.5
 _FINAL_S = 60.0
+_CLOSE_S = 5.0
 
 
 @dataclass(slots=True)
@@ -249,7 +250,7 @@ class Scribe(threading.Thread):
             self.note("control", "interval", {"interval_ms": wanted})
             self.plan.folder.update(interval_ms=wanted)
         stop = control.get("stop")
-        if stop and self.stop_wanted is None:
+        if stop not in (None, False) and self.stop_wanted is None:
             self.stop_wanted = dict(stop) if isinstance(stop, dict) else {}
             self.stopped = True
             self.note("control", "stop", self.stop_wanted)
@@ -354,7 +355,7 @@ class Scribe(threading.Thread):
             oom=oom,
             hanging=self.watch is not None and self.watch.hanging,
             clock_offset=self.plan.clock.offset,
-            rank_of=None if self.drain is None else self.drain.ranks.of,
+            rank_of=(lambda process: -1) if self.drain is None else self.drain.ranks.of,
         )
         if self.failure is not None and self.failure["kind"] == "oom":
             rank = self.failure["rank"]
@@ -370,7 +371,7 @@ class Scribe(threading.Thread):
     def _close(self) -> None:
         """Write all; a store that cannot be written now is tried a few times."""
         assert self.writer is not None  # noqa: S101 - the caller looked
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + _CLOSE_S
         while not self.writer.flush() and time.monotonic() < deadline and not self._hurry:
             self._alarm.wait(0.5)
             self._alarm.clear()

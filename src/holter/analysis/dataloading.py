@@ -11,8 +11,9 @@ import numpy as np
 
 from holter.analysis.breakdown import breakdown
 from holter.analysis.stacks import Callable, callables
-from holter.analysis.waits import outside, split_waits, within
+from holter.analysis.waits import inside, outside, split_waits, within
 from holter.analysis.warmup import by_rank, steady
+from holter.schema.phases import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 COMPUTE = ("h2d", "forward", "loss", "backward", "optimizer")
 """Parts of a step that are the model's own work."""
 
+CPU_FULL = 90.0
 _BUSY = 90.0
 _MUCH = 10.0
 
@@ -115,21 +117,20 @@ def stages(
     share = breakdown(used, np.ones(used.rows, dtype=bool)).get("data_loading", 0.0)
     if not used.rows or (share <= 0 and not facts):
         return None
-    kinds = {
-        kind: spans.where(spans["phase"] == kind) for kind in ("data_loading", "fetch", "collate", "stack")
-    }
-    main = kinds["data_loading"]
-    waits = within(main.where((main["worker"] == -1) & (main["thread"] == 0)), used.where(used["eval"] == 0))
-    fetches = within(kinds["fetch"], used)
-    joins = within(kinds["collate"], used)
-    split = split_waits(waits, kinds["fetch"], kinds["collate"])
-    stacks = within(outside(kinds["stack"], kinds["collate"]), used)
-    found = callables(zip(stacks["name"].tolist(), stacks["duration"].tolist(), strict=True))
+    main = spans.where((spans["phase"] == "data_loading") & (spans["worker"] == -1) & (spans["thread"] == 0))
+    training = used.where(used["eval"] == 0)
+    waits = within(main, training)
     loader = _loader(facts, waits)
+    fetches, joins, stacks = _work(spans, loader.get("index"))
+    split = split_waits(waits, fetches, joins)
+    every = fetches
+    fetches, joins = within(fetches, used), within(joins, used)
+    stacks = within(outside(stacks, joins), used)
+    found = callables(zip(stacks["name"].tolist(), stacks["duration"].tolist(), strict=True))
     workers = loader.get("workers")
     compute = float(np.median(np.sum([used[part] for part in COMPUTE], axis=0))) / 1e6
     fetch_ms = float(np.median(fetches["duration"])) / 1e6 if fetches.rows else None
-    batches = max(round(waits.rows / max(int((used["eval"] == 0).sum()), 1)), 1)
+    batches = max(round(waits.rows / max(training.rows, 1)), 1)
     wait = used["data_loading"] / 1e6
     return DataLoading(
         share_pct=share,
@@ -147,10 +148,10 @@ def stages(
         fetch_ms=fetch_ms,
         collate_ms=float(np.median(joins["duration"])) / 1e6 if joins.rows else 0.0,
         batches_per_step=float(batches),
-        busy_pct=_busy(fetches, used),
+        busy_pct=_busy(every, used),
         needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
         periodic=any(_periodic(used["data_loading"][rows], workers) for rows in by_rank(used)),
-        epoch_start=any(_epoch_start(used["data_loading"][rows]) for rows in by_rank(used)),
+        epoch_start=any(_epoch_start(used["data_loading"][rows], workers) for rows in by_rank(used)),
     )
 
 
@@ -166,7 +167,7 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
     found = []
     if loading.workers == 0:
         found.append("single_process")
-    if cpu_p50 is not None and cpu_p50 >= _BUSY:
+    if cpu_p50 is not None and cpu_p50 >= CPU_FULL:
         found.append("cpu_saturated")
     if (fetch and loading.stages.get("read", 0.0) >= fetch / 2) or (
         iowait_p95 is not None and iowait_p95 > 30
@@ -181,6 +182,18 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
     return found
 
 
+def _work(spans: Table, index: Any) -> tuple[Table, Table, Table]:
+    """Return the fetches of one loader, and what was collated and sampled within them."""
+    fetches = spans.where(spans["phase"] == "fetch")
+    named = np.fromiter((str(name).startswith("loader ") for name in fetches["name"]), bool, fetches.rows)
+    if index is not None and named.any():
+        fetches = fetches.where(~named | (fetches["name"] == f"loader {index}"))
+    joins, stacks = (spans.where(spans["phase"] == kind) for kind in ("collate", "stack"))
+    if named.any():
+        joins, stacks = inside(joins, fetches), inside(stacks, fetches)
+    return fetches, joins, stacks
+
+
 def _named(split: dict[str, float] | None, found: list[Callable], share: float) -> dict[str, float]:
     if split is None:
         return {}
@@ -188,10 +201,10 @@ def _named(split: dict[str, float] | None, found: list[Callable], share: float) 
     for item in found:
         for stage, percent in item.stages.items():
             weights[stage] = weights.get(stage, 0.0) + percent
-    named = (
-        {"fetch": 1.0} if not weights else {s: weights[s] / sum(weights.values()) for s in sorted(weights)}
-    )
-    result = {stage: share * split["fetch"] * weight for stage, weight in named.items()}
+    weights = weights or {"fetch": 100.0}
+    total = sum(weights.values())
+    order = sorted(weights, key=lambda stage: STAGES.index(stage) if stage in STAGES else -1)
+    result = {stage: share * split["fetch"] * weights[stage] / total for stage in order}
     return {**result, "collate": share * split["collate"], "queue": share * split["queue"]}
 
 
@@ -209,14 +222,15 @@ def _loader(facts: Sequence[Mapping[str, Any]], waits: Table) -> Mapping[str, An
 
 
 def _busy(fetches: Table, used: Table) -> float | None:
-    pairs = {*zip(fetches["rank"].tolist(), fetches["worker"].tolist(), strict=True)}
-    workers = [pair for pair in pairs if pair[1] >= 0]
-    if not workers:
-        return None
-    ranks = {rank for rank, _ in workers}
-    loop = {r: int(used["duration"][used["rank"] == r].sum()) for r in ranks}
-    available = sum(loop[rank] for rank, _ in workers)
-    spent = int(fetches["duration"][fetches["worker"] >= 0].sum())
+    """Compute the share of the loop in which a worker builds a batch, mean over the workers."""
+    spent = available = 0
+    for rows in by_rank(used):
+        mine = fetches.where((fetches["rank"] == used["rank"][rows[0]]) & (fetches["worker"] >= 0))
+        first, last = used["time"][rows[0]], (used["time"] + used["duration"])[rows[-1]]
+        begin, end = np.maximum(mine["time"], first), np.minimum(mine["time"] + mine["duration"], last)
+        seen = end > begin
+        spent += int((end - begin)[seen].sum())
+        available += len(np.unique(mine["worker"][seen])) * int(last - first)
     return min(100.0 * spent / available, 100.0) if available else None
 
 
@@ -227,9 +241,9 @@ def _periodic(wait: NDArray[Any], workers: int | None) -> bool:
     return bool(max(by_turn) / wait.sum() > (1 + 1 / workers) / 2)
 
 
-def _epoch_start(wait: NDArray[Any]) -> bool:
+def _epoch_start(wait: NDArray[Any], workers: int | None) -> bool:
     long = np.flatnonzero(wait > max(_MUCH * float(np.median(wait)), 1.0))
     if len(long) < 2 or wait[long].sum() < 0.2 * wait.sum():
         return False
     distance = np.diff(long)
-    return bool(distance.min() > 1 and np.ptp(distance) <= 1)
+    return bool(distance.min() > max(workers or 1, 1) and np.ptp(distance) <= 1)

@@ -92,16 +92,21 @@ def entry(stack: list[Frame]) -> Frame | None:
     """Return the callable that the dataset called: below it, and below what only calls others."""
     below = below_dataset(stack)
     for i, frame in enumerate(below):
-        if not _is_wrapper(frame) or i + 1 == len(below):
+        if i + 1 == len(below) or not _is_wrapper(frame, below[i + 1]):
             return frame
     return stack[-1] if stack else None
 
 
-def _is_wrapper(frame: Frame) -> bool:
+def _is_wrapper(frame: Frame, called: Frame) -> bool:
     if frame.function not in _CALLS:
         return False
-    owner = frame.qualname.rsplit(".", 1)[0].rsplit(".", 1)[-1].lower()
-    return frame.function not in ("__call__", "forward") or any(word in owner for word in _WRAPPERS)
+    if frame.function not in ("__call__", "forward"):
+        return True
+    if "." not in frame.qualname:
+        # Old Pythons know no owner: one object that calls another is taken for a chain of transforms.
+        return called.function in _CALLS
+    owner = frame.qualname.rsplit(".", 2)[-2].lower()
+    return any(word in owner for word in _WRAPPERS)
 
 
 def stage(stack: list[Frame]) -> str:
@@ -151,7 +156,9 @@ def callables(samples: Iterable[tuple[str, float]]) -> list[Callable]:
         found = entry(stack)
         if found is None:
             continue
-        place = (found.qualname, found.file)
+        # Where the dataset's own code runs, its lines are told apart.
+        own = not below_dataset(stack)
+        place = (found.text, "") if own else (found.qualname, found.file)
         by_place[place][stage(stack)] += weight
         texts[place][found.text] += weight
         total += weight

@@ -69,13 +69,23 @@ def _activity(work: Table, join: Table, zero: int) -> tuple[NDArray[Any], NDArra
 
 def outside(stacks: Table, collates: Table) -> Table:
     """Leave out the stack samples that were taken while the same worker collated."""
-    keep = np.ones(stacks.rows, dtype=bool)
-    for rank in np.unique(stacks["rank"]).tolist():
-        for worker in np.unique(stacks["worker"][stacks["rank"] == rank]).tolist():
-            mine = (stacks["rank"] == rank) & (stacks["worker"] == worker)
-            join = collates.where((collates["rank"] == rank) & (collates["worker"] == worker)).sorted("time")
-            if join.rows:
-                at = np.searchsorted(join["time"], stacks["time"][mine], side="right") - 1
-                end = (join["time"] + join["duration"])[np.maximum(at, 0)]
-                keep[mine] = ~((at >= 0) & (stacks["time"][mine] < end))
-    return stacks.where(keep)
+    return stacks.where(~_holds(collates, stacks))
+
+
+def inside(work: Table, fetches: Table) -> Table:
+    """Keep what begins within a fetch of the same worker."""
+    return work.where(_holds(fetches, work))
+
+
+def _holds(around: Table, work: Table) -> NDArray[np.bool_]:
+    """Tell which rows of `work` begin within a span of `around` of the same rank and worker."""
+    held = np.zeros(work.rows, dtype=bool)
+    for rank in np.unique(work["rank"]).tolist():
+        for worker in np.unique(work["worker"][work["rank"] == rank]).tolist():
+            mine = (work["rank"] == rank) & (work["worker"] == worker)
+            outer = around.where((around["rank"] == rank) & (around["worker"] == worker)).sorted("time")
+            if outer.rows:
+                at = np.searchsorted(outer["time"], work["time"][mine], side="right") - 1
+                end = (outer["time"] + outer["duration"])[np.maximum(at, 0)]
+                held[mine] = (at >= 0) & (work["time"][mine] < end)
+    return held

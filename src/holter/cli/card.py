@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holter.cli.output import clean, columns, console, duration, milliseconds, percent, size, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from rich.console import Console
     from rich.text import Text
 
 MOST_LINES = 20
 _LABEL = 11
+_LEAST = 0.05
+"""A smaller share, in percent, is not worth a place."""
+_TIE = "\ue000"
+"""A sign that nobody uses, in place of a space that is not to be broken at; it is as long."""
+_UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
+
 Block = tuple[str, "str | Text", str, int]
 """Label, text, style, and how many lines it may take."""
 
@@ -30,8 +38,6 @@ _COLORS = {
     "other": "bright_black",
 }
 _NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
-# Issues that are failures of the training itself, not of its speed: they lead.
-_SICK = ("NonFinite",)
 _SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
 
 
@@ -63,12 +69,12 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
 
 def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     verdict = description["verdict"]
-    failure = sick(description)
+    failure = description["job"].get("headline")
     if failure:
         yield ("", failure, "bold red", 3)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
-    yield ("", verdict["sentence"], style, 2)
+    yield ("", verdict["sentence"], style, 3)
     breakdown = description.get("breakdown")
     if breakdown:
         yield ("", "", "", 1)
@@ -77,7 +83,9 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     stages = stages_text(description.get("dataloading"))
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)
-    for label, text in _labelled("evidence", (fact["text"] for fact in verdict.get("evidence", [])[:3])):
+    # What the stages have said already is not said again.
+    facts = [fact["text"] for fact in verdict["evidence"] if fact.get("metric") != "dataloading.callable"]
+    for label, text in _labelled("evidence", facts[:3]):
         yield (label, text, "", 2)
     for label, text in _labelled("advice", map(advice_text, verdict.get("advice", [])[:2])):
         yield (label, text, "bold", 2)
@@ -97,8 +105,9 @@ def _wrap(block: Block, out: Console, width: int) -> list[Text]:
     label, content, style, most = block
     indent = _LABEL if label else 1
     text = content if isinstance(content, Text) else Text(clean(content), style=style)
-    lines = list(text.wrap(out, width - indent)) or [Text()]
+    lines = list(_kept_together(text).wrap(out, width - indent)) or [Text()]
     for line in lines:
+        line.plain = line.plain.replace(_TIE, " ")
         line.rstrip()
     if len(lines) > most:
         lines = lines[:most]
@@ -107,6 +116,13 @@ def _wrap(block: Block, out: Console, width: int) -> list[Text]:
     first = Text(f" {label:<{indent - 1}}"[:indent], style="bright_black")
     rest = Text(" " * indent)
     return [Text.assemble(first if i == 0 else rest, line) for i, line in enumerate(lines)]
+
+
+def _kept_together(text: Text) -> Text:
+    """Let no line end between a number and its unit."""
+    tied = text.copy()
+    tied.plain = _UNIT.sub(_TIE, text.plain)
+    return tied
 
 
 def _facts(description: Mapping[str, Any]) -> str:
@@ -120,31 +136,6 @@ def _facts(description: Mapping[str, Any]) -> str:
     if len(ranks) > 1:
         facts.append(f"{len(ranks)} ranks")
     return " · ".join(facts)
-
-
-def sick(description: Mapping[str, Any]) -> str:
-    """Say what was wrong with the training itself: how it failed, or that its loss was no number; "" if nothing."""
-    failure = description["job"].get("failure")
-    if not failure:
-        found = ((rule, issue) for rule in description.get("rules") or [] for issue in rule["issues"])
-        sick = [issue["summary"] for rule, issue in found if rule["name"].startswith(_SICK)]
-        return sick[0] if sick else ""
-    where = []
-    if failure.get("step") is not None:
-        where.append(f"at step {failure['step']}")
-    if failure.get("phase"):
-        where.append(f"in {words(failure['phase'])}")
-    if failure.get("rank") is not None and len(description.get("ranks") or []) > 1:
-        where.append(f"on rank {failure['rank']}")
-    kinds = {
-        "exception": "It failed",
-        "oom": "It ran out of memory",
-        "signal": f"It was killed by {description['job'].get('signal') or 'a signal'}",
-        "hang": "It hung",
-        "lost": "A rank was lost",
-    }
-    said = " ".join([kinds.get(failure["kind"], failure["kind"]), *where])
-    return f"{said}: {failure['exception']}" if failure.get("exception") else f"{said}."
 
 
 def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
@@ -180,34 +171,29 @@ def legend(breakdown: Mapping[str, float | None], width: int) -> list[Text]:
 
 def shown(breakdown: Mapping[str, float | None]) -> list[tuple[str, float]]:
     """Return the parts worth a place in the bar, in the order of a step."""
-    return [(name, share) for name, share in breakdown.items() if share is not None and share >= 0.05]
+    return [(name, share) for name, share in breakdown.items() if share is not None and share >= _LEAST]
 
 
 def stages_text(dataloading: Mapping[str, Any] | None) -> str:
-    """Name the stages of data loading with their shares and the callable that is guilty."""
+    """Name the stages of data loading with their shares, and of each the callable that takes most of it."""
     if not dataloading or not dataloading.get("stages"):
         return ""
-    where = dataloading.get("callables") or {}
+    guilty: dict[str, str] = {}
+    for found in sorted(dataloading.get("callables") or [], key=lambda found: -found["fetch_pct"]):
+        guilty.setdefault(found.get("stage") or "", found["name"])
     ordered = sorted(((s, n) for n, s in dataloading["stages"].items() if s is not None), reverse=True)
-    said = [
-        f"{words(name)} {percent(share)}" + _callable(where.get(name))
+    said = (
+        f"{words(name)} {percent(share)}" + (f" in {guilty[name]}" if name in guilty else "")
         for share, name in ordered
-        if share >= 0.05
-    ]
+        if share >= _LEAST
+    )
     return ", ".join(said)
 
 
-def _callable(found: Any) -> str:
-    if not found:
-        return ""
-    names = found if isinstance(found, list) else [found]
-    return f" {names[0]['name'] if isinstance(names[0], Mapping) else names[0]}"
-
-
 def advice_text(advice: Mapping[str, Any]) -> str:
-    """One advice with the step time that it promises."""
+    """One advice, after the step time that it promises."""
     expected = advice.get("expected_step_ms")
-    return advice["text"] + (f" → expect {milliseconds(expected)} a step" if expected is not None else "")
+    return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
 
 
 def _labelled(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:

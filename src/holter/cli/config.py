@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import tomllib
 
 from holter.cli.options import Refusal, nearest
 
@@ -47,9 +48,8 @@ def read_config(path: str, parser: Parser) -> dict[str, Any]:
     for key, value in {**document, **section}.items():
         name = key.replace("_", "-")
         if name not in valid:
-            raise Refusal(
-                f"config {path}: there is no option {key!r}{nearest(name, valid)}; valid: {', '.join(valid)}, rules"
-            )
+            listed = ", ".join([*valid, "rules"])
+            raise Refusal(f"config {path}: no option {key!r}{nearest(name, valid)}; valid: {listed}")
         settings[name] = _value(path, name, value)
     return settings
 

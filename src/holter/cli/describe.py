@@ -5,15 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.card import advice_text, bar, legend, sick, stages_text, words
+from holter.cli.card import advice_text, bar, legend, stages_text, words
 from holter.cli.options import Refusal
 from holter.cli.output import clean, duration, milliseconds, percent, size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from rich.console import Console
     from rich.table import Table
 
@@ -62,6 +63,7 @@ def show(description: Mapping[str, Any], out: Console) -> None:
         for line in lines:
             if isinstance(line, str):
                 for piece in Text(clean(line)).wrap(out, out.width - 2):
+                    piece.rstrip()
                     output.write(out, Text.assemble("  ", piece))
             elif isinstance(line, Text):
                 output.write(out, Text.assemble("  ", line))
@@ -93,37 +95,43 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
 
 def _job(d: Mapping[str, Any]) -> Iterator[str]:
     job = d["job"]
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job["start"] / 1e9)) if job["start"] else "unknown"
+    when = (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job["start"] / 1e9)) if job["start"] else "unknown"
+    )
     code = f", exit code {job['exit_code']}" if job["exit_code"] is not None else ""
     by = f", {job['signal']}" if job["signal"] else ""
     yield f"{job['status']}{code}{by}; began {when}, took {duration(job['duration_s'])}"
     yield f"command: {shlex.join(map(str, job['command']))}"
     framework = job["framework"]
     if framework:
-        yield f"framework: {' '.join(str(framework[key]) for key in ('name', 'version', 'device') if framework.get(key))}"
+        known = [str(framework[key]) for key in ("name", "version", "device") if framework.get(key)]
+        yield f"framework: {' '.join(known)}"
     if d["ranks"]:
         yield f"ranks: {', '.join(map(str, d['ranks'][:16]))}{' ...' if len(d['ranks']) > 16 else ''}"
     for node in d["nodes"]:
-        gpus = node["gpus"]
-        has = "GPUs unknown" if gpus is None else f"{len(gpus)} GPUs" if gpus else "no GPU"
-        names = sorted({str(gpu.get("name")) for gpu in gpus or []})
         cpus = f"{node['cpus']:g} CPUs" if node["cpus"] else "CPUs unknown"
-        yield f"node {node['node']}: {cpus}, {size(node['memory_bytes'])} memory, {has}{' (' + ', '.join(names) + ')' if names else ''}"
+        yield f"node {node['node']}: {cpus}, {size(node['memory_bytes'])} memory, {_gpus(node['gpus'])}"
+
+
+def _gpus(gpus: list[Mapping[str, Any]] | None) -> str:
+    if not gpus:
+        return "GPUs unknown" if gpus is None else "no GPU"
+    names = sorted({str(gpu.get("name")) for gpu in gpus})
+    return f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''} ({', '.join(names)})"
 
 
 def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
     from rich.text import Text
 
     verdict = d["verdict"]
-    failed = sick(d)
-    if failed:
-        yield Text(clean(failed), style="bold red")
+    if d["job"]["headline"]:
+        yield Text(clean(d["job"]["headline"]), style="bold red")
     yield verdict["sentence"]
     for fact in verdict["evidence"]:
         yield f"- {fact['text']}"
     for advice in verdict["advice"]:
         why = f" ({advice['why']})" if advice.get("why") else ""
-        yield f"→ {advice_text(advice)}{why}"
+        yield f"{advice_text(advice)}{why}"
     for other in verdict["ruled_out"]:
         yield f"ruled out: {words(other['suspect'])}, because {other['because']}"
     if verdict["missing"]:
@@ -135,7 +143,10 @@ def _steps(d: Mapping[str, Any]) -> Iterator[str]:
     warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
     yield f"{steps['count']:,} steps{warmup}"
     if steps["mean_ms"] is not None:
-        shown = ", ".join(f"{name} {milliseconds(steps[name + '_ms'])}" for name in ("mean", "p50", "p90", "p95", "p99", "max"))
+        shown = ", ".join(
+            f"{name} {milliseconds(steps[name + '_ms'])}"
+            for name in ("mean", "p50", "p90", "p95", "p99", "max")
+        )
         yield f"{shown}; {steps['per_second']:.3g} a second"
     for outlier in steps["outliers"][:5]:
         rank = f" on rank {outlier['rank']}" if len(d["ranks"]) > 1 else ""
@@ -165,7 +176,9 @@ def _phases(phases: Mapping[str, Any]) -> Iterator[str]:
     for name in ("initialization", "training_loop", "finalization"):
         if phases.get(f"{name}_s") is not None:
             share = phases.get(f"{name}_pct")
-            yield f"{words(name)} {duration(phases[name + '_s'])}" + (f", {percent(share)}" if share is not None else "")
+            yield f"{words(name)} {duration(phases[name + '_s'])}" + (
+                f", {percent(share)}" if share is not None else ""
+            )
 
 
 def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
@@ -177,7 +190,10 @@ def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
     quiet = [rule["name"] for rule in rules if rule["status"] == "NoIssuesFound"]
     for rule in rules:
         for issue in rule["issues"]:
-            yield Text(clean(f"{issue['severity']}: {rule['name']}: {issue['summary']}"), style=_SEVERITY.get(issue["severity"], ""))
+            yield Text(
+                clean(f"{issue['severity']}: {rule['name']}: {issue['summary']}"),
+                style=_SEVERITY.get(issue["severity"], ""),
+            )
             if issue.get("advice"):
                 yield f"→ {issue['advice']}"
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
@@ -196,9 +212,11 @@ def _utilization(rows: list[Mapping[str, Any]]) -> Table:
     table.add_column("metric", no_wrap=True)
     for name in ("min", "p50", "p95", "max"):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("unit", no_wrap=True, style="bright_black")
     for row in rows[:_MOST_ROWS]:
         name = row["metric"] + (f" {row['device']}" if row.get("device") else "")
-        cells = [name, *(_reading(row[key], row["unit"]) for key in ("min", "p50", "p95", "max"))]
+        unit = "" if row["unit"].startswith("bytes") else row["unit"]
+        cells = [name, *(_reading(row[key], row["unit"]) for key in ("min", "p50", "p95", "max")), unit]
         table.add_row(*([row["node"], *cells] if len(nodes) > 1 else cells))
     if len(rows) > _MOST_ROWS:
         table.add_row(f"... {len(rows) - _MOST_ROWS} more with --json")
@@ -210,7 +228,7 @@ def _reading(value: float | None, unit: str) -> str:
         return ""
     if unit.startswith("bytes"):
         return size(value) + unit.removeprefix("bytes")
-    return f"{value:.1f} {unit}" if unit.startswith("%") else f"{value:.4g} {unit}"
+    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"
 
 
 def _cost(cost: Mapping[str, Any]) -> Iterator[str]:

@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
     if given.json:
         output.write_json(diagnosis(description))
     else:
-        print_card(description, sys.stdout)
+        print_card(description, sys.stdout, options.look(folder))
     return 0
 
 
@@ -49,6 +49,6 @@ def _refuse_other_kinds(path: str) -> None:
     else:
         return
     raise Refusal(
-        f"{path} is {what}, not a job; this version diagnoses jobs that holter recorded (a name, or a job's folder)",
+        f"{path} is {what}, not a job; this version diagnoses recorded jobs: a job's name or its folder",
         Refusal.UNREADABLE,
     )

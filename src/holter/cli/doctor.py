@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.cli import options, output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ABOUT = "Say what can and cannot be measured on this machine, and why. Changes nothing; always ends with 0."
 EXAMPLES = """  holter doctor
@@ -25,11 +27,22 @@ _MARKS = {
     "no": ("no", "red"),
     "none": ("none", "bright_black"),
 }
+_COLLECTORS = {
+    "cpu": "CPU load",
+    "memory": "memory use",
+    "processes": "processes of the job",
+    "pressure": "pressure (PSI)",
+    "cgroup": "CPU throttling",
+    "nvidia": "NVIDIA GPUs",
+    "amd": "AMD GPUs",
+    "own": "holter's own cost",
+}
+_LITTLE_SHARED = 1 << 30
 _NEEDS_SPACE = 256 * 1024 * 1024
 
 
 class Finding(NamedTuple):
-    """One thing that can be measured (`yes`), in part (`partly`), not (`no`), or that is not there (`none`)."""
+    """One thing that can be measured (`yes`), in part (`partly`), or not (`no`); `none`: it is not there."""
 
     what: str
     state: str
@@ -51,9 +64,7 @@ def main(words: list[str]) -> int:
         lambda: _store(store_url(given.store)),
         _spool,
         _limits,
-        _nvidia,
-        _amd,
-        _pressure,
+        _collectors,
         _counters,
     ]
     findings = [finding for check in checks for finding in _safely(check)]
@@ -163,80 +174,44 @@ def _limits() -> Iterator[Finding]:
 
     cores = len(os.sched_getaffinity(0))
     group = Cgroup.of()
-    quota, memory = group.cpus(), group.memory_limit()
+    quota, limit = group.cpus(), group.memory_limit()
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    yield Finding(
-        "CPU",
-        "yes",
-        f"{cores} cores" + (f", limited to {quota:g} by the cgroup" if quota else ", no cgroup limit"),
-    )
-    limited = f", limited to {output.size(memory)} by the cgroup" if memory else ", no cgroup limit"
-    yield Finding("memory", "yes", f"{output.size(total)}{limited}")
-    shared = shutil.disk_usage("/dev/shm") if Path("/dev/shm").is_dir() else None  # noqa: S108
-    if shared:
-        small = shared.total < 1 << 30
-        why = f"{output.size(shared.free)} of {output.size(shared.total)} free" + (
-            "; little for data-loader workers" if small else ""
-        )
-        yield Finding("/dev/shm", "partly" if small else "yes", why)
+    limited = f"limited to {quota:g} by the cgroup" if quota else "no cgroup limit"
+    yield Finding("CPUs", "yes", f"{cores} cores, {limited}")
+    limited = f"limited to {output.size(limit)} by the cgroup" if limit else "no cgroup limit"
+    yield Finding("memory", "yes", f"{output.size(total)}, {limited}")
+    shared = Path("/dev/shm")  # noqa: S108
+    if shared.is_dir():
+        room = shutil.disk_usage(shared)
+        small = room.total < _LITTLE_SHARED
+        why = f"{output.size(room.free)} of {output.size(room.total)} free"
+        why += "; little for data-loader workers" if small else ""
+        yield Finding(str(shared), "partly" if small else "yes", why)
 
 
-def _nvidia() -> Iterator[Finding]:
-    import pynvml
+def _collectors() -> Iterator[Finding]:
+    """Try every collector as the agent would."""
+    from holter.agent.node import capabilities
 
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        gone = "no NVIDIA driver here" if "Not Found" in str(error) else str(error)
-        yield Finding("NVIDIA GPUs", "none", f"{gone}: GPU utilization, memory, power are absent")
-        return
-    try:
-        count = pynvml.nvmlDeviceGetCount()
-        names = [pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(i)) for i in range(count)]
-    finally:
-        pynvml.nvmlShutdown()
-    yield Finding("NVIDIA GPUs", "yes" if count else "none", f"{count}: {', '.join(map(str, names[:4]))}")
-
-
-def _amd() -> Iterator[Finding]:
-    if not Path("/dev/kfd").exists():
-        yield Finding("AMD GPUs", "none", "no /dev/kfd here")
-        return
-    from importlib.util import find_spec
-
-    there = find_spec("amdsmi") is not None
-    yield Finding(
-        "AMD GPUs",
-        "yes" if there else "no",
-        "through amdsmi" if there else "the Python module amdsmi is missing",
-    )
-
-
-def _pressure() -> Iterator[Finding]:
-    try:
-        Path("/proc/pressure/cpu").read_text()
-    except OSError as error:
-        yield Finding(
-            "pressure (PSI)",
-            "no",
-            f"/proc/pressure/cpu: {error.strerror}; psi.cpu, psi.io, psi.mem are absent",
-        )
-        return
-    yield Finding("pressure (PSI)", "yes", "waiting for CPU, disk and memory")
+    for found in capabilities():
+        if "." in found["what"]:  # a single metric, of what is shown elsewhere
+            continue
+        what = _COLLECTORS.get(found["what"], found["what"])
+        absent = "none" if found["what"] in ("nvidia", "amd", "cgroup") else "no"
+        yield Finding(what, "yes" if found["available"] else absent, found["why"] or "can be read")
 
 
 def _counters() -> Iterator[Finding]:
     try:
         level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
     except (OSError, ValueError):
-        yield Finding("CPU counters", "no", "the kernel has no perf events; this version does not use them")
+        yield Finding(
+            "CPU counters", "no", "this kernel has no perf events, and this version does not use them"
+        )
         return
-    allowed = level <= 2
-    yield Finding(
-        "CPU counters",
-        "no",
-        f"perf_event_paranoid is {level}, own processes {'may' if allowed else 'may not'} be counted; this version does not",
-    )
+    may = "may" if level <= 2 else "may not"
+    why = f"not used by this version (perf_event_paranoid is {level}: own processes {may} be counted)"
+    yield Finding("CPU counters", "no", why)
 
 
 def _print(findings: list[Finding]) -> None:

@@ -35,11 +35,10 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     if not trained and outcome.duration_s < WORTH_JUDGING_S:
         _print_short(folder, outcome, look, stream)
         return set()
-    rules = folder.manifest().get("rules") or []
-    if rules:
+    if folder.manifest().get("rules"):
         from holter.evaluation import evaluate
 
-        _attempt(lambda: evaluate(folder, rules, live=False), "rules", faults)
+        _attempt(lambda: evaluate(folder), "rules", faults)
     from holter.store.compact import compact
 
     _attempt(lambda: compact(folder), "compaction", faults)
@@ -92,7 +91,9 @@ def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO)
             "(or it was hidden from holter, as by python -I)."
         )
     lines.append(f"{duration(outcome.duration_s)}; {seen}")
-    lines += [f"own fault, the command was not touched: {f['where']}: {f['error']}" for f in outcome.faults[:2]]
+    lines += [
+        f"own fault, the command was not touched: {f['where']}: {f['error']}" for f in outcome.faults[:2]
+    ]
     lines.append(f"recorded: the machine only; see: {look}")
     for line in lines:
         print(f"holter: {clean(line)}", file=stream)

@@ -1,4 +1,4 @@
-"""What commands share: a parser that suggests the nearest name, and how a store, a job, an interval are named."""
+"""What commands share: a parser that suggests the nearest name; how a job or an interval is named."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
 from holter.schema.metrics import INTERVALS_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holter.store.job import JobFolder
 
 _UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000}
 _INTERVAL = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)?\s*")
 
 
-class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault)
+class Refusal(Exception):  # noqa: N818 - an answer, not a fault
     """What cannot be done, in one line; `code` is the exit code."""
 
     WRONG_USAGE = 64
@@ -57,19 +58,27 @@ class Parser(argparse.ArgumentParser):
         raise Refusal(f"{message}; see `{self.prog} --help`")
 
     def read(self, words: list[str], later: Iterable[str] = ()) -> argparse.Namespace:
-        """Parse `words`; an unknown option is refused by name, one of `later` as not being in this version."""
-        known, unknown = self.parse_known_args(words)
-        for word in unknown:
+        """Parse `words`; an unknown option is refused by name, one of `later` as not in this version."""
+        try:
+            known, unknown = self.parse_known_args(words)
+        except Refusal:
+            # A misspelt option is the reason for what argparse says first: that something is missing.
+            self._refuse([word for word in words if word.split("=")[0] not in self.names()], later)
+            raise
+        self._refuse(unknown, later)
+        if unknown:
+            raise Refusal(f"unexpected argument {unknown[0]!r}; see `{self.prog} --help`")
+        return known
+
+    def _refuse(self, words: Iterable[str], later: Iterable[str]) -> None:
+        for word in words:
             option = word.split("=")[0]
             if option in later:
                 from holter import __version__
 
                 raise Refusal(f"{option} is not in this version ({__version__}); {self._valid()}")
-            if word.startswith("-"):
+            if word.startswith("--"):
                 raise Refusal(f"unknown option {option}{nearest(option, self.names())}; {self._valid()}")
-        if unknown:
-            raise Refusal(f"unexpected argument {unknown[0]!r}; see `{self.prog} --help`")
-        return known
 
     def names(self) -> list[str]:
         """Return the long options."""
@@ -152,6 +161,18 @@ def find_job(text: str, store: str | None) -> JobFolder:
         raise Refusal(str(missing.args[0]), Refusal.NOT_FOUND) from None
     except (OSError, ValueError) as error:
         raise Refusal(f"store {url}: {error}", Refusal.UNREADABLE) from None
+
+
+def look(folder: JobFolder) -> str:
+    """Return the command that shows this job, for who is in this folder and has this environment."""
+    from holter.store.job import store_url
+
+    url = folder.url
+    if "://" not in url:
+        local = os.path.dirname(os.path.abspath(url)) == os.path.abspath(store_url())
+        near = os.path.relpath(url)
+        url = folder.name if local else url if near.startswith("..") else near
+    return f"holter describe {url}"
 
 
 def warn(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
     from holter.store.prune import prune
 
     url = store_url(given.store)
-    limits = {
+    limits: dict[str, Any] = {
         "older_than_ns": _age(given.older_than),
         "keep": _count(given.keep),
         "max_bytes": _bytes(given.max_size),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from holter.rules import Rule
 
 ABOUT = "List the rules, show one with its parameters, or judge a finished or running job by some of them."
@@ -28,7 +29,9 @@ def main(words: list[str]) -> int:
         return 0
     if words[0] not in actions:
         what = "option" if words[0].startswith("-") else "action"
-        raise Refusal(f"unknown {what} {words[0]}{nearest(words[0], actions)}; valid: {', '.join(actions)}, --help")
+        raise Refusal(
+            f"unknown {what} {words[0]}{nearest(words[0], actions)}; valid: {', '.join(actions)}, --help"
+        )
     return actions[words[0]](words[1:])
 
 
@@ -48,18 +51,16 @@ def chosen(
     given = list(given)
     if not (given or sections or defaults):
         return []
-    from holter.rules import BadRule, catalogue
+    from holter.evaluation import choose, documents, packs
+    from holter.evaluation.selection import split
+    from holter.rules import BadRule
 
-    asked: dict[str, dict[str, Any]] = {}
-    if defaults:
-        asked = {name: {} for name, rule in catalogue().items() if "default" in rule.packs}
-    for name, parameters in sections.items():
-        _merge(asked, named(name), parameters)
-    for text in given:
-        name, parameters = _split(text)
-        _merge(asked, named(name), parameters)
+    asked: dict[str, dict[str, Any]] = {name: {} for name in packs()["default"]} if defaults else {}
     try:
-        return [{"name": name, "parameters": catalogue()[name].of(ps).values()} for name, ps in asked.items()]
+        for name, parameters in [*sections.items(), *map(split, given)]:
+            full = named(name)
+            asked[full] = {**asked.get(full, {}), **parameters}
+        return documents(choose({"name": name, "parameters": found} for name, found in asked.items()))
     except BadRule as error:
         raise Refusal(str(error)) from None
 
@@ -74,28 +75,10 @@ def named(name: str) -> str:
         raise Refusal(str(error)) from None
 
 
-def _merge(asked: dict[str, dict[str, Any]], name: str, parameters: Mapping[str, Any]) -> None:
-    asked[name] = {**asked.get(name, {}), **parameters}
-
-
-def _split(text: str) -> tuple[str, dict[str, str]]:
-    """Read `NAME:k=v,k=v`; a value may hold commas when brackets stand around it."""
-    name, _, rest = text.partition(":")
-    parameters: dict[str, str] = {}
-    key = ""
-    for piece in rest.split(",") if rest else []:
-        if "=" in piece:
-            key, _, value = piece.partition("=")
-            parameters[key.strip()] = value.strip()
-        elif key and parameters[key].startswith("[") and not parameters[key].endswith("]"):
-            parameters[key] += f",{piece.strip()}"
-        else:
-            raise Refusal(f"rule {name}: {piece!r} has no value; write {name}:{piece or 'parameter'}=VALUE")
-    return name.strip(), parameters
-
-
 def _list(words: list[str]) -> int:
-    parser = options.Parser("rules list", "List every rule.", "  holter rules list\n  holter rules list --json")
+    parser = options.Parser(
+        "rules list", "List every rule.", "  holter rules list\n  holter rules list --json"
+    )
     options.add_json(parser)
     given = parser.read(words)
     from holter.rules import catalogue
@@ -133,7 +116,11 @@ def _show(words: list[str]) -> int:
     out = output.console(sys.stdout)
     out.print(Text(rule.__name__, style="bold"))
     on = "on by default" if "default" in rule.packs else f"off by default; on with --rule {rule.__name__}"
-    said = [rule.description, f"Fires when {rule.formula}" if rule.formula else "", f"Advice: {rule.advice}" if rule.advice else ""]
+    said = [
+        rule.description,
+        f"Fires when {rule.formula}" if rule.formula else "",
+        f"Advice: {rule.advice}" if rule.advice else "",
+    ]
     said += [f"Reads {', '.join(rule.reads)}; {rule.severity}; {on}."]
     for line in filter(None, said):
         out.print(Padding(Text(line), (0, 0, 0, 2)))
@@ -158,7 +145,37 @@ def _run(words: list[str]) -> int:
     options.add_json(parser)
     given = parser.read(words)
     folder = options.find_job(given.job, given.store)
-    raise Refusal("not there yet")
+    rules = (
+        chosen(given.rules, {}, defaults=False)
+        or folder.manifest().get("rules")
+        or chosen([], {}, defaults=True)
+    )
+    from holter.evaluation import evaluate
+
+    result = evaluate(folder, rules, record=False)
+    if given.json:
+        output.write_json({"schema": 1, "job": folder.name, "rules": result.rules})
+    else:
+        _print(result.rules)
+    return result.exit_code
+
+
+def _print(rules: list[dict[str, Any]]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = output.console(sys.stdout)
+    styles = {"IssuesFound": "yellow", "Error": "red", "NoIssuesFound": "green"}
+    for rule in rules:
+        lacking = rule["coverage"]["lacking"] if not rule["coverage"]["evaluated"] else ""
+        said = f"not evaluated: {lacking}" if lacking else rule["status"]
+        out.print(Text.assemble(f"{rule['name']}: ", (said, styles.get(rule["status"], ""))))
+        for issue in rule["issues"]:
+            out.print(Padding(Text(output.clean(f"{issue['severity']}: {issue['summary']}")), (0, 0, 0, 2)))
+        if rule["status"] == "Error":
+            out.print(
+                Padding(Text(output.clean(str(rule.get("error", "")).strip().splitlines()[-1])), (0, 0, 0, 2))
+            )
 
 
 def _card(rule: type[Rule]) -> dict[str, Any]:
@@ -172,7 +189,14 @@ def _card(rule: type[Rule]) -> dict[str, Any]:
         "advice": rule.advice,
         "reads": list(rule.reads),
         "parameters": [
-            {"name": p.name, "type": p.type, "default": p.modern, "unit": p.unit, "valid": p.valid, "meaning": p.meaning}
+            {
+                "name": p.name,
+                "type": p.type,
+                "default": p.modern,
+                "unit": p.unit,
+                "valid": p.valid,
+                "meaning": p.meaning,
+            }
             for p in rule.parameters()
         ],
     }

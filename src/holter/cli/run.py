@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +15,12 @@ from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holter.agent.supervise import Outcome
     from holter.store.job import JobFolder
 
-ABOUT = """Run CMD under holter: its output, signals and exit code stay as they are; a verdict follows at its end.
+ABOUT = """Run CMD under holter: its output, signals and exit code stay as they are, a verdict follows.
 CMD is whatever starts the training: python, torchrun, accelerate, mpirun, a shell script."""
 
 EXAMPLES = """  holter run -- python train.py --epochs 3
@@ -83,7 +83,7 @@ def parser() -> options.Parser:
     made.add_argument(
         "--hang-after",
         metavar="SECONDS",
-        help="how long a rank may be silent before its stacks are dumped; default: from the job's own steps, 120 or more",
+        help="how long a rank may be silent before it counts as hanging; default: by its own steps, from 120",
     )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")
@@ -156,7 +156,7 @@ def execute(plan: Plan) -> int:
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
     ).run()
     fired = _finish(folder, outcome, plan)
-    wanted = any(name == "issue" and fired or name in fired for name in plan.fail_on)
+    wanted = any((name == "issue" and fired) or name in fired for name in plan.fail_on)
     return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
 
 
@@ -185,16 +185,7 @@ def _create(plan: Plan) -> JobFolder:
 
 def _announce(folder: JobFolder) -> None:
     print(f"holter: recording job {folder.name} into {folder.url}", file=sys.stderr)
-    print(f"holter: look at it while it runs: {look(folder)}", file=sys.stderr, flush=True)
-
-
-def look(folder: JobFolder) -> str:
-    """Return the command that shows this job, from this folder and with this environment."""
-    from holter.store.job import store_url
-
-    store = folder.url.rpartition("/")[0]
-    default = os.path.abspath(store_url())
-    return f"holter describe {folder.name if store == default else os.path.relpath(folder.url)}"
+    print(f"holter: look at it while it runs: {options.look(folder)}", file=sys.stderr, flush=True)
 
 
 def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
@@ -205,13 +196,15 @@ def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
     from holter.cli.finish import finish
 
     try:
-        return finish(folder, outcome, plan.node, look(folder), sys.stderr)
+        return finish(folder, outcome, plan.node, options.look(folder), sys.stderr)
     except KeyboardInterrupt:
-        options.warn(f"interrupted while judging; what was recorded is complete: {look(folder)}")
+        options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
     except BrokenPipeError:
         pass
     except Exception as error:
-        options.warn(f"own fault while judging the job, the command was not touched: {type(error).__name__}: {error}")
+        options.warn(
+            f"own fault while judging the job, the command was not touched: {type(error).__name__}: {error}"
+        )
     return set()
 
 
@@ -270,5 +263,5 @@ def _node(given: str | None) -> str:
     from holter.agent.node import node_name
 
     if given is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", given):
-        raise Refusal(f"node name {given!r} is not valid: letters, digits, '.', '_' and '-', the first a letter or digit")
+        raise Refusal(f"node name {given!r} is not valid; it takes letters, digits, '.', '_' and '-'")
     return given or node_name()

@@ -82,6 +82,6 @@ def _wait(folder: JobFolder, grace_s: float) -> int:
     if live:
         sys.stderr.write("\n")
     raise Refusal(
-        f"job {folder.name} has not ended after {output.duration(waited)}; is its agent (the `holter run` process) alive?",
+        f"job {folder.name} has not ended after {output.duration(waited)}; is its `holter run` still alive?",
         Refusal.NOT_RUNNING,
     )

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import os
 import signal
 import sys
 import threading
 import time
+import traceback  # now, not when a process fails: importing it then undoes that Ctrl-C ends it with SIGINT
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
 from holter.recorder.marks import PHASES
+from holter.recorder.spool import open_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holter.recorder.session import Session
-
-_enabled: list[int] = []
-"""Not empty when it was us who turned on what `faulthandler` does at a crash."""
 
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 32_000
@@ -87,31 +87,36 @@ def note_last(session: Session) -> None:
         note(session, error)
 
 
-def register_stacks(path: str) -> int | None:
-    """Have all Python stacks written to `path` on a signal nobody uses; return its number.
+class Stacks:
+    """Writes all Python stacks to a file when a signal that nobody uses comes, and when the process crashes.
 
-    A crash (SIGSEGV, SIGABRT, …) writes there too, unless the script has a place for that itself.
     Raises `OSError` when the file cannot be created.
     """
-    for number in range(signal.SIGRTMAX - 7, signal.SIGRTMIN, -1):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            # The file must stay open for as long as the signal may come: faulthandler keeps it.
-            stacks = open(path, "ab", buffering=0)  # noqa: SIM115
-            faulthandler.register(number, file=stacks, all_threads=True, chain=False)
-            if not faulthandler.is_enabled():
-                faulthandler.enable(file=stacks, all_threads=True)
-                _enabled.append(number)
-            return number
-    return None
 
+    def __init__(self, path: str) -> None:
+        free = (
+            n
+            for n in range(signal.SIGRTMAX - 7, signal.SIGRTMIN, -1)
+            if signal.getsignal(n) == signal.SIG_DFL
+        )
+        self.signal: int | None = next(free, None)
+        """Number of the signal; None when all are in use."""
+        # A bare descriptor: nothing closes it while a signal may still come.
+        self._file = open_apart(path)
+        if self.signal is not None:
+            faulthandler.register(self.signal, file=self._file, all_threads=True, chain=False)
+        self._crashes = not faulthandler.is_enabled()
+        if self._crashes:  # else the script has its own place for them
+            faulthandler.enable(file=self._file, all_threads=True)
 
-def unregister_stacks(number: int | None) -> None:
-    """Undo `register_stacks`, as a forked child must: the file is its parent's."""
-    if number is not None:
-        faulthandler.unregister(number)
-    if _enabled:
-        _enabled.clear()
-        faulthandler.disable()
+    def close(self) -> None:
+        """Write no more; a forked child calls it because the file is its parent's."""
+        if self.signal is not None:
+            faulthandler.unregister(self.signal)
+        if self._crashes:
+            faulthandler.disable()
+        with contextlib.suppress(OSError):  # the script may have closed all it did not know
+            os.close(self._file)
 
 
 def _where(session: Session, error: BaseException) -> tuple[int, str | None]:
@@ -148,8 +153,6 @@ def _text(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     try:
-        import traceback
-
         return "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception as failed:
         return f"<{type(failed).__name__} while formatting the traceback>"

@@ -116,7 +116,9 @@ def attach(module: str) -> None:
 
 def _at_exit() -> None:
     """Note what ended a process that never trained; one with a session has noted it already."""
-    if getattr(sys, "last_value", None) is None or hasattr(sys, "ps1"):
+    last = getattr(sys, "last_value", None)
+    # After Ctrl-C the interpreter ends itself with SIGINT, unless code is compiled from text until then.
+    if last is None or isinstance(last, KeyboardInterrupt) or hasattr(sys, "ps1"):
         return
     try:
         from holter.recorder import failure, session

@@ -32,8 +32,8 @@ _ATTEMPTS = 10
 class Reader:
     """Reads the data files of one job."""
 
-    def __init__(self, place: Place) -> None:
-        self.connection = parquet.connect()
+    def __init__(self, place: Place, *, threads: int | None = None) -> None:
+        self.connection = parquet.connect(threads=threads)
         parquet.confine(self.connection, place.reads_from)
         self.catalog = Catalog(place, self.connection)
 

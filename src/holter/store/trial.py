@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 class Trial:
     """The tables of one job. Each read sees the files that are there when it is made."""
 
-    def __init__(self, folder: JobFolder) -> None:
+    def __init__(self, folder: JobFolder, *, threads: int | None = None) -> None:
+        """Open a job; `threads` limits how many read at once, for who shares the machine with training."""
         self.folder = folder
-        self._reader = Reader(folder.place)
+        self._reader = Reader(folder.place, threads=threads)
 
     @property
     def manifest(self) -> dict[str, Any]:

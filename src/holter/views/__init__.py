@@ -1,1 +1,1 @@
-"""What is shown, as plain data: one view a file, a function from an opened trial to a document; no text layout, no colors."""
+"""What is shown, as plain data: a view is a function from an opened trial to a document, without layout."""

@@ -1,4 +1,4 @@
-"""What holter itself cost a job: the recorder's time, the agent's CPU, bytes, what was dropped, own faults."""
+"""What holter itself cost a job: the recorder's time, the agent's CPU, bytes, dropped records, faults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cost(trial: Trial, events: Table, steps: Table) -> dict[str, Any]:
 
 
 def details(events: Table, kind: str) -> list[dict[str, Any]]:
-    """Return the details of all events of a kind, each with `time`, `rank` and `name`; damaged ones are left out."""
+    """Return the details of all events of a kind, each with `time`, `rank` and `name`; no damaged one."""
     found = []
     for row in events.where(events["kind"] == kind).to_rows():
         try:
@@ -61,7 +61,11 @@ def _recorder_percent(kept: list[dict[str, Any]], events: Table, steps: Table) -
 
 def _agent_percent(kept: list[dict[str, Any]], trial: Trial) -> float | None:
     """Return the CPU time of holter's own processes in percent of a core, the nodes' mean."""
-    told = [100.0 * n["agent_cpu_s"] / n["duration_s"] for n in kept if n.get("agent_cpu_s") and n.get("duration_s")]
+    told = [
+        100.0 * n["agent_cpu_s"] / n["duration_s"]
+        for n in kept
+        if n.get("agent_cpu_s") and n.get("duration_s")
+    ]
     if told:
         return float(np.mean(told))
     read = trial.table("samples", columns=("value",), where="metric = 'agent.cpu'")["value"]
@@ -79,7 +83,12 @@ def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
 
 def _faults(events: Table) -> list[dict[str, Any]]:
     listed = [
-        {"where": str(f.get("where", f["name"])), "error": str(f.get("error", "")), "time": f["time"], "rank": f["rank"]}
+        {
+            "where": str(f.get("where", f["name"])),
+            "error": str(f.get("error", "")),
+            "time": f["time"],
+            "rank": f["rank"],
+        }
         for f in details(events, "fault")
     ]
     return listed[:_MOST_FAULTS]

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.breakdown import breakdown
+from holter.analysis.durations import step_statistics
 from holter.analysis.facts import gather
 from holter.analysis.failure import headline
 from holter.analysis.outliers import outliers
 from holter.analysis.phases import job_phases
-from holter.analysis.steps import steps as build_steps
 from holter.analysis.suspects import verdict
-from holter.analysis.utilization import utilization
 from holter.analysis.warmup import steady
 from holter.views.cost import cost, details
+from holter.views.reading import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _MOST_OUTLIERS = 20
-_MAIN_THREAD = "worker = -1 AND thread = 0"
-_LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
 
 
 def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
@@ -40,26 +40,31 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
     """
     now = time.time_ns() if now_ns is None else now_ns
     manifest, nodes = trial.manifest, trial.nodes
-    events, samples, scalars = trial.table("events"), trial.table("samples"), trial.table("scalars")
-    steps = steps_of(trial)
+    events, steps = trial.table("events"), steps_of(trial)
+    stretches = Stretches.of(trial, int(manifest.get("start") or 0))
+    samples = stretches.samples(trial)
     facts = gather(
-        steps, samples=samples, spans=trial.table("spans", where=_LOADING), events=events, nodes=nodes
+        stretches.inside(steps), samples=samples, spans=stretches.loading(trial), events=events, nodes=nodes
     )
+    if not stretches.whole:
+        mask = steady(steps)
+        facts = replace(facts, breakdown=breakdown(steps, mask), statistics=step_statistics(steps, mask))
     job = _job(manifest, events, now)
     return {
         "schema": VERSION,
-        "job": {**job, "headline": headline(manifest, events, scalars)},
+        "job": {**job, "headline": headline(manifest, events, trial.table("scalars"))},
         "nodes": [_node(name, node) for name, node in nodes.items()],
         "ranks": _ranks(steps, events),
         "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
         "steps": _steps(steps, facts.statistics) if steps.rows else None,
         "breakdown": facts.breakdown or None,
         "dataloading": facts.loading.to_json() if facts.loading else None,
-        "utilization": utilization(samples),
+        "utilization": utilization_of(trial, samples, stretches),
         "operators": None,
         "verdict": verdict(facts).to_json(),
         "rules": _rules(trial),
         "cost": cost(trial, events, steps),
+        "looked_at_pct": 100.0 / stretches.every,
         "skipped": trial.skipped,
     }
 
@@ -69,14 +74,6 @@ def diagnosis(description: dict[str, Any]) -> dict[str, Any]:
     job = {name: description["job"][name] for name in ("name", "status", "failure")}
     kept = ("schema", "verdict", "breakdown", "dataloading", "skipped")
     return {"job": job, **{name: description[name] for name in kept}}
-
-
-def steps_of(trial: Trial) -> Table:
-    """Return table `steps`: as stored, or computed from the spans of a job that nobody judged."""
-    stored = trial.table("steps")
-    if stored.rows:
-        return stored
-    return build_steps(trial.table("spans", where=_MAIN_THREAD))
 
 
 def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
@@ -123,7 +120,13 @@ def _steps(steps: Table, statistics: dict[str, float | int]) -> dict[str, Any]:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
     worst = outliers(steps.where(steady(steps)))
     found = [
-        {"step": o.step, "rank": o.rank, "duration_ms": o.duration_ms, "extra_ms": o.extra_ms, "cause": o.cause}
+        {
+            "step": o.step,
+            "rank": o.rank,
+            "duration_ms": o.duration_ms,
+            "extra_ms": o.extra_ms,
+            "cause": o.cause,
+        }
         for o in worst[:_MOST_OUTLIERS]
     ]
     count = len({outlier.step for outlier in worst})

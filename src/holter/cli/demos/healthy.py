@@ -6,12 +6,12 @@ import argparse
 import tempfile
 from pathlib import Path
 
-import slow_dataloader as slow
+import slow_dataloader as slow  # type: ignore[import-not-found]  # found beside this script
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 
-class PreparedImages(Dataset):
+class PreparedImages:
     """All images, read, decompressed and blurred once before training."""
 
     def __init__(self, folder: Path) -> None:
@@ -19,13 +19,14 @@ class PreparedImages(Dataset):
         self.images = [packed[index][0] for index in range(slow.FILES)]
 
     def __len__(self) -> int:
-        return slow.IMAGES
+        return int(slow.IMAGES)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         return self.images[index % slow.FILES], index % slow.CLASSES
 
 
 def main() -> None:
+    """Prepare the data, then train for some seconds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=25.0)
     seconds = parser.parse_args().seconds

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 STORED_SIDE = 384
 SIDE = 80
@@ -23,7 +23,7 @@ BATCH = 16
 CLASSES = 10
 
 
-class PackedImages(Dataset):
+class PackedImages:
     """Images on disk, one compressed file each; built again for every sample of every epoch."""
 
     def __init__(self, folder: Path) -> None:
@@ -77,6 +77,7 @@ def classifier() -> nn.Module:
 
 
 def main() -> None:
+    """Write the images, then train for some seconds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=25.0)
     seconds = parser.parse_args().seconds
@@ -89,6 +90,7 @@ def main() -> None:
 
 
 def train(model: nn.Module, loader: DataLoader, seconds: float) -> None:
+    """Train whole epochs until the time is up."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     loss_of = nn.CrossEntropyLoss()
     started, step, epoch = time.monotonic(), 0, 0

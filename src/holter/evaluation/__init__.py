@@ -1,0 +1,170 @@
+"""Let rules judge a job: live beside it, or afterwards; with the same findings either way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.evaluation.evaluator import Evaluator
+from holter.evaluation.facts import Facts
+from holter.evaluation.progress import Progress, reread_from
+from holter.evaluation.selection import Choice, choose, documents, packs
+from holter.evaluation.sources import Stream, replay
+from holter.evaluation.status import RuleRun, Status
+from holter.schema.metrics import DEFAULT_INTERVAL_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from holter.store.job import JobFolder
+
+__all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "evaluate", "packs"]
+
+NO_ISSUES, RULE_FAILED, ISSUES_FOUND = 0, 1, 3
+_SAVE_FIRST_S, _SAVE_LAST_S = 5.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """What the rules made of a job."""
+
+    rules: list[dict[str, Any]]
+    """One document a rule, as in `evaluations.json`."""
+    judged_until: int
+    """The moment up to which the job was judged, ns since the epoch."""
+    cost: dict[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        """0 = no issue, 3 = issues found, 1 = a rule failed."""
+        statuses = {rule["status"] for rule in self.rules}
+        if "Error" in statuses:
+            return RULE_FAILED
+        return ISSUES_FOUND if any(rule["issues"] for rule in self.rules) else NO_ISSUES
+
+
+def evaluate(
+    folder: JobFolder,
+    rules: Iterable[Choice] | None = None,
+    *,
+    live: bool = False,
+    record: bool | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+    wait: Callable[[float], object] = time.sleep,
+) -> EvaluationResult:
+    """Let rules judge a job.
+
+    Args:
+        folder: The job.
+        rules: What to judge by; the rules of the job's manifest by default.
+        live: Go on until the job has ended. Otherwise judge what there is, as if nothing more came.
+        record: Keep statuses, issues, progress and steps in the store, and go on from what is kept there. By
+            default when the job has ended or `live`; a look at a running job leaves the store alone.
+        stopping: Asked between reads; when true, what is there is judged and the statuses become Stopped.
+        wait: Waits so many seconds for new data.
+
+    Raises:
+        BadRule: A rule or parameter that there is not; before anything is read.
+    """
+    manifest = folder.manifest()
+    runs = choose(manifest.get("rules") or () if rules is None else rules)
+    ended = manifest.get("end") is not None
+    progress = Progress(folder, record=(ended or live) if record is None else record)
+    evaluator, since = _evaluator(folder, manifest, runs, progress)
+    if ended and progress.finished and since is not None:
+        for run in runs:
+            run.phase = "Done"
+        return EvaluationResult(
+            [run.shown() for run in runs], evaluator.judged, progress.before.get("cost", {})
+        )
+    try:
+        if live and not ended:
+            finished = _follow(folder, evaluator, progress, since, stopping, wait)
+        else:
+            finished = _replay(folder, evaluator, progress, since, ended=ended)
+    finally:
+        progress.close()
+    for run in runs:
+        run.phase = "Done" if finished else "Stopped" if live else "InProgress"
+    progress.save(runs, evaluator, finished=finished)
+    return EvaluationResult([run.shown() for run in runs], evaluator.judged, progress.cost(evaluator))
+
+
+def _evaluator(
+    folder: JobFolder, manifest: dict[str, Any], runs: list[RuleRun], progress: Progress
+) -> tuple[Evaluator, int | None]:
+    """Make the evaluator as an earlier run left it; returns it and from when on it needs rows again."""
+    from holter.store.trial import Trial
+
+    facts = Facts(
+        start=int(manifest.get("start") or manifest.get("created") or 0),
+        interval_ms=int(manifest.get("interval_ms") or DEFAULT_INTERVAL_MS),
+        nodes=folder.nodes(),
+    )
+    judged = progress.restore(runs, facts)
+    trial = Trial(folder)
+    ends = trial.sql("SELECT rank, max(time + duration) AS done FROM steps GROUP BY rank")
+    done = {int(rank): int(end) for rank, end in zip(ends["rank"], ends["done"], strict=True)}
+    evaluator = Evaluator(runs, facts, keep_steps=progress.keep_steps, steps_done=done, judged=judged)
+    since = None
+    if judged is not None:
+        reach = max((run.rule.lookback.seconds or 0.0 for run in runs), default=0.0)
+        since = reread_from(judged, reach, done)
+    evaluator.take("steps", _known_steps(trial, runs, since))
+    return evaluator, since
+
+
+def _known_steps(trial: Any, runs: list[RuleRun], since: int | None) -> Any:
+    """Read the steps that are stored already: all, or after a restart as many as lookbacks reach."""
+    steps = max((run.rule.lookback.steps or 0 for run in runs), default=0)
+    if since is None or not steps:
+        return trial.table("steps", start_ns=since)
+    # The last so many steps of each rank lie within the last so many step numbers.
+    last = trial.sql("SELECT max(step) AS step FROM steps")["step"]
+    low = int(last[0]) - steps if len(last) and last[0] == last[0] else 0
+    return trial.table("steps", where=f"step > {low} OR time >= {since}")
+
+
+def _replay(
+    folder: JobFolder, evaluator: Evaluator, progress: Progress, since: int | None, *, ended: bool
+) -> bool:
+    from holter.store.trial import Trial
+
+    for until in replay(Trial(folder), evaluator, since=since):
+        evaluator.advance(until)
+    manifest = folder.manifest()
+    evaluator.advance(int(manifest.get("end") or evaluator.newest), ended=True)
+    return ended
+
+
+def _follow(
+    folder: JobFolder,
+    evaluator: Evaluator,
+    progress: Progress,
+    since: int | None,
+    stopping: Callable[[], bool],
+    wait: Callable[[float], object],
+) -> bool:
+    from holter.store.follow import Follow
+
+    follow = Follow(folder)
+    stream = Stream(follow, evaluator, since=since)
+    saved, statuses, pause = time.monotonic(), list[Status](), _SAVE_FIRST_S
+    while True:
+        stop = stopping()
+        ended = folder.manifest().get("end")
+        drained = stream.read()
+        if (until := stream.complete_until) is not None:
+            evaluator.advance(until)
+        if drained and ended is not None and follow.finished:
+            evaluator.advance(int(ended), ended=True)
+            return True
+        if drained and stop:
+            return False
+        now = [run.status for run in evaluator.runs]
+        if now != statuses or time.monotonic() - saved >= pause:
+            progress.save(evaluator.runs, evaluator)
+            saved, statuses, pause = time.monotonic(), now, min(_SAVE_LAST_S, pause * 1.3)
+        if drained:
+            wait(2.0 if time.time_ns() - evaluator.facts.start < 60e9 else 5.0)

@@ -1,0 +1,114 @@
+"""Facts of a job as they become known: its first step, its warm-up, who was active last."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Job
+from holter.rules._window import WARMUP_STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+
+class Facts:
+    """Collects facts from rows; `at` tells them as they were known at a moment, never what came later."""
+
+    def __init__(self, *, start: int, interval_ms: int, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+        self.start = start
+        self.interval_ms = interval_ms
+        self.nodes = nodes
+        self.first: tuple[int, int] | None = None
+        """Begin of the first step, and when it was known."""
+        self.counts: dict[int, int] = {}
+        self.warm: dict[int, int] = {}
+        self.trainer: int | None = None
+        """When the first training process was seen."""
+        self._active: dict[int, NDArray[np.int64]] = {}
+
+    def steps(self, steps: Table) -> None:
+        """Take new steps, in the order of time."""
+        if not steps.rows:
+            return
+        ends = steps["time"] + steps["duration"]
+        if self.first is None:
+            # The one that ended first, not the one that began first: the rows may come in any pieces.
+            first = np.lexsort((steps["time"], ends))[0]
+            self.first = (int(steps["time"][first]), int(ends[first]))
+        for rank in np.unique(steps["rank"]).tolist():
+            mine = np.sort(ends[steps["rank"] == rank])
+            before = self.counts.get(rank, 0)
+            if before < WARMUP_STEPS <= before + len(mine):
+                self.warm[rank] = int(mine[WARMUP_STEPS - before - 1])
+            self.counts[rank] = before + len(mine)
+
+    def spans(self, ranks: NDArray[Any], ends: NDArray[np.int64]) -> None:
+        """Take rank and end of new spans."""
+        order = np.lexsort((ends, ranks))
+        ranks, ends = ranks[order], ends[order]
+        for rank in np.unique(ranks).tolist():
+            low, high = np.searchsorted(ranks, [rank, rank + 1])
+            known = self._active.get(rank, np.empty(0, dtype=np.int64))
+            self._active[rank] = np.sort(np.concatenate([known, ends[low:high]]))
+
+    def events(self, events: Table) -> None:
+        """Take new events."""
+        for row in events.where(events["kind"] == "process").to_rows():
+            if _detail(row["detail"]).get("role", "trainer") == "trainer":
+                self.trainer = min(row["time"], self.trainer or row["time"])
+
+    def forget(self, until: int) -> None:
+        """Drop what no moment after `until` will be asked for."""
+        for rank, ends in self._active.items():
+            self._active[rank] = ends[max(0, int(np.searchsorted(ends, until, side="right")) - 1) :].copy()
+
+    def at(self, moment: int, *, ended: bool = False) -> Job:
+        """Return the facts as known at a moment."""
+        active = {}
+        for rank, ends in self._active.items():
+            if i := int(np.searchsorted(ends, moment, side="right")):
+                active[rank] = int(ends[i - 1])
+        return Job(
+            start=self.start,
+            interval_ms=self.interval_ms,
+            nodes=self.nodes,
+            first_step=self.first[0] if self.first and self.first[1] <= moment else None,
+            warm={rank: when for rank, when in self.warm.items() if when <= moment},
+            active=active,
+            trainers=self.trainer is not None and self.trainer <= moment,
+            ended=ended,
+        )
+
+    def kept(self, moment: int) -> dict[str, Any]:
+        """Return what a restart needs; JSON knows only text as keys."""
+        return {
+            "first": self.first,
+            "counts": {str(r): n for r, n in self.counts.items()},
+            "warm": {str(r): when for r, when in self.warm.items()},
+            "trainer": self.trainer,
+            "active": {str(r): when for r, when in self.at(moment).active.items()},
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Take up what `kept` returned."""
+        first = kept.get("first")
+        self.first = (first[0], first[1]) if first else None
+        self.counts = {int(r): n for r, n in kept.get("counts", {}).items()}
+        self.warm = {int(r): when for r, when in kept.get("warm", {}).items()}
+        self.trainer = kept.get("trainer")
+        self._active = {int(r): np.array([when]) for r, when in kept.get("active", {}).items()}
+
+
+def _detail(text: str) -> dict[str, Any]:
+    try:
+        detail = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return detail if isinstance(detail, dict) else {}

@@ -1,0 +1,106 @@
+"""Name a stack: the frames below the fetch of a batch, outermost first, joined by `;`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import CodeType, FrameType
+
+    from holter.recorder.session import Session
+
+MAX_FRAMES = 8
+MAX_PATHS = 4096
+_MAX_DEPTH = 256
+_TOO_MANY = "(other)"
+
+
+class Paths:
+    """Names of stacks: frames below the fetch of a batch, outermost first, joined by `;`."""
+
+    def __init__(self, session: Session, fetch_codes: tuple[CodeType, ...]) -> None:
+        self._session = session
+        self._fetch_codes = fetch_codes
+        # By identity, since comparing code objects reads all of them; they are kept alive, so ids are theirs.
+        self._known: dict[tuple[int, ...], tuple[list[CodeType], int]] = {}
+        self.count = 0
+        """Paths named so far."""
+
+    def name(self, frame: FrameType | None) -> int:
+        """Return the name id of the stack whose innermost frame this is; 0 when it is in no fetch."""
+        codes: list[CodeType] = []
+        line = 0
+        top = frame
+        while frame is not None:
+            code = frame.f_code
+            if any(code is each for each in self._fetch_codes):
+                break
+            codes.append(code)
+            frame = frame.f_back
+            if len(codes) > _MAX_DEPTH:
+                return 0
+        else:
+            return 0
+        codes.reverse()
+        kept = _worth_naming(codes)
+        if not kept:
+            return 0
+        if len(kept) == 1 and top is not None:
+            # The dataset's own code: its lines are told apart.
+            while top is not None and top.f_code is not kept[0]:
+                top = top.f_back
+            line = 0 if top is None else top.f_lineno or 0
+        key = (*map(id, kept), line)
+        known = self._known.get(key)
+        if known is None:
+            if self.count >= MAX_PATHS:
+                return self._session.name(_TOO_MANY)
+            self.count += 1
+            known = self._known[key] = (kept, self._session.name(_text(kept, line)))
+        return known[1]
+
+
+def _worth_naming(codes: list[CodeType]) -> list[CodeType]:
+    """Leave out wrapping datasets in front, the plumbing of module calls, and what is too deep."""
+    kept = [code for code in codes if not code.co_filename.endswith(_PLUMBING)]
+    kept = [code for code in kept if not code.co_filename.startswith(_OURS)]
+    first = next((i for i, code in enumerate(kept) if _WRAPPING not in code.co_filename), None)
+    kept = kept[-1:] if first is None else kept[first:]
+    excess = len(kept) - MAX_FRAMES
+    if excess > 0:
+        # From the middle, libraries' frames first: both ends and the user's own say most.
+        middle = range(1, len(kept) - 1)
+        dropped = sorted(middle, key=lambda i: (not _is_library(kept[i]), abs(i - len(kept) / 2)))[:excess]
+        kept = [code for i, code in enumerate(kept) if i not in dropped]
+    return kept
+
+
+_WRAPPING = os.path.join("torch", "utils", "data", "")
+_PLUMBING = os.path.join("torch", "nn", "modules", "module.py")
+_OURS = os.path.dirname(os.path.abspath(__file__))
+
+
+def _is_library(code: CodeType) -> bool:
+    name = code.co_filename
+    return "site-packages" in name or name.startswith((sys.prefix, sys.base_prefix, "<frozen"))
+
+
+def _text(codes: Iterable[CodeType], line: int) -> str:
+    return ";".join(_frame_text(code, line or code.co_firstlineno) for code in codes)
+
+
+def _frame_text(code: CodeType, line: int) -> str:
+    name: Any = getattr(code, "co_qualname", code.co_name)  # Python 3.10 knows the bare name only
+    return f"{name} ({_short(code.co_filename)}:{line})".replace(";", ",").replace("<locals>.", "")
+
+
+def _short(path: str) -> str:
+    """Return the path below the entry of `sys.path` that holds it."""
+    best = ""
+    for entry in sys.path:
+        if entry and len(entry) > len(best) and path.startswith(entry + os.sep):
+            best = entry
+    return path[len(best) + 1 :] if best else path

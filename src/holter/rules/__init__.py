@@ -1,0 +1,197 @@
+"""Judge a job: one rule, one file; its contract is `Rule.evaluate`, from a window of tables to issues.
+
+To add a rule, add a file `my_rule.py` with one frozen dataclass `MyRule(Rule)`: parameters made by
+`parameter`, each followed by its sentence, what it `reads`, its card, and `evaluate`. The folder is the
+registry; installed packages add theirs under the entry point `holter.rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from holter.plugins import modules, strangers
+from holter.rules._lookback import Lookback, Series
+from holter.rules._parameters import (
+    BadRule,
+    Parameter,
+    checked,
+    declared,
+    nearest,
+    parameter,
+    plain,
+    resolved,
+)
+from holter.rules._window import Coverage, Job, Reason, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "BadRule",
+    "Coverage",
+    "Issue",
+    "Job",
+    "Lookback",
+    "Parameter",
+    "Reason",
+    "Rule",
+    "Series",
+    "Severity",
+    "Window",
+    "catalogue",
+    "find",
+    "parameter",
+]
+
+Severity = Literal["info", "warning", "critical"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issue:
+    """One finding. Repeats of one rule with the same `key` are merged by whoever evaluates."""
+
+    rule: str
+    summary: str
+    severity: Severity
+    code: str = ""
+    """Which of the things the rule can find, where it can find several."""
+    node: str | None = None
+    rank: int | None = None
+    device: str | None = None
+    tensor: str | None = None
+    step_start: int | None = None
+    step_end: int | None = None
+    time_start: int | None = None
+    time_end: int | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers behind it, as JSON can hold them; units are in the names."""
+    advice: str = ""
+    count: int = 1
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it is about: two findings with the same key are one issue."""
+        return (self.rule, self.code, self.node, self.rank, self.device, self.tensor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What every rule declares. It is its parameters; it touches no file, clock, or device."""
+
+    reads: ClassVar[tuple[str, ...]] = ()
+    """The tables it needs, narrowed where it can be: `steps`, `samples/gpu.util`, `spans/fetch`."""
+    category: ClassVar[str] = ""
+    """system, framework, training or reliability."""
+    severity: ClassVar[Severity] = "warning"
+    """How bad it usually is."""
+    description: ClassVar[str] = ""
+    """What it finds, in one sentence."""
+    advice: ClassVar[str] = ""
+    """What to do about it, in one sentence."""
+    formula: ClassVar[str] = ""
+    """When it fires."""
+    packs: ClassVar[tuple[str, ...]] = ()
+    """Sets of rules it belongs to; `default` is what `holter run` starts with."""
+    also_called: ClassVar[tuple[str, ...]] = ()
+    """Other names under which it is found."""
+    every_s: ClassVar[float] = 10.0
+    """How many seconds of data at least lie between two evaluations."""
+    consecutive: ClassVar[int] = 1
+    """At how many evaluations in a row a finding must hold before it is reported."""
+
+    def __post_init__(self) -> None:
+        for given in fields(self):
+            object.__setattr__(self, given.name, checked(type(self), given.name, getattr(self, given.name)))
+
+    @property
+    def lookback(self) -> Lookback:
+        """How far back the window reaches; by default it holds new rows only, and `window.state` the rest."""
+        return Lookback()
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge a window; yield what is wrong.
+
+        Where it cannot judge it calls `window.insufficient(...)` and yields nothing. It may keep what JSON
+        can hold in `window.state` and hand over statistics in `window.details`.
+        """
+        raise NotImplementedError
+
+    def issue(self, summary: str, **about: Any) -> Issue:
+        """Make an issue of this rule, with its usual severity and advice where none are given."""
+        given: dict[str, Any] = {"severity": self.severity, "advice": self.advice, **about}
+        return Issue(rule=type(self).__name__, summary=summary, **given)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> Rule:
+        """Make the rule from parameters as a user writes them: strings, aliases; the rest by profile.
+
+        Raises:
+            BadRule: An unknown parameter or profile, or a value out of range; names what is valid.
+        """
+        return cls(**resolved(cls, given or {}, defaults))
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """Return the declared parameters in their order."""
+        rule: Any = cls
+        return declared(rule)
+
+    def values(self) -> dict[str, Any]:
+        """Return every parameter's value, as JSON can hold it."""
+        return {given.name: plain(getattr(self, given.name)) for given in fields(self)}
+
+
+@cache
+def catalogue() -> dict[str, type[Rule]]:
+    """Return every rule there is by its name, sorted; ours first, then those of installed packages.
+
+    Raises:
+        BadRule: A module of the shelf without a rule, or a stranger that is no rule.
+    """
+    found: dict[str, type[Rule]] = {}
+    for name, module in modules(__name__).items():
+        rules = [v for v in vars(module).values() if _is_rule(v) and v.__module__ == module.__name__]
+        if len(rules) != 1 or _folded(rules[0].__name__) != _folded(name):
+            raise BadRule(f"{module.__name__} must hold one rule, called as the file is")
+        found[rules[0].__name__] = rules[0]
+    for name, value in strangers(__name__).items():
+        if not _is_rule(value):
+            raise BadRule(f"plug-in {name!r} of {__name__} is no rule: {value!r}")
+        found.setdefault(value.__name__, value)
+    return dict(sorted(found.items()))
+
+
+def find(name: str) -> type[Rule]:
+    """Return the rule called `name`, in any case and with or without underscores.
+
+    Raises:
+        BadRule: There is none; names the nearest.
+    """
+    rules = catalogue()
+    known = {_folded(n): rule for n, rule in rules.items()}
+    for rule in rules.values():
+        for other in rule.also_called:
+            known.setdefault(_folded(other), rule)
+    if (found := known.get(_folded(name))) is not None:
+        return found
+    near = nearest(_folded(name), known)
+    hint = f"did you mean {known[near].__name__}?" if near else f"there are: {', '.join(rules)}"
+    raise BadRule(f"no rule {name!r}; {hint}")
+
+
+def _is_rule(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Rule) and value is not Rule
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").casefold()
+
+
+def __getattr__(name: str) -> Any:
+    """Give `holter.rules.LowGPUUtilization` and its like, without importing all rules at the start."""
+    if not name.startswith("_") and name[:1].isupper() and name in catalogue():
+        return catalogue()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

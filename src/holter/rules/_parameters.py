@@ -1,0 +1,230 @@
+"""Parameters of rules: declared on the dataclass, read from any spelling, checked before anything starts."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import itertools
+import math
+import textwrap
+import types
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_SAME: Any = object()
+_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+class BadRule(ValueError):  # noqa: N818 - it is a sentence where it is raised
+    """A rule, a parameter or a value that there is not; the text names what is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One declared parameter of a rule, for lists, pages and checks."""
+
+    name: str
+    type: str
+    modern: Any
+    classic: Any
+    low: float | None
+    high: float | None
+    above: float | None
+    choices: tuple[str, ...]
+    unit: str
+    aliases: tuple[str, ...]
+    meaning: str
+
+    @property
+    def valid(self) -> str:
+        """What values it takes, in words."""
+        if self.choices:
+            return " or ".join(self.choices)
+        words = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+        text = words.get(self.type.removesuffix(" | None"), "text")
+        if self.low is not None and self.high is not None:
+            text += f" from {self.low:g} to {self.high:g}"
+        elif self.above is not None:
+            text += f" above {self.above:g}"
+        elif self.low is not None:
+            text += f", at least {self.low:g}"
+        return text + (" or None" if self.type.endswith("| None") else "")
+
+
+def parameter(
+    modern: Any,
+    *,
+    classic: Any = _SAME,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    choices: tuple[str, ...] = (),
+    unit: str = "",
+    aliases: tuple[str, ...] = (),
+    instead_of: str = "",
+) -> Any:
+    """Declare a parameter of a rule.
+
+    Args:
+        modern: Its default.
+        classic: Its default in the profile `classic`, when it differs.
+        low: The lowest value that is valid.
+        high: The highest value that is valid.
+        above: Values must be greater than this.
+        choices: The only values that are valid.
+        unit: What it is measured in.
+        aliases: Other names it may be given by.
+        instead_of: A parameter that this one replaces when only this one is given.
+    """
+    declared = {"classic": modern if classic is _SAME else classic, "low": low, "high": high, "above": above}
+    rest = {"choices": choices, "unit": unit, "aliases": aliases, "instead_of": instead_of}
+    return field(default=modern, metadata={**declared, **rest})
+
+
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name that looks most like `name`, if one does."""
+    return next(iter(difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)), None)
+
+
+@cache
+def declared(rule: Any) -> tuple[Parameter, ...]:
+    """Read the parameters off a rule's class, with the sentences that follow them in its source."""
+    meanings = _meanings(rule)
+    return tuple(
+        Parameter(
+            name=f.name,
+            type=f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type)),
+            modern=plain(f.default),
+            classic=plain(f.metadata.get("classic", f.default)),
+            low=f.metadata.get("low"),
+            high=f.metadata.get("high"),
+            above=f.metadata.get("above"),
+            choices=f.metadata.get("choices", ()),
+            unit=f.metadata.get("unit", ""),
+            aliases=f.metadata.get("aliases", ()),
+            meaning=meanings.get(f.name, ""),
+        )
+        for f in fields(rule)
+    )
+
+
+def resolved(rule: Any, given: Mapping[str, Any], profile: str) -> dict[str, Any]:
+    """Return the values of all parameters: those given under any name, the others by profile."""
+    if profile not in ("modern", "classic"):
+        raise BadRule(f"defaults={profile!r} is not valid; there are: modern, classic")
+    names = {p.name.casefold(): p.name for p in declared(rule)}
+    names |= {alias.casefold(): p.name for p in declared(rule) for alias in p.aliases}
+    explicit: dict[str, Any] = {}
+    for name, value in given.items():
+        known = names.get(str(name).casefold())
+        if known is None:
+            valid = ", ".join(p.name for p in declared(rule)) or "none"
+            near = nearest(str(name).casefold(), names)
+            hint = f"did you mean {names[near]!r}? it" if near else "it"
+            raise BadRule(f"rule {rule.__name__} has no parameter {name!r}; {hint} has: {valid}")
+        if known in explicit:
+            raise BadRule(f"rule {rule.__name__}: parameter {known!r} is given twice")
+        explicit[known] = value
+    values = {f.name: f.metadata.get("classic") if profile == "classic" else f.default for f in fields(rule)}
+    values |= explicit
+    for f in fields(rule):
+        other = str(f.metadata.get("instead_of") or "")
+        set_here = {name for name in (f.name, other) if not _absent(explicit.get(name))}
+        if other and set_here:
+            # Two spellings of one limit: the one that was given counts, and the second form when both were.
+            values[f.name if other in set_here else other] = None
+    return values
+
+
+def checked(rule: Any, name: str, value: Any) -> Any:
+    """Return a parameter's value as its declared type; raises `BadRule` with what is valid."""
+    spec = next(p for p in declared(rule) if p.name == name)
+    try:
+        typed = _parsed(value, _types(rule)[name])
+    except (ValueError, TypeError, OverflowError):
+        raise BadRule(f"{rule.__name__}: {name}={value!r} is not valid; it takes {spec.valid}") from None
+    if typed is None:
+        return None
+    wrong = isinstance(typed, float) and not math.isfinite(typed)
+    if isinstance(typed, int | float) and not wrong:
+        wrong = (
+            (spec.low is not None and typed < spec.low)
+            or (spec.high is not None and typed > spec.high)
+            or (spec.above is not None and typed <= spec.above)
+        )
+    if wrong or (spec.choices and typed not in spec.choices):
+        raise BadRule(f"{rule.__name__}: {name}={value!r} is not valid; it takes {spec.valid}")
+    return typed
+
+
+def plain(value: Any) -> Any:
+    """Return a parameter's value as JSON can hold it."""
+    if value is MISSING:
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+@cache
+def _types(rule: Any) -> dict[str, Any]:
+    return get_type_hints(rule)
+
+
+def _parsed(value: Any, wanted: Any) -> Any:
+    if get_origin(wanted) in (Union, types.UnionType):
+        options = get_args(wanted)
+        if _absent(value):
+            return None
+        return _parsed(value, next(o for o in options if o is not type(None)))
+    if get_origin(wanted) is tuple:
+        parts = value.strip("[]() ").split(",") if isinstance(value, str) else list(value)
+        texts = (p.strip() if isinstance(p, str) else p for p in parts)
+        return tuple(_parsed(p, get_args(wanted)[0]) for p in texts if p != "")
+    if wanted is bool:
+        return value if isinstance(value, bool) else _boolean(value)
+    if isinstance(value, bool) or value is None:
+        raise TypeError(value)
+    if wanted is int:
+        number = float(value)
+        if number != int(number):
+            raise ValueError(value)
+        return int(value) if not isinstance(value, str) else int(number)
+    if wanted is float:
+        return float(value)
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value.strip()
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().casefold() in ("", "none", "null"))
+
+
+def _boolean(value: Any) -> bool:
+    text = str(value).strip().casefold()
+    if text not in _BOOLEANS:
+        raise ValueError(value)
+    return _BOOLEANS[text]
+
+
+def _meanings(rule: Any) -> dict[str, str]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(rule)))
+    except (OSError, TypeError, SyntaxError):  # a rule typed at a prompt has no source
+        return {}
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    found = {}
+    for line, after in itertools.pairwise(body):
+        if (
+            isinstance(line, ast.AnnAssign)
+            and isinstance(line.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+            and isinstance(after.value.value, str)
+        ):
+            found[line.target.id] = " ".join(after.value.value.split())
+    return found

@@ -1,0 +1,60 @@
+"""Quantiles of any number of readings in bounded memory, as JSON can hold it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ERROR = 0.005
+"""Quantiles are off by at most this share of themselves."""
+_GAMMA = math.log((1 + ERROR) / (1 - ERROR))
+_LEAST = 1e-9
+"""Readings below it count as zero."""
+
+Sketch = dict[str, Any]
+"""`n`, `min`, `max`, and `bins`: how many readings fell into each logarithmic bin, by its number."""
+
+
+def add(sketch: Sketch, values: NDArray[np.float64]) -> None:
+    """Count readings in; those that are not finite or below zero are left out."""
+    values = values[np.isfinite(values) & (values >= 0)]
+    if not len(values):
+        return
+    sketch["n"] = sketch.get("n", 0) + len(values)
+    sketch["min"] = min(sketch.get("min", math.inf), float(values.min()))
+    sketch["max"] = max(sketch.get("max", -math.inf), float(values.max()))
+    bins: dict[str, int] = sketch.setdefault("bins", {})
+    zero = values < _LEAST
+    if zero.any():
+        bins["zero"] = bins.get("zero", 0) + int(zero.sum())
+    numbers = np.ceil(np.log(values[~zero]) / _GAMMA).astype(np.int64)
+    for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
+        bins[str(number)] = bins.get(str(number), 0) + int(count)
+
+
+def statistics(sketch: Sketch) -> dict[str, float]:
+    """Return min, p50, p95, p99, max; empty when nothing was counted."""
+    if not sketch.get("n"):
+        return {}
+    points = {f"p{q}": _quantile(sketch, q / 100) for q in (50, 95, 99)}
+    return {"min": round(sketch["min"], 2), **points, "max": round(sketch["max"], 2)}
+
+
+def _quantile(sketch: Sketch, share: float) -> float:
+    rank = share * (sketch["n"] - 1)
+    seen = 0
+    value = 0.0
+    ordered = sorted(
+        sketch["bins"].items(), key=lambda item: -math.inf if item[0] == "zero" else int(item[0])
+    )
+    for number, count in ordered:
+        value = 0.0 if number == "zero" else 2 * math.exp(int(number) * _GAMMA) / (math.exp(_GAMMA) + 1)
+        seen += count
+        if seen > rank:
+            break
+    return round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2)

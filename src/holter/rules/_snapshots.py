@@ -1,0 +1,57 @@
+"""Readings of several metrics of one node, brought together by the moment they were taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from holter.rules._lookback import Place, Series
+
+TOLERANCE_NS = 20_000_000
+"""Readings this close belong to one snapshot."""
+
+
+def moments(series: Mapping[Place, Series], node: str) -> NDArray[np.int64]:
+    """Return when the snapshots of a node were taken: the first reading of each."""
+    times = [s.time for (where, _), s in series.items() if where == node]
+    if not times:
+        return np.empty(0, dtype=np.int64)
+    every = np.unique(np.concatenate(times))
+    return np.asarray(every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])])
+
+
+def matrix(series: Mapping[Place, Series], node: str, at: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return readings as devices by snapshots; NaN where a device has none."""
+    rows = []
+    for (where, _), one in sorted(series.items()):
+        if where == node:
+            row = np.full(len(at), np.nan)
+            slot = np.searchsorted(at, one.time, side="right") - 1
+            near = (slot >= 0) & (one.time - at[np.maximum(slot, 0)] <= TOLERANCE_NS)
+            row[slot[near]] = one.value[near]
+            rows.append(row)
+    return np.array(rows).reshape(len(rows), len(at))
+
+
+def any_above(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
+    """Tell in which snapshots some device was above a limit; absent readings are not."""
+    return np.asarray((np.nan_to_num(readings, nan=-np.inf) > limit).any(axis=0))
+
+
+def any_below(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
+    """Tell in which snapshots some device was below a limit; absent readings are not."""
+    return np.asarray((np.nan_to_num(readings, nan=np.inf) < limit).any(axis=0))
+
+
+def busiest(readings: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """Return for each snapshot the mean of the `k` devices with the highest readings."""
+    if not len(readings):
+        return np.zeros(readings.shape[1])
+    ordered = np.sort(np.nan_to_num(readings, nan=0.0), axis=0)
+    return np.asarray(ordered[-max(1, min(k, len(ordered))) :].mean(axis=0))

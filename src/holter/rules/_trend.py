@@ -1,0 +1,31 @@
+"""Whether a series rises, and how fast, in ways that a few wild values do not change."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def mann_kendall(values: NDArray[np.float64]) -> float:
+    """Return the z of the rank test for a trend; above 4 a rise is no chance. 0 for fewer than 3 values."""
+    n = len(values)
+    if n < 3:
+        return 0.0
+    first, second = np.triu_indices(n, k=1)
+    score = float(np.sign(values[second] - values[first]).sum())
+    deviation = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    return (score - math.copysign(1.0, score)) / deviation if score else 0.0
+
+
+def theil_sen(values: NDArray[np.float64]) -> float:
+    """Return the slope per value: the median of all slopes between two. Zero for fewer than 2 values."""
+    n = len(values)
+    if n < 2:
+        return 0.0
+    first, second = np.triu_indices(n, k=1)
+    return float(np.median((values[second] - values[first]) / (second - first)))

@@ -1,0 +1,250 @@
+"""What a rule is handed: tables of the recent past, facts of the job, its state; and what it says back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from holter.rules._lookback import Lookback, Place, Recent, Series
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Reason = Literal[
+    "ok",
+    "no_input",
+    "no_match",
+    "too_few_points",
+    "patience_not_reached",
+    "mode_missing",
+    "shape_missing",
+    "run_too_short",
+]
+
+WARMUP_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Facts of the job as known at the end of the window. Times are ns since the epoch."""
+
+    start: int
+    interval_ms: int = 500
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each node is: `cpus`, `memory_bytes`, `gpus`."""
+    first_step: int | None = None
+    """When the first step of any rank began; nothing while none has ended."""
+    warm: Mapping[int, int] = field(default_factory=dict)
+    """Rank → when its warm-up, of ten steps, ended."""
+    active: Mapping[int, int] = field(default_factory=dict)
+    """Rank → when its newest span ended, of its data-loader workers too."""
+    trainers: bool = False
+    """Whether a training process is recorded, so that steps are to be expected."""
+    ended: bool = False
+    """Whether nothing will come after this window."""
+
+    @property
+    def loop(self) -> int | None:
+        """From when on the machine can be judged by its load: the end of warm-up on every rank.
+
+        Nothing while steps are expected and warm-up lasts; the job's start when no process is recorded.
+        """
+        if self.warm:
+            return max(self.warm.values())
+        return None if self.trainers or self.first_step is not None else self.start
+
+
+@dataclass(slots=True)
+class Coverage:
+    """How much a rule could judge: what keeps "no issues" from being a false assurance."""
+
+    reason: Reason = "ok"
+    text: str = ""
+    have: float | None = None
+    need: float | None = None
+
+
+class Window:
+    """One look of one rule: what ended in `(start, end]` is new, and before it what its lookback reaches."""
+
+    def __init__(
+        self,
+        recent: Recent,
+        *,
+        lookback: Lookback,
+        start: int,
+        end: int,
+        job: Job,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.job = job
+        self.state: dict[str, Any] = {} if state is None else state
+        """What the rule keeps between windows; only what JSON can hold."""
+        self.details: dict[str, Any] = {}
+        """Statistics the rule hands over, whether it finds something or not; the last ones count."""
+        self.idle = False
+        self.points = 0
+        self.lack: Coverage | None = None
+        self._recent = recent
+        self._lookback = lookback
+
+    @classmethod
+    def of(
+        cls,
+        lookback: Lookback | None = None,
+        *,
+        job: Job | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        state: dict[str, Any] | None = None,
+        **tables: Table,
+    ) -> Window:
+        """Make a window of whole tables, all of it new unless `start` says otherwise."""
+        recent = Recent()
+        for name, table in tables.items():
+            recent.add(name, table, -(2**62))
+        ends = [_end(t) for t in tables.values() if t.rows]
+        begins = [int(t["time"].min()) for t in tables.values() if t.rows]
+        job = job or job_facts(tables.get("steps"), start=min(begins, default=0))
+        first = min([job.start, *begins]) - 1
+        return cls(
+            recent,
+            lookback=lookback or Lookback(),
+            start=first if start is None else start,
+            end=max(ends, default=job.start) if end is None else end,
+            job=job,
+            state=state,
+        )
+
+    @cached_property
+    def samples(self) -> Table:
+        """The samples as a table; `series` is the cheaper way."""
+        rows = [Table.empty("samples")]
+        for metric in self._recent.metrics:
+            for (node, device), series in self.series(metric).items():
+                constant = {"device": device, "metric": metric, "node": node}
+                texts = {k: np.full(len(series.time), v, dtype=object) for k, v in constant.items()}
+                columns = {"time": series.time, "value": series.value, **texts}
+                rows.append(Table({name: columns[name] for name in rows[0].columns}))
+        return Table.concat(rows)
+
+    @cached_property
+    def spans(self) -> Table:
+        """The spans that ended within the lookback."""
+        return self._table("spans")
+
+    @cached_property
+    def steps(self) -> Table:
+        """The steps within the lookback, warm-up included; see `steady`."""
+        return self._table("steps")
+
+    @cached_property
+    def scalars(self) -> Table:
+        """The scalars within the lookback."""
+        return self._table("scalars")
+
+    @cached_property
+    def events(self) -> Table:
+        """The events within the lookback."""
+        return self._table("events")
+
+    def new(self, table: str) -> Table:
+        """Return the rows that no window of this rule held before."""
+        return self._recent.rows(table, self.start, self.end)
+
+    def series(self, metric: str, *, since: int | None = None, new: bool = False) -> dict[Place, Series]:
+        """Return a metric's readings by node and device, in order of time, finite ones only.
+
+        Args:
+            metric: A name of `holter.schema.metrics`.
+            since: Only those after it.
+            new: Only those that no window of this rule held before.
+        """
+        last = None if new else self._lookback.readings
+        found = self._recent.series(metric, self.start if new else self._since, self.end, last)
+        if since is None:
+            return found
+        cut = {place: int(np.searchsorted(s.time, since, side="right")) for place, s in found.items()}
+        return {
+            place: Series(s.time[cut[place] :], s.value[cut[place] :])
+            for place, s in found.items()
+            if cut[place] < len(s.time)
+        }
+
+    def seen(self, metric: str, *, since: int | None = None) -> dict[Place, int]:
+        """Count all readings of a metric up to now, kept in `state`; to be asked once in each window."""
+        counts: dict[str, int] = self.state.setdefault("seen", {}).setdefault(metric, {})
+        for (node, device), series in self.series(metric, since=since, new=True).items():
+            key = f"{node}/{device}"
+            counts[key] = counts.get(key, 0) + len(series.time)
+        return {(key.rpartition("/")[0], key.rpartition("/")[2]): count for key, count in counts.items()}
+
+    @cached_property
+    def steady(self) -> Table:
+        """The steps that tell how fast training is: no warm-up, no compilation, evaluation or checkpoint."""
+        steps = self.warm
+        busy = (steps["compile"] > 0) | (steps["eval"] > 0) | (steps["checkpoint"] > 0)
+        return steps.where(~busy & (steps["mode"] != "eval") & (steps["duration"] > 0))
+
+    @cached_property
+    def warm(self) -> Table:
+        """The steps after warm-up; a rank that still warms up has none."""
+        steps = self.steps
+        never = np.iinfo(np.int64).max
+        ranks, where = np.unique(steps["rank"], return_inverse=True)
+        since = np.array([self.job.warm.get(int(rank), never) for rank in ranks], dtype=np.int64)
+        return steps.where(steps["time"] >= since[where]) if steps.rows else steps
+
+    def insufficient(
+        self, reason: Reason, text: str, *, have: float | None = None, need: float | None = None
+    ) -> None:
+        """Say that the rule could not judge (some of) this window, and what it lacks, in words."""
+        self.lack = self.lack or Coverage(reason, text, have, need)
+
+    def unchanged(self, table: str) -> bool:
+        """Tell whether a table has no new rows, so that judging once more says nothing new.
+
+        Such a look does not count. At the job's end there is no other, so there it does.
+        """
+        self.idle = not self.job.ended and not self.new(table).rows
+        return self.idle
+
+    def judged(self, points: int) -> None:
+        """Say that the rule did judge, and how many readings or steps."""
+        self.points += points
+
+    @property
+    def _since(self) -> int:
+        seconds = self._lookback.seconds
+        return self.start if seconds is None else self.end - round(seconds * 1e9)
+
+    def _table(self, name: str) -> Table:
+        return self._recent.rows(
+            name, self._since, self.end, self._lookback.steps if name == "steps" else None
+        )
+
+
+def job_facts(steps: Table | None, *, start: int, **facts: Any) -> Job:
+    """Work out a job's facts from its steps, all at once."""
+    warm: dict[int, int] = {}
+    active: dict[int, int] = {}
+    first = None
+    if steps is not None and steps.rows:
+        first = int(steps["time"].min())
+        for rank in np.unique(steps["rank"]).tolist():
+            ends = np.sort((steps["time"] + steps["duration"])[steps["rank"] == rank])
+            active[rank] = int(ends[-1])
+            if len(ends) >= WARMUP_STEPS:
+                warm[rank] = int(ends[WARMUP_STEPS - 1])
+    return Job(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
+
+
+def _end(table: Table) -> int:
+    ends = table["time"] + table["duration"] if "duration" in table else table["time"]
+    return int(ends.max())

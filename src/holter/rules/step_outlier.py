@@ -1,0 +1,119 @@
+"""Steps that take far longer than the others of their rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.schema.phases import BREAKDOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutlier(Rule):
+    """Too many steps of a rank are far slower than usual; not by checkpoint, evaluation, or compilation."""
+
+    reads = ("steps",)
+    category = "framework"
+    description = "unusually slow steps"
+    formula = (
+        "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) "
+        "and > (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
+    )
+    advice = (
+        "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
+    )
+    packs = ("default", "performance")
+    every_s = 30.0
+
+    stddev: float = parameter(5.0, classic=3.0, above=0, aliases=("threshold",))
+    """How many deviations above the middle a step is an outlier."""
+    mode: str | None = parameter(None, choices=("train", "eval", "predict", "global"))
+    """Only steps of this mode."""
+    n_outliers: int = parameter(10, low=0, unit="steps")
+    """How many are tolerated; in the modern profile of each thousand."""
+    min_steps: int = parameter(100, low=1, unit="steps")
+    """More steps than this are needed to judge."""
+    min_relative: float = parameter(0.3, classic=0.0, low=0)
+    """How much longer than the median an outlier is at least; 0 = not asked."""
+    robust: bool = parameter(True, classic=False)
+    """Median and MAD, which outliers do not move, instead of mean and standard deviation."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last thousand steps, or as many as can be kept."""
+        return Lookback(steps=1_000 if self.robust else 10_000)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each rank and mode by itself."""
+        if window.unchanged("steps"):
+            return
+        steps = window.warm if self.robust else window.steps
+        if not steps.rows:
+            return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
+        keys = np.array([f"{mode}/{rank}" for mode, rank in zip(steps["mode"], steps["rank"], strict=True)])
+        for key in np.unique(keys).tolist():
+            mode = key.partition("/")[0]
+            if self.mode is not None and mode != self.mode:
+                continue
+            mine = steps.where(keys == key)
+            if mine.rows <= self.min_steps:
+                text = f"rank {mine['rank'][0]} has too few steps of mode {mode}"
+                window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
+                continue
+            window.judged(mine.rows)
+            yield from self._judge(mine)
+        if not window.points and window.lack is None:
+            window.insufficient("mode_missing", f"no step of mode {self.mode}")
+
+    def _judge(self, steps: Table) -> Iterator[Issue]:
+        duration = steps["duration"].astype(np.float64)
+        middle = float(np.median(duration))
+        if self.robust:
+            spread = max(1.4826 * float(np.median(np.abs(duration - middle))), 0.02 * middle)
+            limit = middle + self.stddev * spread
+        else:
+            limit = float(duration.mean()) + self.stddev * float(duration.std())
+        # Whole nanoseconds: a step that takes exactly the limit is none, whatever rounding did to the limit.
+        limit = max(round(limit), round((1 + self.min_relative) * middle))
+        slow = duration > limit
+        explained = (steps["checkpoint"] + steps["eval"] + steps["compile"]) * 2 > duration - middle
+        tolerated: float = self.n_outliers
+        if self.robust:
+            slow &= ~explained
+            tolerated = max(1.0, self.n_outliers * steps.rows / 1000)
+        count = int(slow.sum())
+        if count <= tolerated:
+            return
+        worst = steps.where(slow)
+        extra = {p: float(worst[p].mean() - np.median(steps[p])) for p in BREAKDOWN}
+        cause = max(extra, key=lambda part: extra[part])
+        evidence = {
+            "outliers": count,
+            "steps": steps.rows,
+            "median_ms": middle / 1e6,
+            "limit_ms": limit / 1e6,
+            "slowest_ms": float(duration.max()) / 1e6,
+            "extra_ms": {p: ns / 1e6 for p, ns in extra.items() if ns > 0},
+            "steps_slowest_first": worst["step"][np.lexsort((worst["step"], -worst["duration"]))][
+                :20
+            ].tolist(),
+        }
+        yield self.issue(
+            f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
+            f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
+            rank=int(steps["rank"][0]),
+            node=str(steps["node"][0]) or None,
+            step_start=int(worst["step"].min()),
+            step_end=int(worst["step"].max()),
+            time_start=int(worst["time"].min()),
+            time_end=int((worst["time"] + worst["duration"]).max()),
+            evidence=evidence,
+        )

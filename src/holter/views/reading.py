@@ -1,0 +1,95 @@
+"""Read of a job's tables as much as a description needs, so that a day of training takes seconds too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps import steps as build_steps
+from holter.analysis.utilization import utilization
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from holter.store.trial import Trial
+
+MOST_ROWS = 300_000
+"""More rows of one table than this are looked at in stretches of the job, spread over all of it."""
+STRETCH_NS = 30_000_000_000
+_MAIN_THREAD = "worker = -1 AND thread = 0"
+_LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Which parts of a job are looked at: of every `every` stretches of half a minute the first."""
+
+    start: int
+    every: int
+
+    @classmethod
+    def of(cls, trial: Trial, start: int) -> Stretches:
+        """Choose as many stretches of the job as can be looked at in a second."""
+        tables = ("samples", "steps", "spans")
+        most = max(int(trial.sql(f"SELECT count(*) AS rows FROM {table}")["rows"][0]) for table in tables)  # noqa: S608
+        return cls(start, max(1, -(-most // MOST_ROWS)))
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the job is looked at."""
+        return self.every == 1
+
+    @property
+    def where(self) -> str | None:
+        """The condition for rows that begin in one of them; None when all do."""
+        if self.whole:
+            return None
+        return f"(time - {self.start}) // {STRETCH_NS} % {self.every} = 0"
+
+    def inside(self, steps: Table) -> Table:
+        """Keep the steps that lie within one of them as a whole."""
+        if self.whole:
+            return steps
+        begin = (steps["time"] - self.start) // STRETCH_NS
+        end = (steps["time"] + steps["duration"] - self.start) // STRETCH_NS
+        return steps.where((begin % self.every == 0) & (begin == end))
+
+    def samples(self, trial: Trial) -> Table:
+        """Return table `samples`."""
+        return trial.table("samples", where=self.where)
+
+    def loading(self, trial: Trial) -> Table:
+        """Return the spans that tell what data loading is made of."""
+        where = _LOADING if self.whole else f"{_LOADING} AND {self.where}"
+        return trial.table("spans", where=where)
+
+
+def steps_of(trial: Trial) -> Table:
+    """Return table `steps`: what is stored, and what the spans say of the steps after that.
+
+    Only who judges a job stores its steps: a running job's newest are not there yet, and of a job without
+    rules, or whose machine died, none or not all.
+    """
+    stored = trial.table("steps")
+    if not stored.rows:
+        return build_steps(trial.table("spans", where=_MAIN_THREAD))
+    ends = stored["time"] + stored["duration"]
+    last = {rank: int(ends[stored["rank"] == rank].max()) for rank in np.unique(stored["rank"]).tolist()}
+    fresh = build_steps(trial.table("spans", where=_MAIN_THREAD, start_ns=min(last.values())))
+    done = np.array([last.get(rank, 0) for rank in fresh["rank"].tolist()], dtype=np.int64)
+    return Table.concat([stored, fresh.where(fresh["time"] >= done)])
+
+
+def utilization_of(trial: Trial, samples: Table, stretches: Stretches) -> list[dict[str, Any]]:
+    """Return the statistics of each metric; the extremes are those of all readings in any case."""
+    rows = utilization(samples)
+    if stretches.whole:
+        return rows
+    asked = trial.sql(
+        "SELECT node, metric, CASE WHEN starts_with(metric, 'proc.') THEN device ELSE '' END AS device, "
+        "count(*) AS count, min(value) AS min, max(value) AS max FROM samples "
+        "WHERE NOT isnan(value) GROUP BY ALL"
+    )
+    exact = {(row["node"], row["metric"], row["device"]): row for row in asked.to_rows()}
+    return [{**row, **exact[row["node"], row["metric"], row["device"]]} for row in rows]

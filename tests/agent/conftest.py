@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from holter.store.job import JobFolder, find
+from holter.store.trial import Trial
+
+DRIVE = Path(__file__).with_name("drive.py")
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+class Run:
+    """One command under an agent in a process of its own."""
+
+    def __init__(self, store: Path, command: list[str], *, popen: dict, options: dict):
+        self.store = store
+        words = [sys.executable, str(DRIVE), json.dumps({"store": str(store), **options}), *command]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE), **popen.pop("env", {})}
+        self.process = subprocess.Popen(words, env=environment, **popen)
+
+    def wait(self, timeout: float = 60) -> int:
+        return self.process.wait(timeout)
+
+    @property
+    def outcome(self) -> dict:
+        return json.loads(Path(f"{self.store}.json").read_text())
+
+    @property
+    def folder(self) -> JobFolder:
+        return find(str(self.store), "job")
+
+    @property
+    def trial(self) -> Trial:
+        return Trial(self.folder)
+
+    def events(self, kind: str) -> list[dict]:
+        rows = [row for row in self.trial.table("events").to_rows() if row["kind"] == kind]
+        return [{**row, "detail": json.loads(row["detail"])} for row in rows]
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a command under an agent; keyword arguments of `Popen`, and `options` for the agent."""
+    runs = []
+
+    def begin(*command: str, options: dict | None = None, **popen) -> Run:
+        run = Run(tmp_path / f"store{len(runs)}", list(command), popen=popen, options=options or {})
+        runs.append(run)
+        return run
+
+    yield begin
+    for run in runs:
+        if run.process.poll() is None:
+            run.process.kill()
+            run.process.wait()
+        for pipe in (run.process.stdin, run.process.stdout, run.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def until(condition, timeout: float = 20.0):
+    """Wait until something holds, and return it."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not come to pass in time")

@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from holter import plugins
+from holter.agent.cgroups import Cgroup
+from holter.agent.collectors import Collector, Machine, Unavailable, Watched, collectors
+from holter.agent.collectors.cgroup import Cgroup as Throttling
+from holter.agent.collectors.cpu import Cpu
+from holter.agent.collectors.disk import Disk
+from holter.agent.collectors.memory import Memory
+from holter.agent.collectors.network import Network
+from holter.agent.collectors.own import Own
+from holter.agent.collectors.pressure import Pressure
+from holter.agent.collectors.processes import Processes
+from holter.agent.node import capabilities, node_facts
+from holter.schema.metrics import METRICS
+
+from tests.agent.trees import DISKSTATS, MEMINFO, NET, cgroup2, stat_of, write
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine of files, with four cores of which the job may use two, and no control group."""
+    (tmp_path / "sys").mkdir()
+    proc = write(tmp_path / "proc", {"self/cgroup": "", "loadavg": "1.5 1 1 1/100 5\n", "meminfo": MEMINFO})
+    return Machine(
+        proc=proc,
+        sys=tmp_path / "sys",
+        shm=tmp_path / "no-shm",
+        cores=frozenset({0, 2}),
+        cgroup=Cgroup((), (), unified=False),
+        watched=Watched(),
+        environment={},
+    )
+
+
+def values(collector: Collector, now: int) -> dict:
+    return {(device, metric): value for device, metric, value in collector.read(now)}
+
+
+def cpu_stat(*cores: tuple[int, int, int]) -> str:
+    """Lines of /proc/stat from (busy, idle, waiting) ticks; guest time is contained in user time."""
+    lines = [f"cpu{i} {busy} 0 0 {idle} {wait} 0 0 0 {busy} 0" for i, (busy, idle, wait) in enumerate(cores)]
+    return "cpu  1 2 3 4 5 6 7 8 9 10\n" + "\n".join(lines) + "\nintr 5\n"
+
+
+def test_cpu_is_the_share_since_the_last_reading_and_absent_at_first(machine):
+    write(machine.proc, {"stat": cpu_stat((0, 0, 0), (0, 0, 0), (0, 0, 0), (0, 0, 0))})
+    cpu = Cpu(machine)
+    assert values(cpu, 0) == {("", "cpu.load1"): 1.5}
+    write(machine.proc, {"stat": cpu_stat((50, 50, 0), (100, 0, 0), (30, 50, 20), (0, 100, 0))})
+    found = values(cpu, SECOND)
+    assert found["cpu0", "cpu.core.util"] == pytest.approx(50)
+    assert found["cpu1", "cpu.core.util"] == pytest.approx(100)
+    assert found["cpu2", "cpu.core.util"] == pytest.approx(30)
+    assert found["cpu2", "cpu.core.iowait"] == pytest.approx(20)
+    assert found["", "cpu.util"] == pytest.approx(40)  # of cores 0 and 2, which the job may use
+    assert found["", "cpu.iowait"] == pytest.approx(10)
+
+
+def test_cpu_within_one_tick_and_counters_that_go_back_give_no_nonsense(machine):
+    write(machine.proc, {"stat": cpu_stat((10, 10, 10))})
+    cpu = Cpu(machine)
+    values(cpu, 0)
+    assert ("cpu0", "cpu.core.util") not in values(cpu, 1)
+    write(machine.proc, {"stat": cpu_stat((20, 10, 5))})  # the kernel does turn the waiting time back
+    found = values(cpu, SECOND)
+    assert found["cpu0", "cpu.core.util"] == pytest.approx(100)
+    assert found["cpu0", "cpu.core.iowait"] == 0
+
+
+def test_a_core_that_comes_later_is_absent_at_first(machine):
+    write(machine.proc, {"stat": cpu_stat((0, 0, 0))})
+    cpu = Cpu(machine)
+    values(cpu, 0)
+    write(machine.proc, {"stat": cpu_stat((5, 5, 0), (5, 5, 0))})
+    assert ("cpu1", "cpu.core.util") not in values(cpu, SECOND)
+
+
+def test_with_a_quota_the_group_s_own_use_counts(machine, tmp_path):
+    folder = cgroup2(machine.sys)
+    write(machine.proc, {"self/cgroup": "0::/kubepods/job\n", "stat": cpu_stat(*[(0, 0, 0)] * 4)})
+    limited = Machine(
+        proc=machine.proc, sys=machine.sys, cores=frozenset(range(4)), cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys)
+    )
+    cpu = Cpu(limited)
+    values(cpu, 0)
+    usage = "usage_usec 4200000\nnr_periods 120\nnr_throttled 40\n"
+    write(folder, {"kubepods/job/cpu.stat": usage})
+    write(machine.proc, {"stat": cpu_stat(*[(10, 90, 0)] * 4)})
+    assert values(cpu, SECOND)["", "cpu.util"] == pytest.approx(80)  # 1.2 s of the 1.5 it may use
+
+
+def test_throttling_is_a_share_of_periods(machine):
+    folder = cgroup2(machine.sys)
+    write(machine.proc, {"self/cgroup": "0::/kubepods/job\n"})
+    limited = Machine(proc=machine.proc, sys=machine.sys, cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys))
+    throttling = Throttling(limited)
+    assert values(throttling, 0) == {}
+    write(folder, {"kubepods/job/cpu.stat": "nr_periods 120\nnr_throttled 40\n"})
+    assert values(throttling, SECOND) == {("", "cgroup.throttled_pct"): pytest.approx(75)}
+    assert values(throttling, 2 * SECOND) == {}  # no period has passed
+    with pytest.raises(Unavailable, match="no CPU quota"):
+        Throttling(machine)
+
+
+def test_memory_of_the_node(machine):
+    found = values(Memory(machine), 0)
+    assert found["", "mem.used"] == 10_000_000 * 1024
+    assert found["", "mem.used_pct"] == pytest.approx(62.5)
+    assert found["", "mem.available"] == 6_000_000 * 1024
+    assert found["", "mem.swap_used"] == 250_000 * 1024
+    assert ("", "shm.used") not in found
+
+
+def test_memory_of_the_control_group_when_its_limit_is_smaller(machine):
+    cgroup2(machine.sys)
+    write(machine.proc, {"self/cgroup": "0::/kubepods/job\n"})
+    limited = Machine(
+        proc=machine.proc, sys=machine.sys, shm=machine.shm, cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys)
+    )
+    found = values(Memory(limited), 0)
+    assert found["", "mem.used"] == 3 << 30
+    assert found["", "mem.used_pct"] == pytest.approx(37.5)
+    assert found["", "mem.available"] == 5 << 30
+
+
+def test_disks_are_counted_once(machine, tmp_path):
+    for name in ("nvme0n1", "sda", "dm-0/slaves/nvme0n1", "loop0"):
+        (machine.sys / "block" / name).mkdir(parents=True)
+    write(machine.proc, {"diskstats": DISKSTATS.format(reads=100, sectors=1000)})
+    with_store = Machine(proc=machine.proc, sys=machine.sys, store=tmp_path, cgroup=machine.cgroup)
+    disk = Disk(with_store)
+    first = values(disk, 0)
+    assert set(first) == {("", "disk.free_pct")}
+    assert 0 <= first["", "disk.free_pct"] <= 100
+    write(machine.proc, {"diskstats": DISKSTATS.format(reads=150, sectors=3000)})
+    found = values(disk, 2 * SECOND)
+    assert found["", "disk.iops"] == pytest.approx(25)
+    assert found["", "disk.read_bytes"] == pytest.approx(2000 * 512 / 2)
+    assert found["", "disk.write_bytes"] == 0
+
+
+def test_without_a_disk_there_is_a_reason(machine):
+    write(machine.proc, {"diskstats": ""})
+    with pytest.raises(Unavailable, match="no disk"):
+        Disk(machine)
+
+
+def test_network_without_loopback_and_each_packet_once(machine):
+    (machine.sys / "class/net/eth0/device").mkdir(parents=True)
+    write(machine.proc, {"net/dev": NET.format(rx=1000, tx=100)})
+    network = Network(machine)
+    assert values(network, 0) == {}
+    write(machine.proc, {"net/dev": NET.format(rx=5000, tx=300)})
+    assert values(network, 2 * SECOND) == {("", "net.rx"): 2000, ("", "net.tx"): 100}
+    write(machine.proc, {"net/dev": NET.format(rx=1, tx=1)})  # the interface was set up anew
+    assert values(network, 3 * SECOND) == {}
+
+
+def test_in_a_container_virtual_interfaces_are_the_job_s(machine):
+    write(machine.proc, {"net/dev": NET.format(rx=0, tx=0)})
+    network = Network(machine)
+    values(network, 0)
+    write(machine.proc, {"net/dev": NET.format(rx=100, tx=0)})
+    assert values(network, SECOND)["", "net.rx"] == 100
+
+
+def test_pressure_and_what_of_it_is_missing(machine):
+    write(machine.proc, {"pressure/io": "some avg10=12.50 avg60=1 avg300=0 total=1\nfull avg10=3 avg60=0\n"})
+    pressure = Pressure(machine)
+    assert values(pressure, 0) == {("", "psi.io"): 12.5}
+    assert [what for what, _ in pressure.missing] == ["psi.cpu", "psi.mem"]
+    (machine.proc / "pressure/io").unlink()
+    with pytest.raises(Unavailable, match="CONFIG_PSI"):
+        Pressure(machine)
+
+
+def test_processes_by_role(machine):
+    processes = {
+        "10/stat": stat_of(10, 1, ticks=100, pages=1000),
+        "11/stat": stat_of(11, 10, ticks=50, pages=500, name="python) S 1 (x"),
+        "12/stat": stat_of(12, 11, ticks=0, pages=1),
+        "13/stat": stat_of(13, 10, state="Z"),
+        "99/stat": stat_of(99, 1, ticks=77),
+        "10/statm": "9999 1000 400 0 0 0 0\n",
+        "11/statm": "9999 500 400 0 0 0 0\n",
+        "12/statm": "1 1 1 0 0 0 0\n",
+    }
+    write(machine.proc, processes)
+    machine.watched.roots = [10]
+    machine.watched.roles = {10: "trainer", 11: "worker"}
+    collector = Processes(machine)
+    first = values(collector, 0)
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert first["trainer", "proc.rss"] == 1000 * page
+    assert first["worker", "proc.private"] == 100 * page
+    assert first["other", "proc.count"] == 1
+    assert not any(metric == "proc.cpu" for _, metric in first)
+    write(machine.proc, {"10/stat": stat_of(10, 1, ticks=150), "11/stat": stat_of(11, 10, ticks=70)})
+    found = values(collector, SECOND)
+    tick = 100.0 / os.sysconf("SC_CLK_TCK")
+    assert found["trainer", "proc.cpu"] == pytest.approx(50 * tick)
+    assert found["worker", "proc.cpu"] == pytest.approx(20 * tick)
+
+
+def test_real_processes_come_and_go(tmp_path):
+    code = "import time\nend = time.time() + 2.5\nwhile time.time() < end: pass"
+    child = subprocess.Popen([sys.executable, "-c", code])
+    machine = Machine(watched=Watched(roots=[child.pid], roles={child.pid: "trainer"}))
+    collector = Processes(machine)
+    values(collector, time.monotonic_ns())
+    time.sleep(1.0)
+    found = values(collector, time.monotonic_ns())
+    assert found["trainer", "proc.count"] == 1
+    assert found["trainer", "proc.cpu"] > 15
+    assert found["trainer", "proc.rss"] > found["trainer", "proc.private"] > 0
+    child.wait()
+    assert values(collector, time.monotonic_ns()) == {}
+
+
+def test_own_cost():
+    own = Own(Machine())
+    assert {metric for _, metric, _ in own.read(time.monotonic_ns())} == {"agent.rss"}
+    sum(range(2_000_000))
+    time.sleep(0.02)
+    found = values(own, time.monotonic_ns())
+    assert found["", "agent.cpu"] > 0
+    assert found["", "agent.rss"] > 1 << 20
+
+
+# What holds for every collector of the shelf.
+
+NAMES = sorted(plugins.modules("holter.agent.collectors"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_holds_one_collector_of_its_name(name):
+    module = plugins.modules("holter.agent.collectors")[name]
+    classes = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Collector) and value.__module__ == module.__name__
+    ]
+    assert [one.__name__.lower() for one in classes] == [name]
+
+
+def test_what_works_here_gives_known_metrics_and_sound_numbers():
+    made, missing = collectors(Machine())
+    assert {"cpu", "memory", "own", "processes"} <= {type(one).__module__.rpartition(".")[2] for one in made}
+    assert all(what and why for what, why in missing)
+    for collector in made:
+        for now in (0, SECOND // 2):
+            for device, metric, value in collector.read(now or time.monotonic_ns()):
+                assert metric in METRICS
+                assert math.isfinite(value)
+                assert METRICS[metric].per_device == (device != "")
+                if METRICS[metric].unit == "%":
+                    assert 0 <= value <= 100
+
+
+def test_rates_are_absent_at_first():
+    made, _ = collectors(Machine())
+    now = time.monotonic_ns()
+    first = {metric for one in made for _, metric, _ in one.read(now)}
+    assert not [name for name in first if METRICS[name].rate]
+
+
+def test_on_a_machine_with_nothing_every_collector_says_why(tmp_path):
+    (tmp_path / "proc").mkdir()
+    bare = Machine(
+        proc=tmp_path / "proc", sys=tmp_path / "sys", shm=tmp_path / "x", cgroup=Cgroup((), (), unified=False), environment={}
+    )
+    made, missing = collectors(bare)
+    assert {what for what, _ in missing} >= {"cpu", "memory", "disk", "network", "pressure", "cgroup"}
+    assert {type(one).__name__ for one in made} <= {"Own", "Processes"}
+
+
+def test_capabilities_name_what_is_and_what_is_not(machine):
+    write(machine.proc, {"stat": cpu_stat((0, 0, 0)), "diskstats": "", "net/dev": NET.format(rx=0, tx=0)})
+    found = {entry["what"]: entry for entry in capabilities(machine)}
+    assert found["memory"]["available"]
+    assert "mem.used_pct" in found["memory"]["metrics"]
+    assert not found["disk"]["available"]
+    assert "no disk" in found["disk"]["why"]
+
+
+def test_facts_of_a_node(machine):
+    from holter.agent.clock import Clock
+
+    clock = Clock.now()
+    facts = node_facts(machine, [], [("gpu", "none")], clock)
+    assert facts["cpus"] == 2
+    assert facts["memory_bytes"] == 16_000_000 * 1024
+    assert facts["gpus"] == []
+    assert facts["missing"] == [{"what": "gpu", "why": "none"}]
+    assert facts["clock"] == {"monotonic": clock.monotonic, "wall": clock.wall}
+
+
+AMDSMI = '''
+class AmdSmiClkType: GFX = 1
+class AmdSmiTemperatureType: EDGE = 0
+class AmdSmiTemperatureMetric: CURRENT = 0
+def amdsmi_init(): pass
+def amdsmi_get_processor_handles(): return ["a"]
+def amdsmi_get_gpu_activity(h): return {"gfx_activity": 88, "umc_activity": "N/A"}
+def amdsmi_get_gpu_vram_usage(h): return {"vram_total": 1000, "vram_used": 250}
+def amdsmi_get_power_info(h): return {"average_socket_power": 300, "power_limit": 500000000}
+def amdsmi_get_clock_info(h, k): return {"clk": 1700, "max_clk": 2100}
+def amdsmi_get_temp_metric(h, t, m): raise RuntimeError("not here")
+def amdsmi_get_gpu_asic_info(h): return {"market_name": "MI300X"}
+'''
+
+
+def test_amd_reads_what_the_library_of_that_name_answers(tmp_path, monkeypatch):
+    (tmp_path / "amdsmi.py").write_text(AMDSMI)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("amdsmi", None)
+    from holter.agent.collectors.amd import Amd
+
+    amd = Amd(Machine())
+    found = values(amd, 0)
+    assert found == {
+        ("gpu0", "gpu.util"): 88,
+        ("gpu0", "gpu.mem.used"): 250 << 20,
+        ("gpu0", "gpu.mem.used_pct"): 25,
+        ("gpu0", "gpu.power"): 300,
+        ("gpu0", "gpu.power_limit"): 500,
+        ("gpu0", "gpu.clock_sm"): 1700,
+        ("gpu0", "gpu.clock_sm_max"): 2100,
+    }
+    assert amd.facts() == [{"device": "gpu0", "name": "MI300X", "memory_bytes": 1000 << 20}]
+    assert amd.missing == [("gpu.temp of gpu0", "RuntimeError: not here")]
+    sys.modules.pop("amdsmi")
+
+
+def test_amd_without_its_library_has_a_reason():
+    assert "amdsmi" in dict(collectors(Machine())[1])["amd"]

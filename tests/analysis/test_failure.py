@@ -1,0 +1,80 @@
+"""The sentence that leads when a job went wrong."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from holter.analysis.failure import first_non_finite, headline
+from holter.schema.table import Table
+
+
+def scalars(*values, name="loss", rank=0):
+    rows = [
+        {"time": i, "rank": rank, "step": i, "mode": "train", "name": name, "value": v}
+        for i, v in enumerate(values)
+    ]
+    return Table.of("scalars", rows)
+
+
+def failed(kind, **more):
+    at = {"step": 812, "phase": "backward", "rank": 0, "exception": None}
+    return {"status": "Failed", "exit_code": 1, "signal": None, "failure": {"kind": kind, **at, **more}}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ({**failed("signal"), "signal": 9}, "Killed (SIGKILL) in step 812 while in backward (rank 0)."),
+        (
+            {**failed("signal"), "signal": "SIGSEGV"},
+            "Killed (SIGSEGV) in step 812 while in backward (rank 0).",
+        ),
+        (
+            failed("exception", exception="ValueError: no such layer\nmore"),
+            "ValueError: no such layer in step 812 while in backward (rank 0).",
+        ),
+        (failed("hang"), "Hangs in step 812 while in backward (rank 0): no progress since then."),
+        (failed("oom"), "Out of memory in step 812 while in backward (rank 0)."),
+        (failed("lost", phase=None), "A rank was lost in step 812 (rank 0)."),
+        ({"status": "Failed", "exit_code": 3, "failure": None}, "Failed with exit code 3."),
+        ({"status": "Completed", "exit_code": 0, "failure": None}, None),
+        ({"status": "Stopped", "exit_code": 143, "signal": 15}, None),
+    ],
+)
+def test_what_went_wrong(manifest, said):
+    assert headline(manifest, None, None) == said
+
+
+def test_the_text_of_an_exception_is_looked_up():
+    events = Table.of("events", [
+        {"time": 1, "rank": 1, "kind": "exception", "detail": '{"type": "OSError", "message": "gone"}'},
+        {"time": 2, "rank": 0, "kind": "exception", "detail": '{"type": "KeyError", "message": "x"}'},
+        {"time": 3, "rank": 0, "kind": "exception", "detail": "{cut"},
+    ])  # fmt: skip
+    assert headline(failed("exception"), events, None).startswith("KeyError: x in step 812")
+
+
+def test_the_first_loss_that_is_no_number():
+    found = first_non_finite(scalars(0.5, 0.25, math.nan, math.nan))
+    assert (found.step, found.last_finite) == (2, 0.25)
+    assert headline({"status": "Completed"}, None, scalars(0.5, 0.25, math.nan)) == (
+        "The loss turned NaN in step 2 (rank 0); it was 0.25 before."
+    )
+    assert "infinite" in headline({"status": "Completed"}, None, scalars(-math.inf))
+
+
+def test_a_metric_that_never_was_a_number_is_no_trouble():
+    assert first_non_finite(scalars(math.nan, math.nan, name="f1 of an empty class")) is None
+    assert first_non_finite(scalars(0.5, math.nan, name="accuracy")).name == "accuracy"
+    assert first_non_finite(scalars(math.nan)).last_finite is None
+    assert first_non_finite(scalars(1.0, 2.0)) is None
+
+
+def test_a_job_that_died_after_its_loss_did():
+    said = headline(failed("oom"), None, scalars(1.0, math.nan))
+    assert said == (
+        "Out of memory in step 812 while in backward (rank 0). "
+        "Before that, the loss turned NaN in step 1 (rank 0); it was 1 before."
+    )

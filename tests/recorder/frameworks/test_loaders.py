@@ -1,0 +1,211 @@
+"""Data loading: waits in the training process, batches and stacks where they are built."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from holter.schema.phases import Phase
+
+SLOW = """
+import sys, time
+
+def decode(i):
+    end = time.perf_counter() + 0.006
+    while time.perf_counter() < end:
+        pass
+    return torch.full((8,), float(i))
+
+class Jitter:
+    def __call__(self, x):
+        time.sleep(0.002)
+        return x
+
+class Slow(Dataset):
+    jitter = Jitter()
+    def __len__(self):
+        return 96
+    def __getitem__(self, i):
+        return self.jitter(decode(i)), i % 2
+
+def my_collate(samples):
+    time.sleep(0.002)
+    return torch.utils.data.default_collate(samples)
+"""
+
+LOOP = """
+if __name__ == "__main__":
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader():
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+def shares(process) -> dict[str, float]:
+    stacks = process.of(Phase.STACK)
+    total = sum(s.duration for s in stacks)
+    found: dict[str, float] = {}
+    for s in stacks:
+        found[s.name] = found.get(s.name, 0) + s.duration / total
+    return found
+
+
+def test_batches_built_by_the_training_process(record):
+    trainer = record(
+        SLOW
+        + """
+def loader():
+    return DataLoader(torch.utils.data.Subset(Slow(), range(96)), batch_size=8, collate_fn=my_collate)
+"""
+        + LOOP
+    ).trainer
+    waits = trainer.of(Phase.DATA_LOADING, "next batch")
+    fetches, collates = trainer.of(Phase.FETCH), trainer.of(Phase.COLLATE)
+    assert len(waits) == 13  # the last one finds nothing more
+    assert [f.value for f in fetches] == [8.0] * 12
+    assert len(trainer.of(Phase.DATA_LOADING, "iterator start")) == 1
+    for fetch, wait, collate in zip(fetches, waits, collates, strict=False):
+        assert fetch.inside(wait)
+        assert collate.inside(fetch)
+    assert re.fullmatch(r"my_collate \(train\.py:\d+\)", collates[0].name)
+    # What the samples stand for is the time spent on samples, collating apart.
+    sampled = sum(s.duration for s in trainer.of(Phase.STACK))
+    worked = sum(f.duration for f in fetches) - sum(c.duration for c in collates)
+    assert 0.85 * worked < sampled <= worked
+    paths = shares(trainer)
+    for name in paths:
+        assert re.match(r"Slow\.__getitem__ \(train\.py:\d+\)(;|$)", name), name
+    decoding = sum(v for k, v in paths.items() if re.search(r";decode \(train\.py:\d+\)$", k))
+    jitter = sum(v for k, v in paths.items() if ";Jitter.__call__ " in k)
+    assert decoding == pytest.approx(0.75, abs=0.15)
+    assert jitter == pytest.approx(0.25, abs=0.15)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_batches_built_by_workers(record, context):
+    recording = record(
+        SLOW
+        + f"""
+def loader():
+    return DataLoader(Slow(), batch_size=8, num_workers=2, multiprocessing_context="{context}")
+"""
+        + LOOP
+    )
+    trainer = recording.trainer
+    assert trainer.facts["loader"] == [
+        {
+            "index": 0,
+            "kind": "multi",
+            "workers": 2,
+            "batch_size": 8,
+            "pin_memory": False,
+            "prefetch_factor": 2,
+            "persistent_workers": False,
+            "dataset": "__main__.Slow",
+        }
+    ]
+    assert not trainer.of(Phase.FETCH)
+    assert len(trainer.of(Phase.STEP)) == 12
+    assert {s.value for s in trainer.of(Phase.DATA_LOADING)} == {0.0}
+    started = trainer.identity["started"]
+    key = f"{trainer.identity['pid']}-{started}"
+    assert sorted(w.identity["worker"] for w in recording.workers) == [0, 1]
+    for worker in recording.workers:
+        assert worker.identity["parent"] == key
+        assert [f.value for f in worker.of(Phase.FETCH, "loader 0")] == [8.0] * 6
+        assert {s.step for s in worker.spans} == {-1}
+        assert not [s for s in worker.spans if s.phase not in (Phase.FETCH, Phase.COLLATE, Phase.STACK, Phase.GC)]
+        assert sum(v for k, v in shares(worker).items() if ";decode (" in k) == pytest.approx(0.75, abs=0.25)
+
+
+def test_iterable_dataset_persistent_workers_and_several_epochs(record):
+    recording = record("""
+        import time
+        class Stream(IterableDataset):
+            def __iter__(self):
+                info = torch.utils.data.get_worker_info()
+                for i in range(20):
+                    time.sleep(0.003)  # read
+                    yield torch.full((8,), float(i)), 1
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = DataLoader(Stream(), batch_size=8, num_workers=1, persistent_workers=True)
+        for epoch in range(2):
+            for x, y in loader:
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+    """)
+    assert len(recording.trainer.of(Phase.STEP)) == 6
+    assert len(recording.trainer.facts["loader"]) == 1
+    (worker,) = recording.workers
+    assert [f.value for f in worker.of(Phase.FETCH)][:3] == [8.0, 8.0, 8.0]
+    line = "time.sleep(0.003)"
+    names = {s.name for s in worker.of(Phase.STACK)}
+    assert any(re.fullmatch(r"Stream\.__iter__ \(train\.py:\d+\)", n) for n in names), (line, names)
+
+
+def test_dataset_that_takes_lists_of_indices_and_one_without_batches(record):
+    trainer = record("""
+        import time
+        class Table(Dataset):
+            def __len__(self):
+                return 24
+            def __getitem__(self, i):
+                time.sleep(0.01)
+                return torch.zeros(8), 0
+            def __getitems__(self, indices):
+                time.sleep(0.03)
+                return [(torch.zeros(8), 0) for _ in indices]
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for loader in (DataLoader(Table(), batch_size=6), DataLoader(Table(), batch_size=None)):
+            for x, y in loader:
+                optimizer.zero_grad()
+                model(x).sum().backward()
+                optimizer.step()
+    """).trainer
+    assert [f.value for f in trainer.of(Phase.FETCH)] == [6.0] * 4 + [1.0] * 24
+    names = {s.name.split(" ")[0] for s in trainer.of(Phase.STACK)}
+    assert {"Table.__getitems__", "Table.__getitem__"} <= names
+    assert {s.value for s in trainer.of(Phase.DATA_LOADING)} == {0.0, 1.0}
+
+
+def test_torchs_own_dataset_is_named_when_there_is_no_other(record):
+    trainer = record("""
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in DataLoader(data(20000), batch_size=10000):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    """).trainer
+    names = {s.name for s in trainer.of(Phase.STACK)}
+    assert names
+    assert all(re.match(r"TensorDataset\.__getitem__.* \(torch/utils/data/dataset\.py:\d+\)$", n) for n in names), names
+
+
+def test_a_dataset_that_raises_raises(record):
+    recording = record(
+        """
+        class Broken(Dataset):
+            def __len__(self):
+                return 8
+            def __getitem__(self, i):
+                raise OSError("no such image")
+        try:
+            next(iter(DataLoader(Broken())))
+        except OSError as error:
+            print("caught", error)
+        next(iter(DataLoader(Broken(), num_workers=1)))
+        """,
+        exit_code=1,
+    )
+    assert "caught no such image" in recording.stdout
+    assert "OSError" in recording.stderr
+    (exception,) = recording.trainer.facts["exception"]
+    assert exception["phase"] == "data_loading"

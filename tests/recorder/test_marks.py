@@ -1,0 +1,214 @@
+"""Spans of one thread: how they nest, what the head page says, and what bad use costs (nothing)."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.recorder.reading import only
+
+from holter.recorder import session as sessions
+from holter.schema.phases import Mode, Phase
+
+
+def code(session, phase, name=""):
+    return session.name(name) << 8 | phase
+
+
+def test_spans_nest_and_are_written_when_they_end(session, spool):
+    marks = session.marks()
+    marks.begin(code(session, Phase.FORWARD, "Net"))
+    marks.begin(code(session, Phase.ANNOTATION, "inner"))
+    marks.end()
+    marks.end(7.5, Mode.EVAL)
+    inner, outer = only(spool).main.spans
+    assert (inner.phase, inner.name, inner.step, inner.mode) == ("annotation", "inner", 0, Mode.TRAIN)
+    assert math.isnan(inner.value)
+    assert (outer.phase, outer.name, outer.value, outer.mode) == ("forward", "Net", 7.5, Mode.EVAL)
+    assert outer.begin <= inner.begin <= inner.end <= outer.end
+
+
+def test_head_lists_open_spans_outermost_first(session, spool):
+    marks = session.marks()
+    marks.begin(code(session, Phase.BACKWARD))
+    marks.begin(code(session, Phase.COMMUNICATION, "all_reduce"))
+    assert only(spool).main.open == [("backward", ""), ("communication", "all_reduce")]
+    marks.end()
+    assert only(spool).main.open == [("backward", "")]
+    marks.end()
+    assert only(spool).main.open == []
+
+
+def test_add_writes_a_finished_span_with_its_own_step_and_mode(session, spool):
+    session.marks().add(Phase.FETCH, session.name("batch"), 100, 50, 32.0, -1, Mode.EVAL)
+    (span,) = only(spool).main.spans
+    assert (span.begin, span.duration, span.value, span.step, span.name) == (100, 50, 32.0, -1, "batch")
+    assert (span.phase, span.mode) == ("fetch", Mode.EVAL)
+
+
+def test_steps_are_numbered_and_begin_where_the_last_one_ended(session, spool):
+    marks = session.marks()
+    for _ in range(3):
+        marks.begin(code(session, Phase.DATA_LOADING))
+        marks.end()
+        marks.begin(code(session, Phase.OPTIMIZER, "SGD"))
+        marks.end()
+        session.boundary()
+    main = only(spool).main
+    steps = [s for s in main.spans if s.phase == "step"]
+    assert [s.step for s in steps] == [0, 1, 2]
+    assert [s.begin for s in steps[1:]] == [s.end for s in steps[:-1]]
+    assert steps[0].begin == main.spans[0].begin
+    assert [s.step for s in main.spans if s.phase == "optimizer"] == [0, 1, 2]
+    assert main.step == session.step == 3
+
+
+def test_first_step_begins_with_the_loop_not_with_an_annotation_before_it(session, spool):
+    marks = session.marks()
+    marks.begin(code(session, Phase.ANNOTATION, "build the model"))
+    marks.end()
+    marks.begin(code(session, Phase.FORWARD))
+    marks.end()
+    session.boundary()
+    annotation, forward, step = only(spool).main.spans
+    assert annotation.end < step.begin == forward.begin
+
+
+def test_end_without_begin_is_counted_and_harms_nothing(session, spool, capfd):
+    marks = session.marks()
+    for _ in range(3):
+        marks.end()
+    marks.begin(code(session, Phase.FORWARD))
+    marks.end()
+    process = only(spool)
+    assert [s.phase for s in process.main.spans] == ["forward"]
+    assert session.faults.counts == {"marks": 3}
+    assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_nesting_beyond_the_head_page_is_dropped_and_counted(session, spool):
+    marks = session.marks()
+    annotation = code(session, Phase.ANNOTATION, "deep")
+    for _ in range(400):
+        marks.begin(annotation)
+    for _ in range(400):
+        marks.end()
+    marks.end()  # one too many, right after the deepest nesting
+    process = only(spool)
+    assert len(process.main.spans) == 248
+    assert process.main.dropped == 400 - 248
+    assert process.main.open == []
+    assert session.faults.counts == {"marks": 1}
+
+
+@pytest.mark.parametrize("bad", ["text", None, object()])
+def test_value_that_is_no_number_costs_the_value_only(session, spool, bad):
+    marks = session.marks()
+    forward = code(session, Phase.FORWARD)
+    marks.begin(forward)
+    marks.end()
+    marks.begin(forward)
+    marks.end(bad)
+    marks.add(Phase.FETCH, 0, 1, 2, bad)
+    marks.begin(forward)
+    marks.end(3.0)
+    spans = only(spool).main.spans
+    assert [s.phase for s in spans] == ["forward", "forward", "fetch", "forward"]
+    assert math.isnan(spans[1].value)
+    assert spans[3].value == 3.0
+
+
+def test_end_of_finds_its_span_below_those_an_exception_left_open(session, spool):
+    marks = session.marks()
+    outer = code(session, Phase.ANNOTATION, "epoch")
+    marks.begin(outer)
+    marks.begin(code(session, Phase.FORWARD))  # its end was never called
+    marks.end_of(outer, 3.0, Mode.EVAL)
+    main = only(spool).main
+    assert [(s.name, s.value, s.mode) for s in main.spans] == [("epoch", 3.0, Mode.EVAL)]
+    assert main.open == []
+
+
+def test_end_of_keeps_annotations_begun_since(session, spool):
+    marks = session.marks()
+    first, second = (code(session, Phase.ANNOTATION, name) for name in ("first", "second"))
+    marks.begin(first)
+    marks.begin(second)
+    marks.end_of(first)
+    assert only(spool).main.open == [("annotation", "second")]
+    marks.end_of(second)
+    assert [s.name for s in only(spool).main.spans] == ["first", "second"]
+    assert session.faults.counts == {}
+
+
+def test_unwind_forgets_what_is_deeper(session, spool):
+    marks = session.marks()
+    for phase in (Phase.ANNOTATION, Phase.FORWARD, Phase.BACKWARD):
+        marks.begin(code(session, phase))
+    marks.unwind(1)
+    assert marks.depth() == 1
+    assert only(spool).main.open == [("annotation", "")]
+
+
+def test_step_of_a_worker_is_minus_one_and_spoils_no_other_field(session, spool):
+    session.become_worker(3, "12-34")
+    marks = session.marks()
+    marks.begin(code(session, Phase.COLLATE, "default_collate"))
+    marks.end()
+    session.scalar("loss", float("inf"))
+    process = only(spool)
+    collate, loss = process.main.spans
+    assert (collate.step, collate.name, collate.mode) == (-1, "default_collate", Mode.TRAIN)
+    assert (loss.phase, loss.value) == ("scalar", float("inf"))
+    assert (process.identity["role"], process.identity["worker"], process.identity["parent"]) == (
+        "worker",
+        3,
+        "12-34",
+    )
+
+
+def test_cost_is_measured_and_shown(session, spool):
+    marks = session.marks()
+    for _ in range(1000):
+        marks.begin(Phase.FORWARD)
+        marks.end()
+    session.boundary()
+    assert session.mark_ns > 0
+    assert 1000 * session.mark_ns <= only(spool).main.cost_ns < 1e9
+    session.close()
+    assert only(spool).facts("end")[0]["cost_ns"] >= 1000 * session.mark_ns
+
+
+def test_names_are_told_once_and_the_same_text_is_the_same_id(session, spool):
+    first = session.name("first of its kind")
+    session.marks().begin(first << 8 | Phase.ANNOTATION)
+    second = session.name("second of its kind")
+    assert session.name("first of its kind") == first != second
+    assert session.name("") == 0
+    told = [text for _, text in only(spool).facts("name")]
+    assert told.count("first of its kind") == told.count("second of its kind") == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.integers(1, 18), st.none()), max_size=80))
+def test_any_sequence_of_begins_and_ends_keeps_brackets(tmp_path_factory, sequence):
+    spool = tmp_path_factory.mktemp("spool")
+    session = sessions.Session(str(spool), segment_records=16)
+    session.fault = lambda where, error: None
+    marks = session.marks()
+    expected, stack = [], []
+    for phase in sequence:
+        if phase is None:
+            marks.end()
+            if stack:
+                expected.append(stack.pop())
+        else:
+            marks.begin(phase)
+            stack.append(Phase(phase).name.lower())
+    session.close()
+    if all(phase is None for phase in sequence):
+        assert not list(spool.iterdir())  # nothing was recorded: no file was made
+        return
+    main = only(spool).main
+    assert [s.phase for s in main.spans] == expected
+    assert [phase for phase, _ in main.open] == stack[:32]
