@@ -119,8 +119,10 @@ def stages(
         return None
     main = spans.where((spans["phase"] == "data_loading") & (spans["worker"] == -1) & (spans["thread"] == 0))
     training = used.where(used["eval"] == 0)
-    waits = within(main, training)
-    loader = _loader(facts, waits)
+    plain = within(main, training)
+    loader = _loader(facts, plain)
+    # An epoch's first step holds the evaluation before it, and that one's own waits.
+    waits = within(main.where(~(np.isfinite(main["value"]) & ~np.isin(main["value"], plain["value"]))), used)
     fetches, joins, stacks = _work(spans, loader.get("index"))
     split = split_waits(waits, fetches, joins)
     every = fetches
@@ -130,7 +132,7 @@ def stages(
     workers = loader.get("workers")
     compute = float(np.median(np.sum([used[part] for part in COMPUTE], axis=0))) / 1e6
     fetch_ms = float(np.median(fetches["duration"])) / 1e6 if fetches.rows else None
-    batches = max(round(waits.rows / max(training.rows, 1)), 1)
+    batches = max(round(plain.rows / max(training.rows, 1)), 1)
     wait = used["data_loading"] / 1e6
     return DataLoading(
         share_pct=share,
