@@ -117,11 +117,13 @@ def test_a_checkpoint_after_evaluation_is_a_checkpoint():
 def test_a_teacher_after_evaluation_is_forward():
     """Each loader is asked once more to learn that it is exhausted, the training's before the evaluation."""
     row = one(
-        span(0, 5, "data_loading", value=0), span(0, 200, "step"), span(5, 10, "data_loading", value=1),
-        span(10, 20, "forward", "eval"), span(20, 30, "data_loading", value=1),
-        span(30, 40, "forward", "eval"), span(40, 50, "data_loading", value=1),
-        span(60, 70, "data_loading", value=0), span(70, 80, "forward", "eval"), span(80, 110, "forward"), span(110, 150, "backward"),
-        span(150, 200, "optimizer"),
+        span(0, 200, "step"),
+        span(0, 5, "data_loading", value=0),
+        span(5, 10, "data_loading", value=1), span(10, 20, "forward", "eval"),
+        span(20, 30, "data_loading", value=1), span(30, 40, "forward", "eval"),
+        span(40, 50, "data_loading", value=1),
+        span(60, 70, "data_loading", value=0), span(70, 80, "forward", "eval"),
+        span(80, 110, "forward"), span(110, 150, "backward"), span(150, 200, "optimizer"),
     )  # fmt: skip
     assert named(row) == {"eval": 55, "data_loading": 15, "forward": 40, "backward": 40, "optimizer": 50}
 

@@ -66,7 +66,8 @@ def data_pipeline(facts: Facts) -> Candidate:
         blamed = ", ".join(text for text, item in named[:2] if item.value >= 1)
         if not blamed and loading.stages:
             largest = max(loading.stages, key=lambda stage: loading.stages[stage])
-            blamed = f"mostly {_STAGES.get(largest, largest)}"
+            anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
+            blamed = f"mostly {'starting workers anew' if anew else _STAGES.get(largest, largest)}"
         sentence += f": {blamed}" if blamed else ""
     if load is not None:
         evidence += _machine(facts, load)
