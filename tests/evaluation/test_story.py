@@ -22,9 +22,10 @@ def results(tmp_path_factory):
     store = tmp_path_factory.mktemp("store")
     found = {}
     for name in ("before", "after"):
-        job = finished(story(name, ranks=8, cores=16, steps=500), store)
-        found[name] = {r["name"]: r for r in evaluate(job, CONFIGURED, record=False).rules}
-        found[name]["exit_code"] = evaluate(job, CONFIGURED, record=False).exit_code
+        job = finished(story(name, ranks=8, cores=8, steps=250), store)
+        result = evaluate(job, CONFIGURED, record=False)
+        found[name] = {r["name"]: r for r in result.rules}
+        found[name]["exit_code"] = result.exit_code
         found[f"{name} modern"] = {r["name"]: r for r in evaluate(job, ["pack:default"], record=False).rules}
     return found
 
@@ -80,7 +81,7 @@ def test_modern_defaults(results):
     after = results["after modern"]
     assert {r["status"] for r in after.values()} == {"NoIssuesFound"}
     before = {name for name, r in results["before modern"].items() if r["status"] == "IssuesFound"}
-    # The modern CPUBottleneck calls a GPU low below 30 %, so that it sees this case, which the classic misses.
+    # The modern CPUBottleneck calls a GPU low below 30 %, so it sees this case, which the classic misses.
     assert before == {"LowGPUUtilization", "DataloaderBottleneck", "CPUBottleneck"}
     leak = results["before modern"]["HostMemoryLeak"]
     assert leak["status_details"].startswith("NotEvaluated: no_input")
