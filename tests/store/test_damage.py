@@ -155,6 +155,20 @@ def test_a_compacted_file_that_is_cut_does_not_hide_its_sources(tmp_path: Path) 
     assert steps(folder) == list(range(10))
 
 
+def test_a_file_that_says_another_number_of_rows_is_not_merged_away(tmp_path: Path) -> None:
+    folder = new_job(tmp_path)
+    write(folder, "scalars", [numbered(0, 5), numbered(5, 5)])
+    lying = files(folder)[1]
+    rows = f"SELECT * FROM read_parquet({parquet.literal(str(lying))})"
+    draft = tmp_path / "lying.parquet"
+    says = parquet.footer(TABLES["scalars"], "n0", 9, 5000, 9000)
+    parquet.copy(parquet.connect(), rows, draft, says, {})
+    draft.replace(lying)
+    folder.update(end=1)
+    assert compact(folder, min_files=2) == 0
+    assert steps(folder) == list(range(10))
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", "\x00", '{"a": ' * 100_000, "nul"])
 def test_documents_that_are_broken_are_missing_and_named(tmp_path: Path, text: str) -> None:
     folder = new_job(tmp_path)

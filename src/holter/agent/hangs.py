@@ -89,9 +89,9 @@ class HangWatch:
         return Silence(rank, silent, limit, phase, step) if silent > limit else None
 
     def update(self, silences: dict[str, Silence], now: int) -> tuple[dict[str, Silence], list[Silence]]:
-        """Take what was seen of all trainers; return (those that hang now and did not, those that move again)."""
+        """Take what was seen of all trainers; return (those that begin to hang, those that hang no more)."""
         begun = {key: silence for key, silence in silences.items() if key not in self.hanging}
-        ended = [silence for key, silence in self.hanging.items() if key not in silences]
+        ended = {key: silence for key, silence in self.hanging.items() if key not in silences}
         if begun and self.since is None:
             self.since = now - int(max(s.silent_s for s in begun.values()) * 1e9)
         self.hanging = dict(silences)

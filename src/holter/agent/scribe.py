@@ -355,7 +355,7 @@ class Scribe(threading.Thread):
             oom=oom,
             hanging=self.watch is not None and self.watch.hanging,
             clock_offset=self.plan.clock.offset,
-            rank_of=None if self.drain is None else self.drain.ranks.of,
+            rank_of=(lambda process: -1) if self.drain is None else self.drain.ranks.of,
         )
         if self.failure is not None and self.failure["kind"] == "oom":
             rank = self.failure["rank"]

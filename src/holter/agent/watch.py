@@ -95,7 +95,9 @@ class Watch:
                 Request(self._drain.spool, one, proc=self._proc) for one in wanted[:_MAX_REQUESTS]
             ]
         events = []
-        for silence in ended:
+        for key, silence in ended.items():
+            if self._drain.processes[key].died is not None:
+                continue  # it hung to its end
             detail = {
                 "recovered": True,
                 "rank": silence.rank,

@@ -37,11 +37,12 @@ def ordered(advice: list[Advice]) -> list[Advice]:
 
 def data_pipeline(facts: Facts) -> list[Advice]:
     """Advise on slow data loading: prepare ahead what is dear, or share the work among more workers."""
-    step, loading = facts.step_ms, facts.loading
+    # Steps that wait for several workers in turn are long and short: only their mean is what workers allow.
+    step, loading = facts.mean_step_ms, facts.loading
     if step is None:
         return []
     if loading is None or loading.fetch_ms is None:
-        rest = step - facts.parts_ms.get("data_loading", 0.0)
+        rest = facts.rest_ms or 0.0
         why = f"without the wait for batches a step takes {ms(rest)}"
         return [Advice("Load the next batch while this one trains: a DataLoader with workers.", rest, why)]
     pipeline = _Pipeline.of(facts, loading, step)
@@ -89,7 +90,7 @@ class _Pipeline:
             strain = min(max(step / (fetch / workers), 1.0), 3.0)
         return cls(
             step=step,
-            rest=max(step - facts.parts_ms.get("data_loading", 0.0), 0.0),
+            rest=facts.free_rest_ms or 0.0,
             handover=min(loading.handover_ms, queue),
             fetch=fetch,
             collate=min(loading.collate_ms * loading.batches_per_step, fetch),
@@ -170,12 +171,12 @@ def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
                 f"all wait for it: its own work takes {ms(slow.own_ms)}, theirs {ms(slow.others_ms)}",
             )
         ]
-    exposed = facts.parts_ms.get("communication", 0.0)
+    exposed = facts.mean_ms("communication")
     why = f"{ms(exposed)} of each step are communication that nothing hides"
     return [
         Advice(
             "Overlap communication with the backward pass: larger buckets, no blocking collectives.",
-            step - exposed,
+            max(step - exposed, 0.0),
             why,
         ),
         Advice("Communicate less: accumulate gradients over several batches, or compress them.", None, why),
@@ -184,7 +185,7 @@ def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
 
 def checkpointing(facts: Facts) -> list[Advice]:
     """Advise on checkpoints that hold the training up."""
-    mean = facts.statistics.get("mean_ms")
+    mean = facts.mean_step_ms
     share = facts.breakdown.get("checkpoint", 0.0)
     expected = mean * (1 - share / 100) if mean else None
     return [

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 COMPUTE = ("h2d", "forward", "loss", "backward", "optimizer")
 """Parts of a step that are the model's own work."""
 
+CPU_FULL = 90.0
 _BUSY = 90.0
 _MUCH = 10.0
 
@@ -122,6 +123,7 @@ def stages(
     loader = _loader(facts, waits)
     fetches, joins, stacks = _work(spans, loader.get("index"))
     split = split_waits(waits, fetches, joins)
+    every = fetches
     fetches, joins = within(fetches, used), within(joins, used)
     stacks = within(outside(stacks, joins), used)
     found = callables(zip(stacks["name"].tolist(), stacks["duration"].tolist(), strict=True))
@@ -146,7 +148,7 @@ def stages(
         fetch_ms=fetch_ms,
         collate_ms=float(np.median(joins["duration"])) / 1e6 if joins.rows else 0.0,
         batches_per_step=float(batches),
-        busy_pct=_busy(fetches, used),
+        busy_pct=_busy(every, used),
         needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
         periodic=any(_periodic(used["data_loading"][rows], workers) for rows in by_rank(used)),
         epoch_start=any(_epoch_start(used["data_loading"][rows], workers) for rows in by_rank(used)),
@@ -165,7 +167,7 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
     found = []
     if loading.workers == 0:
         found.append("single_process")
-    if cpu_p50 is not None and cpu_p50 >= _BUSY:
+    if cpu_p50 is not None and cpu_p50 >= CPU_FULL:
         found.append("cpu_saturated")
     if (fetch and loading.stages.get("read", 0.0) >= fetch / 2) or (
         iowait_p95 is not None and iowait_p95 > 30
@@ -220,14 +222,15 @@ def _loader(facts: Sequence[Mapping[str, Any]], waits: Table) -> Mapping[str, An
 
 
 def _busy(fetches: Table, used: Table) -> float | None:
-    pairs = {*zip(fetches["rank"].tolist(), fetches["worker"].tolist(), strict=True)}
-    workers = [pair for pair in pairs if pair[1] >= 0]
-    if not workers:
-        return None
-    ranks = {rank for rank, _ in workers}
-    loop = {r: int(used["duration"][used["rank"] == r].sum()) for r in ranks}
-    available = sum(loop[rank] for rank, _ in workers)
-    spent = int(fetches["duration"][fetches["worker"] >= 0].sum())
+    """Compute the share of the loop in which a worker builds a batch, mean over the workers."""
+    spent = available = 0
+    for rows in by_rank(used):
+        mine = fetches.where((fetches["rank"] == used["rank"][rows[0]]) & (fetches["worker"] >= 0))
+        first, last = used["time"][rows[0]], (used["time"] + used["duration"])[rows[-1]]
+        begin, end = np.maximum(mine["time"], first), np.minimum(mine["time"] + mine["duration"], last)
+        seen = end > begin
+        spent += int((end - begin)[seen].sum())
+        available += len(np.unique(mine["worker"][seen])) * int(last - first)
     return min(100.0 * spent / available, 100.0) if available else None
 
 

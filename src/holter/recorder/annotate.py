@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.names import NAMES
 from holter.schema.phases import Mode, Phase
@@ -199,4 +200,5 @@ def _code(name: str) -> int:
     return number << 8 | _ANNOTATION
 
 
-_session.activate()
+if _session.activate() is not None:
+    imports.install()  # where the bootstrap did not run, as under `python -E`
