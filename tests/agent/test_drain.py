@@ -1,3 +1,5 @@
+"""Records become rows: once, complete, with the right names and ranks."""
+
 from __future__ import annotations
 
 import os

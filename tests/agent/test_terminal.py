@@ -1,3 +1,5 @@
+"""Ctrl-C and Ctrl-Z on a real terminal, typed into a real shell."""
+
 from __future__ import annotations
 
 import fcntl

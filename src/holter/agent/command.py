@@ -127,7 +127,7 @@ def spawn(
             file,
             words,
             dict(variables),
-            file_actions=actions,  # type: ignore[arg-type]
+            file_actions=actions,
             setsid=apart,
             setsigmask=mask,
             # Python ignores these two; what it starts should not.

@@ -77,8 +77,13 @@ class Process:
 
     @property
     def is_trainer(self) -> bool:
-        """Whether it is a training process, not one of its data-loader workers."""
-        return self.role != "worker"
+        """Whether it trains; a launcher that only says how it failed does not."""
+        return self.role == "trainer"
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it is a data-loader worker."""
+        return self.role == "worker"
 
     def summary(self) -> dict[str, Any]:
         """Return what the outcome says of it."""

@@ -30,7 +30,7 @@ class Ranks:
         rank 0, and so is the next one of a script that trains twice.
         """
         owner = self._owner(process)
-        if owner.rank is not None or owner.assigned is not None:
+        if owner.rank is not None or owner.assigned is not None or not owner.is_trainer:
             return True, []
         if not final and now - owner.first_seen < PATIENCE_S * 1e9:
             return False, []
@@ -46,7 +46,7 @@ class Ranks:
     def _owner(self, process: Process) -> Process:
         """Return the trainer a worker works for, as far as it can be found."""
         seen = {process.key}
-        while not process.is_trainer and process.parent in self._processes and process.parent not in seen:
+        while process.is_worker and process.parent in self._processes and process.parent not in seen:
             seen.add(process.parent)
             process = self._processes[process.parent]
         return process

@@ -90,7 +90,7 @@ class Watch:
         if begun and self._asked is None:
             self._begun, self._asked = begun, now
             wanted = [self._drain.processes[key] for key in begun]
-            wanted += [one for one in self._drain.alive() if not one.is_trainer and one.parent in begun]
+            wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
             self._requests = [
                 Request(self._drain.spool, one, proc=self._proc) for one in wanted[:_MAX_REQUESTS]
             ]
