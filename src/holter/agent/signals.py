@@ -98,7 +98,10 @@ class Signals:
         while self._strays:
             messages.append(Message(self._strays.pop(0), from_terminal=_in_foreground()))
         if any(descriptor == self._descriptor for descriptor, _ in found):
-            data = os.read(self._descriptor, _INFO_SIZE * 32)
+            try:
+                data = os.read(self._descriptor, _INFO_SIZE * 32)
+            except BlockingIOError:  # a thread that does not block it was given the signal meanwhile
+                data = b""
             for at in range(0, len(data) - _INFO_SIZE + 1, _INFO_SIZE):
                 number, _, code = _INFO.unpack_from(data, at)
                 if number != signal.SIGCHLD:

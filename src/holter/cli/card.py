@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holter.cli.output import clean, columns, console, duration, milliseconds, percent, size, write
@@ -16,6 +17,10 @@ MOST_LINES = 20
 _LABEL = 11
 _LEAST = 0.05
 """A smaller share, in percent, is not worth a place."""
+_TIE = "\ue000"
+"""A sign that nobody uses, in place of a space that is not to be broken at; it is as long."""
+_UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
+
 Block = tuple[str, "str | Text", str, int]
 """Label, text, style, and how many lines it may take."""
 
@@ -69,7 +74,7 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         yield ("", failure, "bold red", 3)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
-    yield ("", verdict["sentence"], style, 2)
+    yield ("", verdict["sentence"], style, 3)
     breakdown = description.get("breakdown")
     if breakdown:
         yield ("", "", "", 1)
@@ -78,7 +83,9 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     stages = stages_text(description.get("dataloading"))
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)
-    for label, text in _labelled("evidence", (fact["text"] for fact in verdict.get("evidence", [])[:3])):
+    # What the stages have said already is not said again.
+    facts = [fact["text"] for fact in verdict["evidence"] if fact.get("metric") != "dataloading.callable"]
+    for label, text in _labelled("evidence", facts[:3]):
         yield (label, text, "", 2)
     for label, text in _labelled("advice", map(advice_text, verdict.get("advice", [])[:2])):
         yield (label, text, "bold", 2)
@@ -98,8 +105,9 @@ def _wrap(block: Block, out: Console, width: int) -> list[Text]:
     label, content, style, most = block
     indent = _LABEL if label else 1
     text = content if isinstance(content, Text) else Text(clean(content), style=style)
-    lines = list(text.wrap(out, width - indent)) or [Text()]
+    lines = list(_kept_together(text).wrap(out, width - indent)) or [Text()]
     for line in lines:
+        line.plain = line.plain.replace(_TIE, " ")
         line.rstrip()
     if len(lines) > most:
         lines = lines[:most]
@@ -108,6 +116,13 @@ def _wrap(block: Block, out: Console, width: int) -> list[Text]:
     first = Text(f" {label:<{indent - 1}}"[:indent], style="bright_black")
     rest = Text(" " * indent)
     return [Text.assemble(first if i == 0 else rest, line) for i, line in enumerate(lines)]
+
+
+def _kept_together(text: Text) -> Text:
+    """Let no line end between a number and its unit."""
+    tied = text.copy()
+    tied.plain = _UNIT.sub(_TIE, text.plain)
+    return tied
 
 
 def _facts(description: Mapping[str, Any]) -> str:
@@ -176,9 +191,9 @@ def stages_text(dataloading: Mapping[str, Any] | None) -> str:
 
 
 def advice_text(advice: Mapping[str, Any]) -> str:
-    """One advice with the step time that it promises."""
+    """One advice, after the step time that it promises."""
     expected = advice.get("expected_step_ms")
-    return str(advice["text"]) + (f" → expect {milliseconds(expected)} a step" if expected is not None else "")
+    return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
 
 
 def _labelled(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:

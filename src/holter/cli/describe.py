@@ -63,6 +63,7 @@ def show(description: Mapping[str, Any], out: Console) -> None:
         for line in lines:
             if isinstance(line, str):
                 for piece in Text(clean(line)).wrap(out, out.width - 2):
+                    piece.rstrip()
                     output.write(out, Text.assemble("  ", piece))
             elif isinstance(line, Text):
                 output.write(out, Text.assemble("  ", line))
@@ -130,7 +131,7 @@ def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
         yield f"- {fact['text']}"
     for advice in verdict["advice"]:
         why = f" ({advice['why']})" if advice.get("why") else ""
-        yield f"→ {advice_text(advice)}{why}"
+        yield f"{advice_text(advice)}{why}"
     for other in verdict["ruled_out"]:
         yield f"ruled out: {words(other['suspect'])}, because {other['because']}"
     if verdict["missing"]:

@@ -170,7 +170,8 @@ def look(folder: JobFolder) -> str:
     url = folder.url
     if "://" not in url:
         local = os.path.dirname(os.path.abspath(url)) == os.path.abspath(store_url())
-        url = folder.name if local else os.path.relpath(url)
+        near = os.path.relpath(url)
+        url = folder.name if local else url if near.startswith("..") else near
     return f"holter describe {url}"
 
 

@@ -37,7 +37,7 @@ def console(stream: TextIO, width: int | None = None) -> Console:
             raise BrokenPipeError
 
     return Quiet(
-        file=stream,
+        file=_Plain(stream),
         width=width or columns(stream),
         highlight=False,
         markup=False,
@@ -58,6 +58,22 @@ def plain(text: str, stream: TextIO) -> str:
     return text
 
 
+class _Plain(TextIO):
+    """A stream that can write everything, as well as its encoding allows."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text, with other signs for what the encoding lacks."""
+        return self._stream.write(plain(text, self._stream))
+
+    def __getattribute__(self, name: str) -> Any:
+        # TextIO itself defines every method, as nothing.
+        own = name in ("write", "_stream", "__class__")
+        return object.__getattribute__(self, name) if own else getattr(self._stream, name)
+
+
 def clean(text: str) -> str:
     """Return text that came from a job without control characters: it must not steer the terminal."""
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
@@ -65,7 +81,6 @@ def clean(text: str) -> str:
 
 def write(console_: Console, text: Text) -> None:
     """Print one prepared line."""
-    text.plain = plain(text.plain, console_.file)  # type: ignore[arg-type]
     console_.print(text, no_wrap=True, overflow="ellipsis", crop=True)
 
 

@@ -138,6 +138,7 @@ class StepClock:
             self.on_new_optimizer()
         here.forward_end = 0
         here.optimizer = key
+        here.seen = True
         here.optimizer_depth = self.flow.marks().depth()
         self.flow.local.begin(self._code(optimizer))
 

@@ -1,0 +1,119 @@
+"""The card and the description as people see them: width, colors, encodings, what leads, what is left out."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.cli.conftest import told
+
+import holter.views
+from holter.cli.card import MOST_LINES, bar, legend, print_card
+from holter.cli.describe import show
+from holter.cli.output import console
+from holter.store.trial import Trial
+from holter.views.description import describe
+
+PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """The description of the worked case: data loading takes 60 % of each step."""
+    return describe(Trial(told("before", str(tmp_path_factory.mktemp("store")), ranks=2, cores=8)[0]))
+
+
+def drawn(description, width=80, encoding="utf-8", terminal=False):
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding)
+    if terminal:
+        stream.isatty = lambda: True
+    print_card(description, stream, "holter describe before", width)
+    stream.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def failing(description, **job):
+    return {**description, "job": {**description["job"], **job}}
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_card_fits(slow, width):
+    lines = drawn(slow, width).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= width
+
+
+def test_card_says_the_verdict_the_guilty_the_advice_and_the_cost(slow):
+    card = drawn(slow, 100)
+    flat = " ".join(card.split())
+    assert slow["verdict"]["sentence"] in flat
+    assert "data loading 60" in flat
+    assert re.search(r"transform 2\d\.\d % in ", flat)
+    assert re.search(r"advice → \d+ ms a step: ", flat)
+    assert "nothing dropped" in flat
+    assert flat.endswith("next holter describe before")
+
+
+def test_a_failure_leads(slow):
+    lines = drawn(failing(slow, headline="Killed (SIGKILL) in step 40 while in forward.")).splitlines()
+    assert "Killed (SIGKILL) in step 40" in lines[1]
+    assert any("Data loading takes" in line for line in lines[2:5])
+
+
+def test_a_card_with_too_much_to_say_keeps_its_end(slow):
+    issue = {"summary": "something is wrong " * 20, "severity": "warning"}
+    rules = [{"name": f"Rule{n}", "status": "IssuesFound", "issues": [issue] * 5} for n in range(9)]
+    headline = "RuntimeError: " + "a very long message " * 40
+    lines = drawn({**failing(slow, headline=headline), "rules": rules}).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert lines[-1].split() == ["next", "holter", "describe", "before"]
+
+
+def test_what_a_job_says_cannot_steer_the_terminal(slow):
+    card = drawn(
+        failing(slow, headline="ValueError: \x1b[2J\x1b]0;gone\x07\r\nnext line 日本語" + "語" * 200)
+    )
+    assert "\x1b" not in card
+    assert "\x07" not in card
+    assert "next line" in card
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_plain_signs_where_the_encoding_lacks_ours(slow, encoding):
+    card = drawn(slow, encoding=encoding)
+    assert "#" in card
+    assert "-> " in card
+    assert "?" not in card
+
+
+def test_color_only_on_a_terminal_that_wants_it(slow, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "\x1b[" not in drawn(slow)
+    assert "\x1b[1m" in drawn(slow, terminal=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", drawn(slow, terminal=True))
+
+
+@pytest.mark.parametrize("width", [40, 78, 98])
+def test_bar_is_filled_whatever_the_shares(width):
+    shares = {"data_loading": 33.35, "forward": 33.33, "backward": 33.3, "other": 0.02}
+    assert bar(shares, width).cell_len == width
+    assert bar({"forward": 100.0}, width).cell_len == width
+    text = " ".join(line.plain for line in legend(shares, width))
+    assert "forward 33.3 %" in text
+    assert "other" not in text
+
+
+def test_description_of_a_story_keeps_to_the_schema_and_shows(slow):
+    jsonschema.validate(slow, PUBLISHED)
+    text = io.StringIO()
+    show(slow, console(text, 100))
+    shown = text.getvalue()
+    assert max(map(len, shown.splitlines())) <= 100
+    for title in ("Verdict", "Steps", "Data loading", "The machine", "What holter cost"):
+        assert f"\n{title}\n" in shown

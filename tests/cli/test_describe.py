@@ -1,0 +1,103 @@
+"""`describe`, `diagnose` and `rules run` on real stores: complete, damaged, empty, wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.cli.conftest import job, told
+from tests.cli.test_card import PUBLISHED
+
+
+def test_describe_as_json_keeps_to_the_schema(holter):
+    told("before", ranks=1, cores=4)
+    document = json.loads(holter("describe", "latest", "--json").out)
+    jsonschema.validate(document, PUBLISHED)
+    assert document["verdict"]["suspect"] == "data_pipeline"
+    assert document["ranks"] == [0]
+    assert sum(document["breakdown"].values()) == pytest.approx(100, abs=0.5)
+    diagnosis = json.loads(holter("diagnose", "before", "--json").out)
+    assert diagnosis["verdict"] == document["verdict"]
+    assert diagnosis["breakdown"] == document["breakdown"]
+    shown = holter("diagnose", "holter-jobs/before").out
+    assert document["verdict"]["sentence"][:40] in shown
+
+
+def test_a_job_without_data_says_what_is_missing(holter):
+    job("empty")
+    document = json.loads(holter("describe", "empty", "--json").out)
+    jsonschema.validate(document, PUBLISHED)
+    assert document["verdict"]["suspect"] == "inconclusive"
+    assert document["steps"] is None
+    assert document["breakdown"] is None
+    assert document["cost"]["recorder_pct"] is None
+    answer = holter("describe", "empty")
+    assert answer.code == 0
+    assert "No training step was recorded" in answer.out
+
+
+def test_damaged_files_cost_their_rows_and_are_named(holter):
+    folder, _ = told("before", ranks=1, cores=4)
+    parts = sorted(Path(folder.url).glob("samples/*/*.parquet"))
+    parts[0].write_bytes(parts[0].read_bytes()[:100])
+    (Path(folder.url) / "spans" / "node=node-0" / "notes.txt").write_text("not ours")
+    document = json.loads(holter("describe", "before", "--json").out)
+    jsonschema.validate(document, PUBLISHED)
+    assert any(parts[0].name in entry["file"] for entry in document["skipped"])
+    assert document["breakdown"]["data_loading"] == pytest.approx(60, abs=1)
+    assert parts[0].name in holter("describe", "before").out
+
+
+def test_a_wrong_schema_version_is_said(holter):
+    folder, _ = told("before", ranks=1, cores=4)
+    folder.update(schema=99)
+    document = json.loads(holter("describe", "before", "--json").out)
+    assert any("99" in entry["why"] for entry in document["skipped"])
+
+
+def test_what_is_no_job_is_refused_with_what_is(holter):
+    job("mine")
+    Path("trace.json").write_text("{}")
+    Path("folder/inner").mkdir(parents=True)
+    holter("diagnose", "trace.json").refused(65, "trace.json", "a file")
+    holter("diagnose", "./folder/inner").refused(65, "without job.json")
+    holter("diagnose", "./holter-jobs").refused(65, "a store", "holter jobs --store")
+    holter("diagnose", "gone/trace.json").refused(4, "trace.json")
+
+
+def test_rules_run_judges_without_writing(holter):
+    folder, _ = told("before", ranks=1, cores=4)
+    answer = holter(
+        "rules",
+        "run",
+        "before",
+        "StepOutlier",
+        "LowGPUUtilization:threshold_p95=70,patience=1000,window=500",
+        "--json",
+    )
+    assert answer.code == 3, answer.err
+    found = {rule["name"]: rule for rule in json.loads(answer.out)["rules"]}
+    assert found["LowGPUUtilization"]["status"] == "IssuesFound"
+    assert found["LowGPUUtilization"]["parameters"]["threshold_p95"] == 70
+    assert holter("rules", "run", "before", "MaxInitializationTime").code in (0, 3)
+    assert folder.evaluations() == {}
+    holter("rules", "run", "before", "Nope").refused(64, "'Nope'")
+
+
+def test_rules_are_listed_and_shown(holter):
+    assert "LowGPUUtilization" in holter("rules", "list").out
+    listed = {rule["name"]: rule for rule in json.loads(holter("rules", "list", "--json").out)["rules"]}
+    parameters = {p["name"]: p["default"] for p in listed["LowGPUUtilization"]["parameters"]}
+    shown = holter("rules", "show", "low_gpu_utilization").out
+    for name, value in parameters.items():
+        assert f"{name} = {value}" in shown
+    holter("rules", "show", "LowGPU").refused(64, "LowGPU")
+    holter("rules", "lst").refused(64, "'list'")
+
+
+def test_every_rule_is_described(holter):
+    for rule in json.loads(holter("rules", "list", "--json").out)["rules"]:
+        assert rule["description"], rule["name"]
+        assert all(p["meaning"] for p in rule["parameters"]), rule["name"]
