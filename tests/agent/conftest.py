@@ -14,7 +14,6 @@ from tests.agent.trees import MEMINFO, write
 
 from holter.agent.cgroups import Cgroup
 from holter.agent.collectors import Machine, Watched
-
 from holter.store.job import JobFolder, find
 from holter.store.trial import Trial
 

@@ -52,10 +52,7 @@ def test_a_script_records_itself(tmp_path, environment):
 
 def test_a_script_that_goes_on_after_stop_is_recorded_until_then(tmp_path, environment):
     begin = time.monotonic()
-    assert (
-        run(tmp_path, environment, "holter.stop()\nopen('{0}', 'w')".format(tmp_path / "after")).returncode
-        == 0
-    )
+    assert run(tmp_path, environment, f"holter.stop()\nopen('{tmp_path}/after', 'w')").returncode == 0
     assert (tmp_path / "after").exists()
     assert time.monotonic() - begin < 20
     assert manifest(tmp_path)["status"] == "Completed"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holter.agent.cgroups import Cgroup
-
 from tests.agent.trees import cgroup1, cgroup2, write
+
+from holter.agent.cgroups import Cgroup
 
 
 def group(tmp_path, path_lines: str) -> Cgroup:

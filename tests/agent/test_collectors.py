@@ -8,9 +8,10 @@ import sys
 import time
 
 import pytest
+from tests.agent.trees import DISKSTATS, NET, cgroup2, cpu_stat, stat_of, values, write
 
 from holter.agent.cgroups import Cgroup
-from holter.agent.collectors import Collector, Machine, Unavailable, Watched
+from holter.agent.collectors import Machine, Unavailable, Watched
 from holter.agent.collectors.cgroup import Cgroup as Throttling
 from holter.agent.collectors.cpu import Cpu
 from holter.agent.collectors.disk import Disk
@@ -19,8 +20,6 @@ from holter.agent.collectors.network import Network
 from holter.agent.collectors.own import Own
 from holter.agent.collectors.pressure import Pressure
 from holter.agent.collectors.processes import Processes
-
-from tests.agent.trees import DISKSTATS, NET, cgroup2, cpu_stat, stat_of, values, write
 
 SECOND = 1_000_000_000
 

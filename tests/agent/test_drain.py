@@ -9,13 +9,12 @@ import time
 
 import numpy as np
 import pytest
+from tests.agent.spool import Writer
 
 from holter.agent.clock import Clock
 from holter.agent.drain import Drain
 from holter.schema import record
 from holter.schema.phases import Phase
-
-from tests.agent.spool import Writer
 
 
 @pytest.fixture

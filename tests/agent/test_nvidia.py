@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.agent.conftest import SOURCE
 
 ANSWERS = """\

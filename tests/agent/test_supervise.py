@@ -10,13 +10,12 @@ import sys
 import time
 
 import pytest
+from tests.agent.conftest import until
 
 from holter.agent import procfs
 from holter.agent.command import CommandNotFound, find_command
 from holter.agent.supervise import Agent
 from holter.store import job
-
-from tests.agent.conftest import until
 
 
 def python(code: str) -> list[str]:
@@ -230,5 +229,5 @@ def test_a_script_without_its_first_line_runs_as_in_a_shell(start, tmp_path):
 def test_a_file_next_to_the_path_is_pointed_out(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text("")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CommandNotFound, match="python train.py"):
+    with pytest.raises(CommandNotFound, match=r"python train\.py"):
         find_command(["train.py"])

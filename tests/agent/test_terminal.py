@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from tests.agent.conftest import DRIVE, SOURCE
 
 

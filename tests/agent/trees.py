@@ -39,7 +39,7 @@ DISKSTATS = """\
 
 NET = """\
 Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier
     lo: 9999 1 0 0 0 0 0 0 9999 1 0 0 0 0 0 0
   eth0: {rx} 1 0 0 0 0 0 0 {tx} 1 0 0 0 0 0 0
 docker0: 500 1 0 0 0 0 0 0 700 1 0 0 0 0 0 0

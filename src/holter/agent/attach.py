@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.agent import procfs
@@ -18,6 +17,8 @@ from holter.agent.signals import Signals
 from holter.agent.supervise import STOP_GRACE_S
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holter.store.job import JobFolder
 
 READY = "agent.ready"
@@ -26,7 +27,7 @@ _LOOK_S = 0.5
 _ENOUGH = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class NoProcess(LookupError):
+class NoProcess(LookupError):  # noqa: N818
     """The process to record is not there."""
 
 

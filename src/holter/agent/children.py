@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from holter.agent import procfs
 from holter.agent.deaths import Ended
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def reap(pid: int) -> Ended | None:

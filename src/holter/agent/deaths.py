@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.agent.cgroups import Cgroup
-from holter.agent.journal import Process
 from holter.agent.procfs import PROC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from holter.agent.cgroups import Cgroup
+    from holter.agent.journal import Process
 
 NEAR_LIMIT = 0.95
 """Share of the memory limit from which a SIGKILL is suspected to be the kernel's."""

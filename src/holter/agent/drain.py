@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.agent import procfs
-from holter.agent.clock import Clock
 from holter.agent.heads import Head, read_head
 from holter.agent.journal import Event, Facts, Journal, Process
 from holter.agent.listing import Listing
@@ -21,6 +18,13 @@ from holter.agent.rows import Columns, Part, Rows
 from holter.agent.segments import Segments
 from holter.schema import record
 from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from holter.agent.clock import Clock
 
 BUDGET = 131_072
 """Records taken by one poll at most; what waits longer waits in the spool, which is on disk."""

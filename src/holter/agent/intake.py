@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holter.agent.clock import Clock
-from holter.agent.collectors import Collector, Watched
 from holter.agent.drain import Drain
-from holter.agent.notes import Notes
 from holter.agent.sampling import Sampler
-from holter.store.job import JobFolder
 from holter.store.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from holter.agent.clock import Clock
+    from holter.agent.collectors import Collector, Watched
+    from holter.agent.notes import Notes
+    from holter.store.job import JobFolder
 
 _FINAL_S = 60.0
 _CLOSE_S = 5.0

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holter.schema import record
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+    from pathlib import Path
 
 
 @dataclass(slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.agent.clock import Clock
 from holter.agent.journal import MAX_FAULTS, Event
+
+if TYPE_CHECKING:
+    from holter.agent.clock import Clock
 
 
 class Notes:

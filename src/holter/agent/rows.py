@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.agent.clock import Clock
 from holter.agent.journal import Facts, Process
 from holter.schema.phases import Mode, Phase
+
+if TYPE_CHECKING:
+    from holter.agent.clock import Clock
 
 Columns = dict[str, Any]
 """Columns as the store's writer takes them: arrays, and pairs (codes, values) for text."""
@@ -35,7 +37,7 @@ class Rows:
         self._codes: dict[str, tuple[int, NDArray[Any]]] = {}
 
     def columns(self, parts: list[Part], ranks: list[int]) -> tuple[Columns, Columns, int]:
-        """Return the columns of spans, those of scalars (empty when there are none), and how many make no sense.
+        """Return the columns of spans, those of scalars (may be empty), and how many records make no sense.
 
         Args:
             parts: Records, at least one part.

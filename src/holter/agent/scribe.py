@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.agent.cgroups import Cgroup
-from holter.agent.clock import Clock
 from holter.agent.collectors import Machine, Watched, collectors
 from holter.agent.companions import START_AFTER_S, Companions
 from holter.agent.deaths import Ended, OomCounters, failure, oom_kill
-from holter.agent.hangs import HangLimits
 from holter.agent.node import node_facts
 from holter.agent.notes import Notes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holter.agent.clock import Clock
+    from holter.agent.hangs import HangLimits
     from holter.agent.intake import Intake
     from holter.agent.watch import Watch
     from holter.store.job import JobFolder

@@ -7,7 +7,6 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from holter.agent import procfs
 from holter.agent.children import children, kill_trees, reap, send, wait_for
 from holter.agent.clock import Clock
 from holter.agent.command import CommandNotFound, environment, find_command, spawn
-from holter.agent.deaths import Ended
 from holter.agent.hangs import HangLimits
 from holter.agent.outcome import Outcome, outcome_of
 from holter.agent.scribe import Plan, Scribe
@@ -23,6 +21,9 @@ from holter.agent.signals import Message, Signals, adopt_orphans
 from holter.schema.metrics import INTERVALS_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holter.agent.deaths import Ended
     from holter.store.job import JobFolder
 
 INTERRUPT_GRACE_S = 10.0
