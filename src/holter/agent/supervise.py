@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holter.agent.deaths import Ended
     from holter.store.job import JobFolder
 
+__all__ = ["Agent", "CommandNotFound", "Outcome"]
+
 INTERRUPT_GRACE_S = 10.0
 """A second Ctrl-C within this time of the first kills the job."""
 STOP_GRACE_S = 30.0

@@ -16,7 +16,7 @@ class Network(Collector):
     """Sums `/proc/net/dev`.
 
     Where there are interfaces with a device behind them only those count: bridges, bonds and virtual
-    pairs pass the same packets on. In a container there are only virtual ones, and they are what the job uses.
+    pairs pass the same packets on. In a container there are only virtual ones, which the job uses.
     """
 
     def __init__(self, machine: Machine) -> None:
