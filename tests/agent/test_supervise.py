@@ -175,14 +175,14 @@ def test_no_spool_is_left_behind(start, tmp_path):
 def test_companions_start_late_and_end_with_the_job(start, tmp_path):
     pid = tmp_path / "companion"
     code = f"import os, time; open({str(pid)!r}, 'w').write(f'{{os.getpid()}} {{os.nice(0)}}'); time.sleep(60)"
-    run = start("sleep", "7", options={"companions": [python(code), ["/nonexistent/companion"]]})
+    run = start("sleep", "7", options={"companions": [python(code), ["/proc/nowhere/companion"]]})
     time.sleep(2)
     assert not pid.exists()
     assert run.wait() == 0
     companion, nice = map(int, pid.read_text().split())
     assert procfs.stat(companion) is None
     assert nice >= 10
-    assert [fault["where"] for fault in run.outcome["faults"]] == ["companion /nonexistent/companion"]
+    assert [fault["where"] for fault in run.outcome["faults"]] == ["companion /proc/nowhere/companion"]
     assert run.outcome["agent_cpu_s"] > 0
 
 

@@ -1,4 +1,4 @@
-"""Rules about training that is sick rather than slow: losses, stalls, leaks; and the summary of the machine."""
+"""Rules about training that is sick, not slow: losses, stalls, leaks; and the summary of the machine."""
 
 from __future__ import annotations
 

@@ -79,7 +79,9 @@ def test_everything_that_is_not_ours(tmp_path: Path) -> None:
     (place / "notes.txt").write_text("mine")
     (place / ".draft").write_text("not finished")
     connection = parquet.connect()
-    parquet.copy(connection, "SELECT 1 AS a", place / "0000000000000000000-00000008-00000008.parquet", {}, {})
+    parquet.copy(
+        connection, "SELECT 1 AS a", place / "0000000000000000000-00000008-00000008.parquet", {"by": "x"}, {}
+    )
     says = parquet.footer(TABLES["scalars"], "n0", 1, 1, 1)
     wrong = {
         9: {**says, "holter.schema": "2"},

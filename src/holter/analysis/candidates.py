@@ -27,6 +27,12 @@ IDLE_IN_COMPUTE = 30.0
 CORE_FULL = 90.0
 NODE_IDLE = 50.0
 
+_STAGES = {
+    "fetch": "building batches",
+    "collate": "joining samples to batches",
+    "queue": "batches on their way from the workers",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -58,6 +64,10 @@ def data_pipeline(facts: Facts) -> Candidate:
         named = _named(facts, loading)
         evidence += [item for _, item in named] + _workers(facts, loading)
         blamed = ", ".join(text for text, item in named[:2] if item.value >= 1)
+        if not blamed and loading.stages:
+            largest = max(loading.stages, key=lambda stage: loading.stages[stage])
+            anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
+            blamed = f"mostly {'starting workers anew' if anew else _STAGES.get(largest, largest)}"
         sentence += f": {blamed}" if blamed else ""
     if load is not None:
         evidence += _machine(facts, load)

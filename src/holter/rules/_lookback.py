@@ -118,13 +118,13 @@ class Recent:
         for metric, places in self._series.items():
             need = self._needed(metric) or Lookback()
             for kept in places.values():
-                kept.forget(_since(need, until, floor), need.readings)
+                kept.forget(until, _since(need, until, floor), need.readings)
         for table, kept in self._rows.items():
             need = self._keep.get(table, Lookback())
             if table == "steps" and need.steps is not None:
-                kept.forget_steps(_since(need, until, floor), need.steps)
+                kept.forget_steps(until, _since(need, until, floor), need.steps)
             else:
-                kept.forget(_since(need, until, floor), None)
+                kept.forget(until, _since(need, until, floor), None)
 
 
 class _Kept:
@@ -148,22 +148,26 @@ class _Kept:
             low = max(0, high - last)
         return {name: column[low:high] for name, column in self._columns.items()}
 
-    def forget(self, since: int, last: int | None) -> None:
+    def forget(self, until: int, since: int, last: int | None) -> None:
         self._settle()
+        past = int(np.searchsorted(self._due, until, side="right"))
         low = int(np.searchsorted(self._due, since, side="right"))
         if last is not None:
-            low = min(low, max(0, len(self._due) - last))
-        low = max(low, len(self._due) - MAX_ROWS)
+            low = min(low, max(0, past - last))
+        low = max(low, past - MAX_ROWS)
         if low > len(self._due) // 4:
             self._cut(np.arange(low, len(self._due)))
 
-    def forget_steps(self, since: int, last: int) -> None:
+    def forget_steps(self, until: int, since: int, last: int) -> None:
         self._settle()
         ranks = self._columns.get("rank")
         if ranks is None or len(ranks) < 2 * self._after + 256:
             return
-        keep = (self._due > since) | _last(ranks, last)
-        self._cut(np.flatnonzero(keep)[-MAX_ROWS:])
+        past = int(np.searchsorted(self._due, until, side="right"))
+        keep = self._due > since
+        keep[:past] |= _last(ranks[:past], last)
+        keep[: max(0, past - MAX_ROWS)] = False
+        self._cut(np.flatnonzero(keep))
 
     def _cut(self, keep: NDArray[np.int64]) -> None:
         # A copy: a view would keep alive what is to be forgotten.

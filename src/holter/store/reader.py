@@ -10,7 +10,8 @@ import numpy as np
 from holter.schema.table import Table
 from holter.schema.tables import TABLES, TableSchema
 from holter.store import parquet
-from holter.store.files import BATCH, Catalog, DataFile, Vanished, first_line, select
+from holter.store.files import Catalog, DataFile, Vanished, first_line, select
+from holter.store.parquet import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -10,7 +10,8 @@ import numpy as np
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 from holter.store import parquet
-from holter.store.files import BATCH, DataFile, Vanished, select
+from holter.store.files import DataFile, Vanished, select
+from holter.store.parquet import BATCH
 from holter.store.reader import Reader, retried, table_schema
 
 if TYPE_CHECKING:
