@@ -73,7 +73,8 @@ def test_two_optimizers_are_one_step(record, critic):
         for i in range(7):
             for _ in range(int(sys.argv[1])):
                 optimizers[0].zero_grad()
-                (critic(generator(torch.randn(4, 8)).detach()).mean() - critic(torch.randn(4, 8)).mean()).backward()
+                fake = critic(generator(torch.randn(4, 8)).detach())
+                (fake.mean() - critic(torch.randn(4, 8)).mean()).backward()
                 optimizers[0].step()
             optimizers[1].zero_grad()
             (-critic(generator(torch.randn(4, 8))).mean()).backward()

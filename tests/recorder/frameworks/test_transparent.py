@@ -88,7 +88,9 @@ assert torch.equal(copy.deepcopy(graph)(x), want)
 exported = torch.export.export(model, (x,))
 assert torch.equal(exported.module()(x), want)
 assert "holter" not in str(exported), exported
-assert torch.allclose(torch.func.vmap(lambda row: torch.func.functional_call(model, dict(model.named_parameters()), (row,)))(x), want)
+parameters = dict(model.named_parameters())
+rows = torch.func.vmap(lambda row: torch.func.functional_call(model, parameters, (row,)))(x)
+assert torch.allclose(rows, want, atol=1e-6)
 with warnings.catch_warnings():
     warnings.simplefilter("error")
     nn.Linear(3, 3).to(torch.float64)
@@ -173,9 +175,9 @@ def test_disabled_means_nothing_is_there(record, monkeypatch):
     monkeypatch.setenv("HOLTER_DISABLE", "1")
     recording = record("""
         import sys
-        print([name for name in sys.modules if name.startswith("holter")], torch.save.__code__.co_filename.count("holter"))
+        print([name for name in sys.modules if name.startswith("holter")], "holter" in torch.save.__code__.co_filename)
     """)
-    assert recording.stdout == "[] 0\n"
+    assert recording.stdout == "[] False\n"
     assert not recording.processes
 
 

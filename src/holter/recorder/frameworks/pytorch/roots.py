@@ -238,7 +238,7 @@ class Roots:
         at = self.flow.here.at
         if at.depth:
             at.depth += 1
-        elif not (at.forward or self.flow.is_compiling()):
+        elif not (at.forward or self.flow.is_compiling() or self._traces()):
             try:
                 self._calls_left -= 1
                 if self._calls_left < 0:
@@ -250,6 +250,11 @@ class Roots:
                 self._root = self._begin(module, at) if self.is_root(module) else 0
             except Exception as error:
                 self.collector.fault(error)
+
+    def _traces(self) -> bool:
+        """Whether modules are called to see what they do: the outermost is then part of a model."""
+        tracer = sys.modules.get("torch.fx._symbolic_trace")
+        return bool(getattr(tracer, "_is_fx_tracing_flag", False) or self.flow.torch._C._get_tracing_state())
 
     def _after(self, module: Any, args: Any, result: Any) -> None:
         at = self.flow.here.at
