@@ -99,7 +99,10 @@ class Drain:
         }
         for key, process in self.processes.items():
             for line in self._journals[key].lines(final=final or key in gone):
-                self._held.setdefault(key, []).extend(self.facts.take(process, line, now))
+                try:
+                    self._held.setdefault(key, []).extend(self.facts.take(process, line, now))
+                except (ValueError, TypeError, OverflowError):  # damage costs its own line
+                    self.damaged += 1
         parts, finished = self._records(listing.segments, gone, batch, final=final, now=now)
         self._release(gone, batch, final=final, now=now)
         self._convert(parts, batch)
