@@ -99,8 +99,9 @@ class Watch:
             ]
         events = []
         for key, silence in ended.items():
-            if self._drain.processes[key].died is not None:
-                continue  # it hung to its end
+            process = self._drain.processes[key]
+            if process.died is not None or process.exception:
+                continue  # it hung to its end, or until Ctrl-C woke it up to end
             detail = {
                 "recovered": True,
                 "rank": silence.rank,
