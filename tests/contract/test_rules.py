@@ -150,7 +150,8 @@ tables = st.fixed_dictionaries(
     }
 )
 EAGER = {
-    "patience": 1, "patience_s": 0.001, "min_steps": 1, "min_points": 4, "skip_s": 0, "skip_before_first_step": False
+    "patience": 1, "patience_s": 0.001,
+    "min_steps": 1, "min_points": 4, "skip_s": 0, "skip_before_first_step": False
 }  # fmt: skip
 
 

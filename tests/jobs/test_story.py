@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.generated.story import NODE, Story, story
+from tests.jobs.starting import holter
+
 from holter.analysis.cost import saving
 from holter.store.job import create
 from holter.store.writer import Writer
-from tests.generated.story import NODE, Story, story
-from tests.jobs.starting import holter
 
 SUSPECTS = {
     "before": "data_pipeline",

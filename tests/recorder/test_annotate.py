@@ -62,6 +62,15 @@ def test_decorated_generator_and_coroutine_are_timed_for_as_long_as_they_live(se
     assert second.duration >= 9_000_000
 
 
+def test_async_generator_stays_what_it_is_and_is_told(session, capfd):
+    async def numbers():
+        received = yield 1
+        yield received
+
+    assert holter.annotate("numbers")(numbers) is numbers
+    assert "cannot record an async generator" in capfd.readouterr().err
+
+
 def test_tasks_of_one_loop_overlap_without_confusion(session, spool):
     async def task(name, seconds):
         with holter.annotate(name):

@@ -31,7 +31,7 @@ def samples(series: dict[tuple[str, str], Any], *, node: str = "n0", interval_s:
 
 
 def steps(durations_s: Any, *, rank: int = 0, first: int = 0, start: int = START, **shares: float) -> Table:
-    """Make one rank's steps one after another; `shares` are parts of each step's time, the rest is `other`."""
+    """Make steps of one rank one after another; `shares` are parts of their time, the rest is `other`."""
     length = np.array([round(d * SECOND) for d in durations_s], dtype=np.int64)
     time = start + np.concatenate([[0], np.cumsum(length)[:-1]])
     rows = []

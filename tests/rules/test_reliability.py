@@ -1,4 +1,4 @@
-"""Rules about training that is sick rather than slow: losses, stalls, leaks; and the summary of the machine."""
+"""Rules about training that is sick, not slow: losses, stalls, leaks; and the summary of the machine."""
 
 from __future__ import annotations
 
@@ -138,6 +138,12 @@ def test_slow_steps_are_allowed_longer_silence():
     nobody, slow = Job(start=START), steps([30.0] * 20)
     assert stalled(600 + 290, job=nobody, table=slow)[0] == []
     assert stalled(600 + 310, job=nobody, table=slow)[0]
+
+
+def test_a_worker_that_ended_does_not_excuse_its_trainer():
+    state = {}
+    stalled(60, events=event("exit", {"role": "worker"}, at=55), state=state, job=Job(start=START))
+    assert stalled(5000, state=state, job=Job(start=START))[0]
 
 
 def test_a_process_that_ended_is_not_silent():

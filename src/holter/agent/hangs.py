@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,7 @@ class HangWatch:
         limit = self.limits.limit_s(durations, phase, median_s)
         return Silence(rank, silent, limit, phase, step) if silent > limit else None
 
-    def update(self, silences: dict[str, Silence], now: int) -> tuple[dict[str, Silence], list[Silence]]:
+    def update(self, silences: dict[str, Silence], now: int) -> tuple[dict[str, Silence], dict[str, Silence]]:
         """Take what was seen of all trainers; return (those that begin to hang, those that hang no more)."""
         begun = {key: silence for key, silence in silences.items() if key not in self.hanging}
         ended = {key: silence for key, silence in self.hanging.items() if key not in silences}

@@ -66,8 +66,8 @@ class DataLoading:
     """Workers that would hide the loading: fetch over compute, rounded up."""
     periodic: bool = False
     """Most of the wait falls in every k-th step, k = workers."""
-    epoch_start: bool = False
-    """Much of the wait falls in few steps at equal distances: workers start anew."""
+    epoch_start_ms: float = 0.0
+    """Mean extra wait per step that falls in few steps at equal distances: workers start anew."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what `describe --json` says under `dataloading`."""
@@ -119,9 +119,11 @@ def stages(
         return None
     main = spans.where((spans["phase"] == "data_loading") & (spans["worker"] == -1) & (spans["thread"] == 0))
     training = used.where(used["eval"] == 0)
-    waits = within(main, training)
-    loader = _loader(facts, waits)
-    fetches, joins, stacks = _work(spans, loader.get("index"))
+    plain = within(main, training)
+    loader = _loader(facts, plain)
+    # An epoch's first step holds the evaluation before it, and that one's own waits.
+    waits = within(main.where(~(np.isfinite(main["value"]) & ~np.isin(main["value"], plain["value"]))), used)
+    fetches, joins, stacks = _work(spans, plain)
     split = split_waits(waits, fetches, joins)
     every = fetches
     fetches, joins = within(fetches, used), within(joins, used)
@@ -130,8 +132,9 @@ def stages(
     workers = loader.get("workers")
     compute = float(np.median(np.sum([used[part] for part in COMPUTE], axis=0))) / 1e6
     fetch_ms = float(np.median(fetches["duration"])) / 1e6 if fetches.rows else None
-    batches = max(round(waits.rows / max(training.rows, 1)), 1)
+    batches = max(round(plain.rows / max(training.rows, 1)), 1)
     wait = used["data_loading"] / 1e6
+    starts = [_epoch_start_ns(used["data_loading"][rows], workers) for rows in by_rank(used)]
     return DataLoading(
         share_pct=share,
         stages=_named(split, found, share),
@@ -151,7 +154,7 @@ def stages(
         busy_pct=_busy(every, used),
         needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
         periodic=any(_periodic(used["data_loading"][rows], workers) for rows in by_rank(used)),
-        epoch_start=any(_epoch_start(used["data_loading"][rows], workers) for rows in by_rank(used)),
+        epoch_start_ms=sum(starts) / used.rows / 1e6,
     )
 
 
@@ -177,17 +180,22 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
         found.append("too_few_workers")
     if loading.periodic:
         found.append("periodic")
-    if loading.epoch_start:
+    if loading.epoch_start_ms > 0:
         found.append("epoch_start")
     return found
 
 
-def _work(spans: Table, index: Any) -> tuple[Table, Table, Table]:
-    """Return the fetches of one loader, and what was collated and sampled within them."""
+def _work(spans: Table, waits: Table) -> tuple[Table, Table, Table]:
+    """Return the fetches of the loaders that were waited for, and what was collated and sampled within them.
+
+    There may be several: many loops make a new loader for each epoch.
+    """
     fetches = spans.where(spans["phase"] == "fetch")
+    indexes = np.unique(waits["value"][np.isfinite(waits["value"])])
     named = np.fromiter((str(name).startswith("loader ") for name in fetches["name"]), bool, fetches.rows)
-    if index is not None and named.any():
-        fetches = fetches.where(~named | (fetches["name"] == f"loader {index}"))
+    if indexes.size and named.any():
+        wanted = {f"loader {int(index)}" for index in indexes}
+        fetches = fetches.where(~named | np.isin(fetches["name"].astype(str), sorted(wanted)))
     joins, stacks = (spans.where(spans["phase"] == kind) for kind in ("collate", "stack"))
     if named.any():
         joins, stacks = inside(joins, fetches), inside(stacks, fetches)
@@ -241,9 +249,12 @@ def _periodic(wait: NDArray[Any], workers: int | None) -> bool:
     return bool(max(by_turn) / wait.sum() > (1 + 1 / workers) / 2)
 
 
-def _epoch_start(wait: NDArray[Any], workers: int | None) -> bool:
-    long = np.flatnonzero(wait > max(_MUCH * float(np.median(wait)), 1.0))
+def _epoch_start_ns(wait: NDArray[Any], workers: int | None) -> int:
+    """Return how much longer than usual the waits at regular distances are, together; 0 without any."""
+    usual = float(np.median(wait))
+    long = np.flatnonzero(wait > max(_MUCH * usual, float(wait.max()) / 4))
     if len(long) < 2 or wait[long].sum() < 0.2 * wait.sum():
-        return False
+        return 0
     distance = np.diff(long)
-    return bool(distance.min() > max(workers or 1, 1) and np.ptp(distance) <= 1)
+    regular = distance.min() > max(workers or 1, 1) and np.ptp(distance) <= 1
+    return int(wait[long].sum() - usual * len(long)) if regular else 0

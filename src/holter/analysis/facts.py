@@ -44,7 +44,7 @@ class Facts:
     step_ms: float | None = None
     """Median duration of a step that holds no evaluation and no checkpoint."""
     mean_step_ms: float | None = None
-    """Mean duration of all steady steps: what the shares are shares of."""
+    """Mean duration of all steady steps, without evaluation: what `share` is a share of."""
     parts_ms: dict[str, float] = field(default_factory=dict)
     """Median of each part in those steps."""
     rest_ms: float | None = None
@@ -72,7 +72,7 @@ class Facts:
 
     def mean_ms(self, part: str) -> float:
         """Mean time of a part per step, ms."""
-        return self.breakdown.get(part, 0.0) / 100 * (self.mean_step_ms or 0.0)
+        return self.share(part) / 100 * (self.mean_step_ms or 0.0)
 
     def share(self, *parts: str) -> float:
         """Percent of the time outside of evaluation that the parts take together; 0 without steps."""
@@ -137,7 +137,7 @@ def gather(
         found |= {
             "breakdown": breakdown(used, np.ones(used.rows, dtype=bool)),
             "step_ms": float(np.median(plain["duration"])) / 1e6,
-            "mean_step_ms": float(used["duration"].mean()) / 1e6,
+            "mean_step_ms": float((used["duration"] - used["eval"]).mean()) / 1e6,
             "rest_ms": float(np.median(rest)) / 1e6,
             "rest_least_ms": float(np.percentile(rest, 10)) / 1e6,
             "parts_ms": {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN},

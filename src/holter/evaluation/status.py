@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import traceback
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from holter.rules import SEVERITIES, Issue, Reason, Rule, Window
 
@@ -96,7 +99,7 @@ class RuleRun:
             return
         self.evaluations += 1
         if window.details:
-            self.details = window.details
+            self.details = _finite(window.details)
         self._cover(window, judged=bool(found))
         held = {issue.key: self.streaks.get(issue.key, 0) + 1 for issue in found}
         self.streaks = held if type(self.rule).consecutive > 1 else {}
@@ -195,9 +198,19 @@ class RuleRun:
 
 
 def _plain(issue: Issue) -> dict[str, Any]:
-    return {f.name: getattr(issue, f.name) for f in dataclasses.fields(issue)} | {
-        "evidence": dict(issue.evidence)
-    }
+    plain = {f.name: getattr(issue, f.name) for f in dataclasses.fields(issue)}
+    return plain | {"evidence": _finite(dict(issue.evidence))}
+
+
+def _finite(value: Any) -> Any:
+    """Return a value as JSON knows it: numbers that are not finite are absent."""
+    if isinstance(value, dict):
+        return {str(name): _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _least(*values: int | None) -> int | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holter.recorder import imports
 from holter.recorder import session as _session
+from holter.recorder.guard import tell
 from holter.recorder.names import NAMES
 from holter.schema.phases import Mode, Phase
 
@@ -49,9 +50,17 @@ class Range:
         _session.here.end_of(self.code)
 
     def __call__(self, function: Function) -> Function:
-        """Return `function` with every call recorded; coroutines and generators for as long as they live."""
+        """Return `function` with every call recorded; coroutines and generators for as long as they live.
+
+        An async generator comes back as it is: wrapping one would lose what is sent into it.
+        """
         name = self.name
         wrapper: Any
+        if inspect.isasyncgenfunction(function):
+            tell(
+                f"annotate({name!r}) cannot record an async generator; use `with` inside {function.__name__}"
+            )
+            return function
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
