@@ -132,6 +132,7 @@ def _print(listed: list[dict[str, Any]]) -> None:
 
 
 def _verdict(verdict: Any) -> str:
-    if isinstance(verdict, dict):
-        verdict = verdict.get("suspect")
-    return str(verdict).replace("_", " ") if verdict else ""
+    """Say in a few words what the card led with."""
+    if not isinstance(verdict, dict):
+        return ""
+    return str(verdict.get("headline") or str(verdict.get("suspect", "")).replace("_", " "))
