@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-ROUNDS = 31
-CALLS = 10_000
+ROUNDS = 301
+CALLS = 500
 TARGET = 2.0
 """A mark may cost this many times the floor."""
 
@@ -47,11 +47,13 @@ kept = annotate("kept")
 
 FLOOR = "floor: two clock reads, one struct"
 MARK = "mark: begin + end"
+STEP = "a step: 7 marks and its boundary"
 STATEMENTS = {
     FLOOR: "least()",
     "the same without a call": "t = clock(); pack_into(memory, 64, t, clock() - t, 0.0, 3, 7, 1, 4)",
     MARK: "begin(code); end()",
     "add": "add(4, 1, 5, 6)",
+    STEP: "begin(code); end();" * 7 + "current.boundary()",
     "with annotate(name)": "with annotate('augment'): pass",
     "with a kept range": "with kept: pass",
     "annotation_begin + annotation_end": "annotation_begin('augment'); annotation_end('augment')",

@@ -177,7 +177,7 @@ def test_utilization_of_the_story():
     assert 50 < gpu["p95"] < 55
     assert gpu["min"] >= 20
     assert rows_["cpu.util", ""]["p50"] == pytest.approx(85, abs=1)
-    assert rows_["proc.count", "workers"]["max"] == 32
+    assert rows_["proc.count", "worker"]["max"] == 32
     assert ("gpu.throttle_reasons", "") not in rows_
 
 

@@ -100,6 +100,44 @@ def test_a_validation_loop_is_evaluation_until_training_resumes():
     assert named(row) == expected
 
 
+def test_a_checkpoint_after_evaluation_is_a_checkpoint():
+    row = one(
+        span(0, 200, "step"), span(5, 10, "data_loading", value=1), span(10, 20, "forward", "eval"),
+        span(25, 30, "data_loading", value=1), span(30, 40, "forward", "eval"),
+        span(41, 42, "data_loading", value=1), span(50, 80, "checkpoint"),
+        span(85, 90, "data_loading", value=0), span(90, 110, "forward"),
+        span(110, 150, "backward"), span(150, 200, "optimizer"),
+    )  # fmt: skip
+    assert named(row) == {
+        "eval": 50, "checkpoint": 30, "data_loading": 5, "forward": 20, "backward": 40, "optimizer": 50,
+        "other": 5,
+    }  # fmt: skip
+
+
+def test_a_teacher_after_evaluation_is_forward():
+    """Each loader is asked once more to learn that it is exhausted, the training's before the evaluation."""
+    row = one(
+        span(0, 200, "step"),
+        span(0, 5, "data_loading", value=0),
+        span(5, 10, "data_loading", value=1), span(10, 20, "forward", "eval"),
+        span(20, 30, "data_loading", value=1), span(30, 40, "forward", "eval"),
+        span(40, 50, "data_loading", value=1),
+        span(60, 70, "data_loading", value=0), span(70, 80, "forward", "eval"),
+        span(80, 110, "forward"), span(110, 150, "backward"), span(150, 200, "optimizer"),
+    )  # fmt: skip
+    assert named(row) == {"eval": 55, "data_loading": 15, "forward": 40, "backward": 40, "optimizer": 50}
+
+
+def test_evaluation_after_the_next_batch_was_fetched():
+    row = one(
+        span(0, 100, "step"), span(0, 10, "data_loading", value=0), span(10, 20, "data_loading", value=1),
+        span(20, 30, "forward", "eval"), span(30, 40, "data_loading", value=1),
+        span(40, 50, "forward", "eval"), span(60, 80, "forward"), span(80, 90, "backward"),
+        span(90, 100, "optimizer"),
+    )  # fmt: skip
+    assert named(row) == {"data_loading": 10, "eval": 50, "forward": 20, "backward": 10, "optimizer": 10}
+
+
 def test_one_batch_of_another_loader_is_evaluation():
     row = one(
         span(0, 100, "step"), span(0, 10, "data_loading", value=1), span(10, 30, "forward", "eval"),

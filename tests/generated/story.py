@@ -214,7 +214,7 @@ def _samples(
         ("cpu.iowait", "", wait.mean(axis=0)),
         ("mem.used_pct", "", random.normal(41, 0.2, count)),
         ("proc.count", "trainer", np.full(count, float(gpus))),
-        ("proc.count", "workers", np.full(count, float(gpus * scenario.loader.workers))),
+        ("proc.count", "worker", np.full(count, float(gpus * scenario.loader.workers))),
         ("proc.cpu", "trainer", random.normal(trainer * gpus * 0.985, 2, count)),
         *((metric, f"cpu{i}", matrix[i]) for i in range(cores)
           for metric, matrix in (("cpu.core.util", load), ("cpu.core.iowait", wait))),

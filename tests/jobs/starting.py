@@ -51,14 +51,22 @@ def environment(**more: str) -> dict[str, str]:
 def holter(*words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run one holter command to its end."""
     command = [sys.executable, "-m", "holter", *words]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-        **{"env": environment(), **more},
-    )
+    settings = {
+        "env": environment(),
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        **more,
+    }
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, **settings) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            # Asked to end, holter ends its command too; killed, it would leave that behind.
+            process.terminate()
+            stdout, stderr = process.communicate(timeout=LIMIT_S)
+            raise AssertionError(f"{command} took more than {LIMIT_S} s\n{stdout}{stderr}") from None
+    done = subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 

@@ -9,7 +9,7 @@ import pytest
 from tests.jobs.starting import TRAININGS, Jobs
 
 PLAIN = str(TRAININGS / "plain.py")
-LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_shell_script(jobs: Jobs, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_torchrun(jobs: Jobs) -> None:
-    done = jobs.run(*LAUNCH, str(TRAININGS / "ddp.py"), "--steps", "40", env={"MASTER_ADDR": "127.0.0.1"})
+    done = jobs.run(*LAUNCH, str(TRAININGS / "ddp.py"), "--steps", "40")
     assert done.code == 0, done.stderr
     told = done.describe()
     assert told["ranks"] == [0, 1]

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.generated.story import NODE, Story, story
+from tests.jobs.starting import holter
+
 from holter.analysis.cost import saving
 from holter.store.job import create
 from holter.store.writer import Writer
-from tests.generated.story import NODE, Story, story
-from tests.jobs.starting import holter
 
 SUSPECTS = {
     "before": "data_pipeline",
@@ -49,8 +50,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store that holds every story."""
     made = tmp_path_factory.mktemp("stories") / "store"
     for name in [*SUSPECTS, "after", "straggler"]:
-        # Eight GPUs and the whole length; cores in the proportion of the case, for time's sake.
-        kept(story(name, cores=16), made)
+        # Half the cores of the case, for time's sake; the GPUs and the length are the whole.
+        kept(story(name, cores=48), made)
     return made
 
 

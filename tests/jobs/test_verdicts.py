@@ -51,7 +51,6 @@ def test_the_slow_rank_is_named_not_its_victim(jobs: Jobs) -> None:
     done = jobs.run(
         *LAUNCH,
         *(str(TRAININGS / "ddp.py"), "--steps", "80", "--slow-rank", "1"),
-        env={"MASTER_ADDR": "127.0.0.1"},
     )
     assert done.code == 0, done.stderr
     verdict = done.describe()["verdict"]
@@ -62,7 +61,8 @@ def test_the_slow_rank_is_named_not_its_victim(jobs: Jobs) -> None:
 
 @pytest.mark.slow
 def test_a_healthy_training_is_called_healthy_without_a_warning(jobs: Jobs) -> None:
-    done = jobs.train("plain.py", "--steps", "300", "--width", "512", "--batch", "128")
+    # Most of a step is a wait, as for a device: what else this machine does makes no step an outlier.
+    done = jobs.train("plain.py", "--steps", "120", "--device-ms", "100")
     assert done.code == 0, done.stderr
     told = done.describe()
     assert told["verdict"]["suspect"] == "healthy", told["verdict"]

@@ -62,6 +62,15 @@ def test_decorated_generator_and_coroutine_are_timed_for_as_long_as_they_live(se
     assert second.duration >= 9_000_000
 
 
+def test_async_generator_stays_what_it_is_and_is_told(session, capfd):
+    async def numbers():
+        received = yield 1
+        yield received
+
+    assert holter.annotate("numbers")(numbers) is numbers
+    assert "cannot record an async generator" in capfd.readouterr().err
+
+
 def test_tasks_of_one_loop_overlap_without_confusion(session, spool):
     async def task(name, seconds):
         with holter.annotate(name):
@@ -98,7 +107,7 @@ def test_begin_and_end_by_name_or_innermost(session, spool):
     assert spans(spool) == [("annotation", "b"), ("annotation", "a")]
     holter.annotation_end()
     holter.annotation_end("a")
-    assert session.faults == {"annotation_end": 1, "marks": 1}
+    assert session.faults.counts == {"annotation_end": 1, "marks": 1}
 
 
 def test_log_keeps_every_number(session, spool):
@@ -117,7 +126,7 @@ def test_log_of_what_is_no_number_is_told_once(session, spool, capfd):
         holter.log(loss="high")
     holter.log(loss=1)
     assert [s.value for s in only(spool).main.spans] == [1.0]
-    assert session.faults == {"scalar": 3}
+    assert session.faults.counts == {"scalar": 3}
     assert capfd.readouterr().err.count("\n") == 1
 
 

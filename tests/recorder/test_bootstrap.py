@@ -49,6 +49,15 @@ def test_options_that_hide_the_path_leave_the_script_alone(spool, option):
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
+def test_script_that_hides_the_path_but_imports_holter_itself(spool):
+    done = run(
+        spool, f"import sys; sys.path.append({str(SOURCE)!r})\n{RECORDS}\nprint(sys.meta_path[0])", "-E"
+    )
+    assert done.stderr == ""
+    assert names(spool) == ["here"]
+    assert "ImportWatch" in done.stdout  # frameworks are watched for, too
+
+
 @pytest.mark.parametrize("version", pythons())
 def test_every_supported_python_records(spool, version):
     """The core of the recorder in one go: spans, steps, scalars, threads, forks, an exception."""

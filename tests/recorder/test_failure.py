@@ -225,3 +225,22 @@ with holter.annotate("x"): os.kill(os.getpid(), signal.SIGSEGV)
     done = run(spool, code)
     assert "Segmentation fault" in done.stderr
     assert (spool / f"{only(spool).key}.stacks").read_bytes() == b""
+
+
+def test_script_that_closes_all_files_gets_nothing_of_ours_in_its_own(spool, tmp_path):
+    code = f"""
+import os
+import holter
+with holter.annotate("before"): pass
+first = os.open(os.devnull, os.O_RDONLY)
+os.closerange(3, 1024)
+mine = [os.open({str(tmp_path / "mine")!r}, os.O_RDWR | os.O_CREAT) for _ in range(500)]
+with holter.annotate("after"): pass
+print(first)
+raise ValueError("bad")
+"""
+    done = run(spool, code)
+    assert done.stdout == "3\n"  # descriptors are numbered as without us
+    assert (tmp_path / "mine").read_bytes() == b""
+    assert [s.name for s in only(spool).main.spans] == ["before", "after"]
+    assert [e["message"] for e in only(spool).facts("exception")] == ["bad"]

@@ -82,7 +82,7 @@ def test_end_without_begin_is_counted_and_harms_nothing(session, spool, capfd):
     marks.end()
     process = only(spool)
     assert [s.phase for s in process.main.spans] == ["forward"]
-    assert session.faults == {"marks": 3}
+    assert session.faults.counts == {"marks": 3}
     assert capfd.readouterr().err.count("\n") == 1
 
 
@@ -98,7 +98,7 @@ def test_nesting_beyond_the_head_page_is_dropped_and_counted(session, spool):
     assert len(process.main.spans) == 248
     assert process.main.dropped == 400 - 248
     assert process.main.open == []
-    assert session.faults == {"marks": 1}
+    assert session.faults.counts == {"marks": 1}
 
 
 @pytest.mark.parametrize("bad", ["text", None, object()])
@@ -123,9 +123,9 @@ def test_end_of_finds_its_span_below_those_an_exception_left_open(session, spool
     outer = code(session, Phase.ANNOTATION, "epoch")
     marks.begin(outer)
     marks.begin(code(session, Phase.FORWARD))  # its end was never called
-    marks.end_of(outer)
+    marks.end_of(outer, 3.0, Mode.EVAL)
     main = only(spool).main
-    assert [s.name for s in main.spans] == ["epoch"]
+    assert [(s.name, s.value, s.mode) for s in main.spans] == [("epoch", 3.0, Mode.EVAL)]
     assert main.open == []
 
 
@@ -138,7 +138,7 @@ def test_end_of_keeps_annotations_begun_since(session, spool):
     assert only(spool).main.open == [("annotation", "second")]
     marks.end_of(second)
     assert [s.name for s in only(spool).main.spans] == ["first", "second"]
-    assert session.faults == {}
+    assert session.faults.counts == {}
 
 
 def test_unwind_forgets_what_is_deeper(session, spool):

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.recorder.reading import SOURCE, environment
+from tests.recorder.reading import SOURCE, environment, pythons
 
 READ = """
 from holter.store import job
@@ -15,10 +15,10 @@ print(folder.manifest()["status"], sorted(zip(spans["phase"].tolist(), spans["na
 """
 
 
-def script(tmp_path, code, **extra):
+def script(tmp_path, code, python=sys.executable, **extra):
     env = environment(PYTHONPATH=SOURCE, **extra)
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [python, "-c", code],
         cwd=tmp_path,
         env=env,
         capture_output=True,
@@ -77,6 +77,15 @@ def test_unknown_configuration_names_what_is_known(tmp_path):
     done = script(tmp_path, "import holter; holter.start(config={'intervall': 100})")
     assert done.returncode == 1
     assert "'intervall' is not known here; known is interval_ms" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.skipif("3.10" not in pythons(), reason="needs a Python 3.10 beside this one")
+def test_python_too_old_for_the_agent_is_told_what_to_do(tmp_path):
+    done = script(tmp_path, "import holter; holter.start()", python=pythons()["3.10"])
+    assert done.stderr.splitlines()[-1].startswith(
+        "RuntimeError: holter.start needs Python 3.11 or newer, this is 3.10"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_disabled_start_does_nothing(tmp_path):

@@ -28,6 +28,8 @@ def values(type_: str) -> st.SearchStrategy[Any]:
 
 def rows(table: str, *, max_size: int = 40) -> st.SearchStrategy[list[dict[str, Any]]]:
     columns = {column.name: values(column.type) for column in TABLES[table].columns}
+    if table == "samples":  # fractions of readings are kept to the precision of a 32-bit float
+        columns["value"] = st.floats(width=32)
     return st.lists(st.fixed_dictionaries(columns), max_size=max_size)
 
 

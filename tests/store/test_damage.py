@@ -79,7 +79,9 @@ def test_everything_that_is_not_ours(tmp_path: Path) -> None:
     (place / "notes.txt").write_text("mine")
     (place / ".draft").write_text("not finished")
     connection = parquet.connect()
-    parquet.copy(connection, "SELECT 1 AS a", place / "0000000000000000000-00000008-00000008.parquet", {}, {})
+    parquet.copy(
+        connection, "SELECT 1 AS a", place / "0000000000000000000-00000008-00000008.parquet", {"by": "x"}, {}
+    )
     says = parquet.footer(TABLES["scalars"], "n0", 1, 1, 1)
     wrong = {
         9: {**says, "holter.schema": "2"},
@@ -152,6 +154,20 @@ def test_a_compacted_file_that_is_cut_does_not_hide_its_sources(tmp_path: Path) 
     assert trial.table("scalars")["step"].tolist() == list(range(10))
     assert [s["file"] for s in trial.skipped] == [str(wide.relative_to(folder.url))]
     compact(folder, min_files=2)
+    assert steps(folder) == list(range(10))
+
+
+def test_a_file_that_says_another_number_of_rows_is_not_merged_away(tmp_path: Path) -> None:
+    folder = new_job(tmp_path)
+    write(folder, "scalars", [numbered(0, 5), numbered(5, 5)])
+    lying = files(folder)[1]
+    rows = f"SELECT * FROM read_parquet({parquet.literal(str(lying))})"
+    draft = tmp_path / "lying.parquet"
+    says = parquet.footer(TABLES["scalars"], "n0", 9, 5000, 9000)
+    parquet.copy(parquet.connect(), rows, draft, says, {})
+    draft.replace(lying)
+    folder.update(end=1)
+    assert compact(folder, min_files=2) == 0
     assert steps(folder) == list(range(10))
 
 

@@ -19,7 +19,7 @@ from holter.store.compact import compact
 from holter.store.follow import Follow
 from holter.store.job import JobFolder
 from holter.store.layout import parse_part
-from holter.store.place import LocalPlace
+from holter.store.place import Entry, LocalPlace
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 
@@ -204,3 +204,27 @@ def test_a_compacted_file_covers_its_sources_numbers(tmp_path: Path) -> None:
 def test_too_few_files_to_merge_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="min_files is 1"):
         compact(new_job(tmp_path), min_files=1)
+
+
+class Torn(LocalPlace):
+    """A folder whose listing is as a reader gets it that is in the middle of it while a compaction ends."""
+
+    torn: frozenset[str] = frozenset()
+
+    def files(self, folder: str = "") -> list[Entry]:
+        entries = super().files(folder)
+        missed, self.torn = self.torn, frozenset()
+        return [entry for entry in entries if entry.key not in missed]
+
+
+def test_a_listing_in_the_middle_of_a_compaction(tmp_path: Path) -> None:
+    folder = new_job(tmp_path)
+    writer = Writer(folder, "a")
+    for n in range(3):
+        writer.append("scalars", columns(numbered(n, 1)))
+        writer.flush()
+    compact(folder, min_files=3)
+    torn = Torn(Path(folder.url))
+    # The wide file came after the place in the folder where the listing was, its sources are gone already.
+    torn.torn = frozenset(entry.key for entry in folder.place.files("scalars"))
+    assert Trial(JobFolder(torn, "job")).table("scalars").rows == 3

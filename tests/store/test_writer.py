@@ -124,7 +124,7 @@ from holter.store.writer import Writer
 
 folder = job.create(sys.argv[1], "job", command=["true"], interval_ms=500, rules=[], now_ns=1)
 writer = Writer(folder, "n0")
-values = np.random.default_rng(0).random(40_000)
+values = np.random.default_rng(0).integers(0, 2**52, 40_000).astype(float)
 writer.append("samples", {"time": np.arange(40_000), "value": values, "metric": ["m"] * 40_000})
 no_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, no_limit[1]))

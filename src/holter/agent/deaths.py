@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.agent.cgroups import Cgroup
-from holter.agent.journal import Process
 from holter.agent.procfs import PROC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from holter.agent.cgroups import Cgroup
+    from holter.agent.journal import Process
 
 NEAR_LIMIT = 0.95
 """Share of the memory limit from which a SIGKILL is suspected to be the kernel's."""
@@ -99,132 +102,103 @@ def vanished(trainers: Sequence[Process]) -> list[Process]:
 
 def failure(
     ended: Ended,
-    trainers: Sequence[Process],
+    processes: Sequence[Process],
     *,
     oom: Oom | None,
     hanging: bool,
     clock_offset: int,
-    rank_of: Any,
+    rank_of: Callable[[Process], int],
 ) -> dict[str, Any] | None:
     """Say what made a job fail; None when it did not.
 
     Args:
-        ended: How the command ended.
-        trainers: All training processes of this node.
+        ended: How the command ended; neither code nor signal for a process that is not our child.
+        processes: All processes of this node that record, but for data-loader workers.
         oom: What the counters say about an out-of-memory kill.
         hanging: Whether ranks were hanging at the end.
         clock_offset: Wall less monotonic time, ns.
         rank_of: Function from a process to its rank.
     """
-    if ended.code == 0 or (
-        ended.code is None and ended.signal is None and not any(t.exception for t in trainers)
-    ):
+    if ended.code == 0:
         return None
-    raised = sorted(
-        (t for t in trainers if t.exception), key=lambda t: t.exception["time"] if t.exception else 0
-    )
-    # A launcher ends the ranks that are left with SIGTERM; those died after the culprit, whose fault it is.
+    # What a launcher says of its ranks is no news when a rank has spoken itself.
+    raised = sorted((p for p in processes if p.exception), key=lambda p: (not p.is_trainer, _raised_at(p)))
+    trainers = [process for process in processes if process.is_trainer]
     gone = [t for t in vanished(trainers) if _before(t, raised, clock_offset)]
-    if gone and (ended.code is not None and (len(trainers) > 1 or ended.code in _KILLED)):
-        culprit = gone[0]
-        kind = "oom" if oom and oom.certainty != "possible" else "signal" if len(trainers) == 1 else "lost"
-        certainty, evidence = (oom.certainty, oom.evidence) if kind == "oom" and oom else ("certain", _GONE)
-        return _failure(
-            kind,
-            culprit,
-            rank_of,
-            certainty=certainty,
-            evidence=evidence,
-            signal_=ended.code - 128 if ended.code in _KILLED else None,
-        )
-    if raised and ended.signal is None:
+    attached = ended.code is None and ended.signal is None
+    if attached and not raised and not gone:
+        return None
+    if gone and ended.signal is None and (attached or len(trainers) > 1 or ended.code in _KILLED):
+        found = _vanished(gone[0], ended, alone=len(trainers) == 1 and not attached, oom=oom)
+        culprit: Process | None = gone[0]
+    elif raised and ended.signal is None:
         culprit = raised[0]
-        facts = culprit.exception or {}
-        text = f"{facts.get('type', '')}: {facts.get('message', '')}"[:2000].rstrip(": ")
-        found = _failure("oom" if facts.get("oom") else "exception", culprit, rank_of, exception=text)
-        for name in ("step", "phase"):
-            if facts.get(name) is not None:
-                found[name] = facts[name]
-        return found
-    culprit_or_none = gone[0] if gone else trainers[0] if len(trainers) == 1 else None
+        found = _raised(culprit)
+    else:
+        culprit = gone[0] if gone else trainers[0] if len(trainers) == 1 else None
+        found = _exited(ended, oom=oom, hanging=hanging)
+    step = -1 if culprit is None else max(culprit.last_head_step, culprit.last_step)
+    return {
+        "kind": "exception",
+        "step": step if step >= 0 else None,
+        "phase": None if culprit is None else culprit.last_phase,
+        "exception": None,
+        "rank": None if culprit is None or rank_of(culprit) < 0 else rank_of(culprit),
+        "signal": ended.signal,
+        "certainty": "certain",
+        "evidence": None,
+        **found,
+    }
+
+
+def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -> dict[str, Any]:
+    """Describe a rank that died without a word."""
+    number = ended.code - 128 if ended.code in _KILLED else None
+    if oom is not None and oom.certainty != "possible":
+        return {"kind": "oom", "signal": number, "certainty": oom.certainty, "evidence": oom.evidence}
+    text = f"process {process.pid} vanished without an end or an exception of its own"
+    return {"kind": "signal" if alone else "lost", "signal": number, "evidence": text}
+
+
+def _raised(process: Process) -> dict[str, Any]:
+    """Describe an exception, with the step and the phase it came from."""
+    facts = process.exception or {}
+    text = f"{facts.get('type', '')}: {facts.get('message', '')}"[:2000].rstrip(": ")
+    place = {name: facts[name] for name in ("step", "phase") if facts.get(name) is not None}
+    return {"kind": "oom" if facts.get("oom") else "exception", "exception": text, **place}
+
+
+def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> dict[str, Any]:
+    """Describe an end of which only the exit status is known."""
+    if ended.signal == signal.SIGKILL and oom is not None:
+        return {"kind": "oom", "certainty": oom.certainty, "evidence": oom.evidence}
+    how = f"exit code {ended.code}"
     if ended.signal is not None:
-        if ended.signal == signal.SIGKILL and oom is not None:
-            return _failure(
-                "oom",
-                culprit_or_none,
-                rank_of,
-                certainty=oom.certainty,
-                evidence=oom.evidence,
-                signal_=ended.signal,
-            )
-        name = (
-            signal.Signals(ended.signal).name
-            if ended.signal in set(signal.Signals)
-            else f"signal {ended.signal}"
-        )
-        if hanging:
-            return _failure(
-                "hang",
-                culprit_or_none,
-                rank_of,
-                evidence=f"it hung, then {name} ended it",
-                signal_=ended.signal,
-            )
-        return _failure(
-            "signal", culprit_or_none, rank_of, evidence=f"{name} ended the command", signal_=ended.signal
-        )
+        known = ended.signal in set(signal.Signals)
+        how = signal.Signals(ended.signal).name if known else f"signal {ended.signal}"
     if hanging:
-        return _failure(
-            "hang", culprit_or_none, rank_of, evidence=f"it hung, then ended with exit code {ended.code}"
-        )
-    return _failure(
-        "exception",
-        culprit_or_none,
-        rank_of,
-        evidence=f"the command ended with exit code {ended.code}; no exception was recorded",
-    )
+        return {"kind": "hang", "evidence": f"it hung until the command ended with {how}"}
+    if ended.signal is not None:
+        return {"kind": "signal", "evidence": f"{how} ended the command"}
+    return {"evidence": f"the command ended with {how}; no exception was recorded"}
 
 
-_KILLED = (
-    128 + signal.SIGKILL,
-    128 + signal.SIGSEGV,
-    128 + signal.SIGABRT,
-    128 + signal.SIGBUS,
-    128 + signal.SIGTERM,
+_KILLED = tuple(
+    128 + n for n in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGTERM)
 )
-_GONE = "the process vanished without an end or an exception of its own"
+"""Exit codes with which a shell tells that a signal ended its command."""
+
+
+def _raised_at(process: Process) -> int:
+    return int((process.exception or {}).get("time") or 0)
 
 
 def _before(process: Process, raised: Sequence[Process], clock_offset: int) -> bool:
     """Whether a process that vanished did so before the first exception, whose cause it then is."""
     if not raised or process.died is None:
         return process.died is not None
-    facts = raised[0].exception or {}
-    when = int(facts.get("time") or 0) - clock_offset
+    facts, when = raised[0].exception or {}, _raised_at(raised[0]) - clock_offset
     if process.checked > when:
         return False
     text = f"{facts.get('type', '')} {facts.get('message', '')}".lower()
     return process.died < when or any(word in text for word in _CONSEQUENCE)
-
-
-def _failure(
-    kind: str,
-    process: Process | None,
-    rank_of: Any,
-    *,
-    exception: str | None = None,
-    certainty: str = "certain",
-    evidence: str = "",
-    signal_: int | None = None,
-) -> dict[str, Any]:
-    step = None if process is None else max(process.last_head_step, process.last_step)
-    return {
-        "kind": kind,
-        "step": step if step is not None and step >= 0 else None,
-        "phase": None if process is None else process.last_phase,
-        "exception": exception,
-        "rank": None if process is None else rank_of(process),
-        "signal": signal_,
-        "certainty": certainty,
-        "evidence": evidence or None,
-    }

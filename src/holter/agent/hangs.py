@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +91,10 @@ class HangWatch:
         limit = self.limits.limit_s(durations, phase, median_s)
         return Silence(rank, silent, limit, phase, step) if silent > limit else None
 
-    def update(self, silences: dict[str, Silence], now: int) -> tuple[dict[str, Silence], list[Silence]]:
-        """Take what was seen of all trainers; return (those that hang now and did not, those that move again)."""
+    def update(self, silences: dict[str, Silence], now: int) -> tuple[dict[str, Silence], dict[str, Silence]]:
+        """Take what was seen of all trainers; return (those that begin to hang, those that hang no more)."""
         begun = {key: silence for key, silence in silences.items() if key not in self.hanging}
-        ended = [silence for key, silence in self.hanging.items() if key not in silences]
+        ended = {key: silence for key, silence in self.hanging.items() if key not in silences}
         if begun and self.since is None:
             self.since = now - int(max(s.silent_s for s in begun.values()) * 1e9)
         self.hanging = dict(silences)

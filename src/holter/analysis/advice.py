@@ -37,11 +37,12 @@ def ordered(advice: list[Advice]) -> list[Advice]:
 
 def data_pipeline(facts: Facts) -> list[Advice]:
     """Advise on slow data loading: prepare ahead what is dear, or share the work among more workers."""
-    step, loading = facts.step_ms, facts.loading
+    # Steps that wait for several workers in turn are long and short: only their mean is what workers allow.
+    step, loading = facts.mean_step_ms, facts.loading
     if step is None:
         return []
     if loading is None or loading.fetch_ms is None:
-        rest = step - facts.parts_ms.get("data_loading", 0.0)
+        rest = facts.rest_ms or 0.0
         why = f"without the wait for batches a step takes {ms(rest)}"
         return [Advice("Load the next batch while this one trains: a DataLoader with workers.", rest, why)]
     pipeline = _Pipeline.of(facts, loading, step)
@@ -50,15 +51,11 @@ def data_pipeline(facts: Facts) -> list[Advice]:
     work = [item for item in pipeline.dear if item.stage != "read"]
     if len(work) > 1:
         advice.append(_prepared(pipeline, work))
-    advice += _more_workers(facts, pipeline)
-    if "epoch_start" in facts.causes and not loading.persistent_workers and loading.workers:
-        advice.append(
-            Advice(
-                "Keep the workers between epochs: persistent_workers=True.",
-                None,
-                "waits recur at equal distances",
-            )
-        )
+    advice += _more_workers(facts, pipeline) or _no_workers(facts, pipeline)
+    if loading.epoch_start_ms > 0 and loading.workers and not loading.persistent_workers:
+        why = f"starting them anew takes {ms(loading.epoch_start_ms)} a step on average"
+        expected = step - loading.epoch_start_ms
+        advice.append(Advice("Keep the workers between epochs: persistent_workers=True.", expected, why))
     return [a for a in advice if a.expected_step_ms is None or a.expected_step_ms < _WORTH * step]
 
 
@@ -89,7 +86,7 @@ class _Pipeline:
             strain = min(max(step / (fetch / workers), 1.0), 3.0)
         return cls(
             step=step,
-            rest=max(step - facts.parts_ms.get("data_loading", 0.0), 0.0),
+            rest=facts.free_rest_ms or 0.0,
             handover=min(loading.handover_ms, queue),
             fetch=fetch,
             collate=min(loading.collate_ms * loading.batches_per_step, fetch),
@@ -103,7 +100,7 @@ class _Pipeline:
         fetch = self.fetch if fetch is None else fetch
         workers = self.workers if workers is None else workers
         if not workers:
-            return self.rest + self.handover + fetch
+            return self.rest + fetch
         return max(self.rest + self.handover, self.strain * fetch / workers)
 
 
@@ -154,6 +151,18 @@ def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
     return [Advice(f"Raise num_workers from {pipeline.workers} to {target}.", expected, why)]
 
 
+def _no_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
+    """Advise to do without workers where handing a batch over is dearer than building it."""
+    expected = pipeline.expected(workers=0)
+    if not pipeline.workers:
+        return []
+    why = (
+        f"building a batch takes {ms(pipeline.fetch)}, waiting for one from a worker "
+        f"{ms(facts.mean_ms('data_loading'))} on average"
+    )
+    return [Advice("Load in the training process: num_workers=0.", expected, why)]
+
+
 def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
     """Advise on waiting for other ranks."""
     step = facts.step_ms
@@ -170,12 +179,12 @@ def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
                 f"all wait for it: its own work takes {ms(slow.own_ms)}, theirs {ms(slow.others_ms)}",
             )
         ]
-    exposed = facts.parts_ms.get("communication", 0.0)
+    exposed = facts.mean_ms("communication")
     why = f"{ms(exposed)} of each step are communication that nothing hides"
     return [
         Advice(
             "Overlap communication with the backward pass: larger buckets, no blocking collectives.",
-            step - exposed,
+            max(step - exposed, 0.0),
             why,
         ),
         Advice("Communicate less: accumulate gradients over several batches, or compress them.", None, why),
@@ -184,14 +193,14 @@ def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
 
 def checkpointing(facts: Facts) -> list[Advice]:
     """Advise on checkpoints that hold the training up."""
-    mean = facts.statistics.get("mean_ms")
-    share = facts.breakdown.get("checkpoint", 0.0)
+    mean = facts.mean_step_ms
+    share = facts.share("checkpoint")
     expected = mean * (1 - share / 100) if mean else None
     return [
         Advice(
             "Write checkpoints in the background, or less often.",
             expected,
-            f"{share:.0f} % of the loop is writing them (the expected time is a mean)",
+            f"{share:.0f} % of the steps is writing them (the expected time is a mean)",
         )
     ]
 

@@ -27,6 +27,12 @@ IDLE_IN_COMPUTE = 30.0
 CORE_FULL = 90.0
 NODE_IDLE = 50.0
 
+_STAGES = {
+    "fetch": "building batches",
+    "collate": "joining samples to batches",
+    "queue": "batches on their way from the workers",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -50,14 +56,18 @@ def data_pipeline(facts: Facts) -> Candidate:
         return Candidate(because=f"data loading takes {pct(share)} of the step, less than {pct(DATA_SHARE)}")
     if gpu is not None and gpu >= GPU_BUSY:
         return Candidate(because=f"the GPUs are busy {pct(gpu)} (median) although batches are waited for")
-    wait, step = facts.parts_ms["data_loading"], facts.step_ms or 0.0
-    text = f"data loading takes {pct(share)} of the step: {ms(wait)} of {ms(step)}"
+    wait, step = facts.mean_ms("data_loading"), facts.mean_step_ms or 0.0
+    text = f"data loading takes {pct(share)} of the step: {ms(wait)} of {ms(step)} on average"
     evidence = [seen(facts, text, "data_loading", share, DATA_SHARE)]
     sentence = f"Data loading takes {pct(share)} of each step"
     if loading is not None:
         named = _named(facts, loading)
         evidence += [item for _, item in named] + _workers(facts, loading)
         blamed = ", ".join(text for text, item in named[:2] if item.value >= 1)
+        if not blamed and loading.stages:
+            largest = max(loading.stages, key=lambda stage: loading.stages[stage])
+            anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
+            blamed = f"mostly {'starting workers anew' if anew else _STAGES.get(largest, largest)}"
         sentence += f": {blamed}" if blamed else ""
     if load is not None:
         evidence += _machine(facts, load)
@@ -88,7 +98,7 @@ def _workers(facts: Facts, loading: DataLoading) -> list[Evidence]:
     there = "an unknown number" if loading.workers is None else loading.workers
     text = (
         f"a batch takes one worker {ms(fetch)}, compute takes {ms(loading.compute_ms)}: "
-        f"{needed} workers would hide it, there are {there}"
+        f"hiding it takes {needed} workers, there are {there}"
     )
     return [seen(facts, text, "needed_workers", needed, loading.workers)]
 
@@ -118,7 +128,9 @@ def model_compute(facts: Facts) -> Candidate:
     load = facts.load
     gpu = load.gpu_p50 if load else None
     if load is None or gpu is None:
-        said = "forward and backward are no slower than the baseline's" if facts.baseline else ""
+        said = f"forward and backward take {pct(share)} of the step" if share < 50 else ""
+        if facts.baseline is not None:
+            said = "forward and backward are no slower than the baseline's"
         return Candidate(because=said)
     if gpu < GPU_BUSY:
         return Candidate(because=f"the GPUs are busy only {pct(gpu)} (median)")
@@ -159,7 +171,7 @@ def communication(facts: Facts) -> Candidate:
         return Candidate(because=said)
     if load is not None and load.iowait_p95 is not None and load.iowait_p95 > WAITS_FOR_IO:
         return Candidate(because=f"cores wait for I/O {pct(load.iowait_p95)} of the time (p95)")
-    exposed, step = facts.parts_ms["communication"], facts.step_ms or 0.0
+    exposed, step = facts.mean_ms("communication"), facts.mean_step_ms or 0.0
     text = f"waiting for other ranks takes {pct(share)} of the step: {ms(exposed)} of {ms(step)}"
     evidence = [seen(facts, text, "communication", share, COMMUNICATION_SHARE)]
     if load is not None and load.gpu_p50 is not None:
@@ -195,7 +207,7 @@ def framework_overhead(facts: Facts) -> Candidate:
     load, kernels = facts.load, facts.kernels
     gpu = load.gpu_p50 if load else None
     if load is None or gpu is None:
-        return Candidate()
+        return Candidate(because="no GPU waits for Python" if facts.device == "cpu" else "")
     data, compute = facts.share("data_loading"), facts.compute_share
     if data >= DATA_INNOCENT:
         return Candidate(because=f"data loading takes {pct(data)} of the step: the GPUs wait for that")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 COMPUTE = ("h2d", "forward", "loss", "backward", "optimizer")
 """Parts of a step that are the model's own work."""
 
+CPU_FULL = 90.0
 _BUSY = 90.0
 _MUCH = 10.0
 
@@ -65,8 +66,8 @@ class DataLoading:
     """Workers that would hide the loading: fetch over compute, rounded up."""
     periodic: bool = False
     """Most of the wait falls in every k-th step, k = workers."""
-    epoch_start: bool = False
-    """Much of the wait falls in few steps at equal distances: workers start anew."""
+    epoch_start_ms: float = 0.0
+    """Mean extra wait per step that falls in few steps at equal distances: workers start anew."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what `describe --json` says under `dataloading`."""
@@ -118,18 +119,22 @@ def stages(
         return None
     main = spans.where((spans["phase"] == "data_loading") & (spans["worker"] == -1) & (spans["thread"] == 0))
     training = used.where(used["eval"] == 0)
-    waits = within(main, training)
-    loader = _loader(facts, waits)
+    plain = within(main, training)
+    loader = _loader(facts, plain)
+    # An epoch's first step holds the evaluation before it, and that one's own waits.
+    waits = within(main.where(~(np.isfinite(main["value"]) & ~np.isin(main["value"], plain["value"]))), used)
     fetches, joins, stacks = _work(spans, loader.get("index"))
     split = split_waits(waits, fetches, joins)
+    every = fetches
     fetches, joins = within(fetches, used), within(joins, used)
     stacks = within(outside(stacks, joins), used)
     found = callables(zip(stacks["name"].tolist(), stacks["duration"].tolist(), strict=True))
     workers = loader.get("workers")
     compute = float(np.median(np.sum([used[part] for part in COMPUTE], axis=0))) / 1e6
     fetch_ms = float(np.median(fetches["duration"])) / 1e6 if fetches.rows else None
-    batches = max(round(waits.rows / max(training.rows, 1)), 1)
+    batches = max(round(plain.rows / max(training.rows, 1)), 1)
     wait = used["data_loading"] / 1e6
+    starts = [_epoch_start_ns(used["data_loading"][rows], workers) for rows in by_rank(used)]
     return DataLoading(
         share_pct=share,
         stages=_named(split, found, share),
@@ -146,10 +151,10 @@ def stages(
         fetch_ms=fetch_ms,
         collate_ms=float(np.median(joins["duration"])) / 1e6 if joins.rows else 0.0,
         batches_per_step=float(batches),
-        busy_pct=_busy(fetches, used),
+        busy_pct=_busy(every, used),
         needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
         periodic=any(_periodic(used["data_loading"][rows], workers) for rows in by_rank(used)),
-        epoch_start=any(_epoch_start(used["data_loading"][rows], workers) for rows in by_rank(used)),
+        epoch_start_ms=sum(starts) / used.rows / 1e6,
     )
 
 
@@ -165,7 +170,7 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
     found = []
     if loading.workers == 0:
         found.append("single_process")
-    if cpu_p50 is not None and cpu_p50 >= _BUSY:
+    if cpu_p50 is not None and cpu_p50 >= CPU_FULL:
         found.append("cpu_saturated")
     if (fetch and loading.stages.get("read", 0.0) >= fetch / 2) or (
         iowait_p95 is not None and iowait_p95 > 30
@@ -175,7 +180,7 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
         found.append("too_few_workers")
     if loading.periodic:
         found.append("periodic")
-    if loading.epoch_start:
+    if loading.epoch_start_ms > 0:
         found.append("epoch_start")
     return found
 
@@ -220,14 +225,15 @@ def _loader(facts: Sequence[Mapping[str, Any]], waits: Table) -> Mapping[str, An
 
 
 def _busy(fetches: Table, used: Table) -> float | None:
-    pairs = {*zip(fetches["rank"].tolist(), fetches["worker"].tolist(), strict=True)}
-    workers = [pair for pair in pairs if pair[1] >= 0]
-    if not workers:
-        return None
-    ranks = {rank for rank, _ in workers}
-    loop = {r: int(used["duration"][used["rank"] == r].sum()) for r in ranks}
-    available = sum(loop[rank] for rank, _ in workers)
-    spent = int(fetches["duration"][fetches["worker"] >= 0].sum())
+    """Compute the share of the loop in which a worker builds a batch, mean over the workers."""
+    spent = available = 0
+    for rows in by_rank(used):
+        mine = fetches.where((fetches["rank"] == used["rank"][rows[0]]) & (fetches["worker"] >= 0))
+        first, last = used["time"][rows[0]], (used["time"] + used["duration"])[rows[-1]]
+        begin, end = np.maximum(mine["time"], first), np.minimum(mine["time"] + mine["duration"], last)
+        seen = end > begin
+        spent += int((end - begin)[seen].sum())
+        available += len(np.unique(mine["worker"][seen])) * int(last - first)
     return min(100.0 * spent / available, 100.0) if available else None
 
 
@@ -238,9 +244,12 @@ def _periodic(wait: NDArray[Any], workers: int | None) -> bool:
     return bool(max(by_turn) / wait.sum() > (1 + 1 / workers) / 2)
 
 
-def _epoch_start(wait: NDArray[Any], workers: int | None) -> bool:
-    long = np.flatnonzero(wait > max(_MUCH * float(np.median(wait)), 1.0))
+def _epoch_start_ns(wait: NDArray[Any], workers: int | None) -> int:
+    """Return how much longer than usual the waits at regular distances are, together; 0 without any."""
+    usual = float(np.median(wait))
+    long = np.flatnonzero(wait > max(_MUCH * usual, float(wait.max()) / 4))
     if len(long) < 2 or wait[long].sum() < 0.2 * wait.sum():
-        return False
+        return 0
     distance = np.diff(long)
-    return bool(distance.min() > max(workers or 1, 1) and np.ptp(distance) <= 1)
+    regular = distance.min() > max(workers or 1, 1) and np.ptp(distance) <= 1
+    return int(wait[long].sum() - usual * len(long)) if regular else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 DATA, EVAL_FORWARD, TRAIN_FORWARD, BACKWARD, OPTIMIZER = "d", "e", "t", "b", "o"
@@ -27,7 +28,9 @@ class _Run:
     after: list[Moment] = field(default_factory=list)
 
 
-def regions(step_begin: int, moments: list[Moment], busy_until: dict[int, int]) -> list[tuple[int, int]]:
+def regions(
+    step_begin: int, moments: list[Moment], busy_until: dict[int, int], begins: list[int]
+) -> list[tuple[int, int]]:
     """Find the stretches of one training step that are evaluation.
 
     A step reaches from one optimizer step to the next, so a validation loop lies inside one. Its forwards
@@ -38,10 +41,11 @@ def regions(step_begin: int, moments: list[Moment], busy_until: dict[int, int]) 
         step_begin: When the step began, ns.
         moments: Data loading, forwards, backwards and optimizers of the step, by begin.
         busy_until: For the begin of each data loading, the end of the last span before it, if any.
+        begins: When each span of the step begins, whatever it is, and when the step ends; sorted.
 
     Returns:
-        (begin, end) in ns, by begin, disjoint. A region starts where the last training work ended, so that
-        building the validation loader's workers is part of it.
+        (begin, end) in ns, by begin, disjoint. A region starts where the last work before it ended and ends
+        where the next begins (training, or a checkpoint), so that the code around its spans is part of it.
     """
     if not any(m.kind in (BACKWARD, OPTIMIZER) for m in moments):
         return []
@@ -50,7 +54,7 @@ def regions(step_begin: int, moments: list[Moment], busy_until: dict[int, int]) 
     for run in _runs(_without_trained(moments)):
         if _is_evaluation(run, any_data):
             begin = _begin(run, step_begin, busy_until)
-            found.append((begin, max(_end(run), begin)))
+            found.append((begin, max(_end(run, begins), begin)))
     return found
 
 
@@ -68,21 +72,48 @@ def _without_trained(moments: list[Moment]) -> list[Moment]:
 
 
 def _runs(moments: list[Moment]) -> list[_Run]:
-    runs, run = [], _Run()
+    """Split a step at its training work; return what lies between, where it holds eval-mode forwards."""
+    runs: list[_Run] = []
+    stretch: list[Moment] = []
     for moment in moments:
+        if moment.kind in (DATA, EVAL_FORWARD):
+            stretch.append(moment)
+        else:
+            runs.append(_run(_without_teachers(stretch) if moment.kind == TRAIN_FORWARD else stretch))
+            stretch = []
+    runs.append(_run(stretch))
+    return [run for run in runs if run.forwards]
+
+
+def _without_teachers(stretch: list[Moment]) -> list[Moment]:
+    """Leave out the forwards that see the batch that is trained on next: those after the last data loading.
+
+    Unless that batch was fetched before the evaluation began, and the last one is the evaluation's own.
+    """
+    last = max((i for i, m in enumerate(stretch) if m.kind == DATA), default=-1)
+    first = next((i for i, m in enumerate(stretch) if m.kind == EVAL_FORWARD), len(stretch))
+    if last < first:
+        return stretch
+    loader, fed_by, feeds = stretch[last].loader, -1, set()
+    for moment in stretch[:last]:
         if moment.kind == DATA:
-            (run.after if run.forwards else run.before).append(moment)
-        elif moment.kind == EVAL_FORWARD:
+            fed_by = moment.loader
+        else:
+            feeds.add(fed_by)
+    fetched_before = any(m.loader not in (loader, -1) for m in stretch[:first] if m.kind == DATA)
+    return stretch if loader in feeds - {-1} and fetched_before else stretch[: last + 1]
+
+
+def _run(stretch: list[Moment]) -> _Run:
+    run = _Run()
+    for moment in stretch:
+        if moment.kind == EVAL_FORWARD:
             run.between += run.after
             run.after = []
             run.forwards.append(moment)
         else:
-            if run.forwards:
-                runs.append(run)
-            run = _Run()
-    if run.forwards:
-        runs.append(run)
-    return runs
+            (run.after if run.forwards else run.before).append(moment)
+    return run
 
 
 def _is_evaluation(run: _Run, any_data: bool) -> bool:
@@ -105,9 +136,9 @@ def _begin(run: _Run, step_begin: int, busy_until: dict[int, int]) -> int:
     return busy_until.get(first.begin, step_begin)
 
 
-def _end(run: _Run) -> int:
-    if not run.after:
-        return run.forwards[-1].end
+def _end(run: _Run, begins: list[int]) -> int:
     own = {m.loader for m in (*run.before[-1:], *run.between)}
-    # The evaluation's loader is asked once more to learn that it is exhausted.
-    return next((m for m in run.after if m.loader not in own), run.after[0]).begin
+    foreign = next((i for i, m in enumerate(run.after) if m.loader not in own), 0)
+    # The evaluation's loader is asked once more, to learn that it is exhausted.
+    last = run.after[foreign - 1] if foreign else run.forwards[-1]
+    return begins[bisect_left(begins, last.end)]

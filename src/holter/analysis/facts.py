@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.breakdown import breakdown
-from holter.analysis.dataloading import COMPUTE, DataLoading, causes, loaders, stages
+from holter.analysis.dataloading import COMPUTE, CPU_FULL, DataLoading, causes, loaders, stages
 from holter.analysis.durations import step_statistics
 from holter.analysis.load import Load, loads
 from holter.analysis.stragglers import Straggler, stragglers
@@ -43,8 +43,14 @@ class Facts:
     """Steps of the rank that has most."""
     step_ms: float | None = None
     """Median duration of a step that holds no evaluation and no checkpoint."""
+    mean_step_ms: float | None = None
+    """Mean duration of all steady steps, without evaluation: what `share` is a share of."""
     parts_ms: dict[str, float] = field(default_factory=dict)
     """Median of each part in those steps."""
+    rest_ms: float | None = None
+    """Median of what those steps take without the wait for batches."""
+    rest_least_ms: float | None = None
+    """The same for their fastest tenth."""
     ranks: tuple[int, ...] = ()
     window: dict[str, int] | None = None
     """step_start, step_end, time_start, time_end of what was looked at."""
@@ -64,6 +70,10 @@ class Facts:
         """The node whose GPUs are the idlest; without GPUs the one whose CPU is the busiest."""
         return self.loads[0] if self.loads else None
 
+    def mean_ms(self, part: str) -> float:
+        """Mean time of a part per step, ms."""
+        return self.share(part) / 100 * (self.mean_step_ms or 0.0)
+
     def share(self, *parts: str) -> float:
         """Percent of the time outside of evaluation that the parts take together; 0 without steps."""
         training = 100.0 - self.breakdown.get("eval", 0.0)
@@ -73,6 +83,21 @@ class Facts:
     def compute_share(self) -> float:
         """Percent of the time outside of evaluation that is the model's own work."""
         return self.share(*COMPUTE)
+
+    @property
+    def free_rest_ms(self) -> float | None:
+        """The step without the wait for batches, were nothing else running on the machine's cores.
+
+        On a full CPU the workers slow the training process down, and stop doing so once they have less to do.
+        What remains then is the CPU time that it uses itself, within what was seen of its steps.
+        """
+        load, rest, least = self.load, self.rest_ms, self.rest_least_ms
+        if rest is None or least is None or load is None:
+            return rest
+        mean, own = self.mean_step_ms, load.trainer_core_mean
+        if self.device == "cuda" or (load.cpu_p50 or 0.0) < CPU_FULL or mean is None or own is None:
+            return rest
+        return min(max(mean * own / 100, least), rest)
 
 
 def gather(
@@ -105,12 +130,16 @@ def gather(
         numbers = {"step_start": int(used["step"].min()), "step_end": int(used["step"].max())}
         plain = used.where((used["eval"] == 0) & (used["checkpoint"] == 0))
         plain = plain if plain.rows else used
+        rest = plain["duration"] - plain["data_loading"]
         machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
         loading = stages(spans, steps, listed, mask) if spans is not None else None
         first = machines[0] if machines else None
         found |= {
             "breakdown": breakdown(used, np.ones(used.rows, dtype=bool)),
             "step_ms": float(np.median(plain["duration"])) / 1e6,
+            "mean_step_ms": float((used["duration"] - used["eval"]).mean()) / 1e6,
+            "rest_ms": float(np.median(rest)) / 1e6,
+            "rest_least_ms": float(np.percentile(rest, 10)) / 1e6,
             "parts_ms": {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN},
             "steady_steps": int(np.unique(used["rank"], return_counts=True)[1].max()),
             "window": {**numbers, "time_start": begin, "time_end": end},

@@ -62,11 +62,27 @@ def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table |
         events: Table `events`; an exception's text is looked up there when the manifest lacks it.
         scalars: Table `scalars`; looked through for the first value that is no finite number.
     """
-    died = _died(manifest, events)
+    died = _hung(manifest, events) or _died(manifest, events)
     broken = first_non_finite(scalars) if scalars is not None else None
     if died and broken:
         return f"{died} Before that, {_lower(_broken(broken))}"
     return died or (_broken(broken) if broken else None)
+
+
+def _hung(manifest: Mapping[str, Any], events: Table | None) -> str | None:
+    """Describe a hang that lasts, or lasted until something ended the job, whatever that was."""
+    if events is None or not events.rows:
+        return None
+    rows = list(events.where(events["kind"] == "hang").sorted("time").to_rows())
+    try:
+        detail = json.loads(rows[-1]["detail"]) if rows else None
+    except ValueError:
+        return None
+    if not isinstance(detail, dict) or detail.get("recovered") or not detail.get("text"):
+        return None
+    word = "Hangs" if manifest.get("status") == "InProgress" else "Hung"
+    where = _where({**detail, "rank": rows[-1]["rank"]})
+    return f"{word}{where}: {detail['text']}."
 
 
 def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:

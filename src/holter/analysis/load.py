@@ -39,6 +39,8 @@ class Load:
     busiest_core_p50: float | None = None
     trainer_core_p50: float | None = None
     """CPU of one training process, percent of a core."""
+    trainer_core_mean: float | None = None
+    """The same as a mean: with the length of a step, the CPU time that a step takes."""
     worker_core_p50: float | None = None
     """CPU of one data-loader worker, percent of a core."""
     memory_p95: float | None = None
@@ -87,8 +89,9 @@ def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping
         cpu_p95=_percentile(metrics.get("cpu.util", {}).get(""), 95),
         iowait_p95=_percentile(metrics.get("cpu.iowait", {}).get(""), 95),
         busiest_core_p50=max(cores, default=None),
-        trainer_core_p50=_each(metrics, "trainer"),
-        worker_core_p50=_each(metrics, "workers"),
+        trainer_core_p50=_each(metrics, "trainer", np.median),
+        trainer_core_mean=_each(metrics, "trainer", np.mean),
+        worker_core_p50=_each(metrics, "worker", np.median),
         memory_p95=_percentile(metrics.get("mem.used_pct", {}).get(""), 95),
         memory_pressure_p50=_percentile(metrics.get("psi.mem", {}).get(""), 50),
         swap_growth_bytes=float(swap[-1] - swap[0]) if swap is not None else None,
@@ -102,10 +105,12 @@ def _percentile(values: NDArray[Any] | None, percent: float) -> float | None:
     return None if values is None or not len(values) else float(np.percentile(values, percent))
 
 
-def _each(metrics: dict[str, dict[str, NDArray[Any]]], role: str) -> float | None:
-    """Compute the median CPU of one process of a role."""
-    total, count = (_percentile(metrics.get(m, {}).get(role), 50) for m in ("proc.cpu", "proc.count"))
-    return total / count if total is not None and count else None
+def _each(metrics: dict[str, dict[str, NDArray[Any]]], role: str, typical: Any) -> float | None:
+    """Compute the CPU of one process of a role: the typical sum over the typical number of them."""
+    total, count = (metrics.get(metric, {}).get(role) for metric in ("proc.cpu", "proc.count"))
+    if total is None or count is None or typical(count) <= 0:
+        return None
+    return float(typical(total)) / float(typical(count))
 
 
 def _throttled(values: NDArray[Any]) -> float:

@@ -188,7 +188,8 @@ def _with_evaluations(pieces: Marks, where: Any, bounds: Marks) -> tuple[Marks, 
     starts = np.searchsorted(where, np.arange(len(bounds) + 1))
     for i in np.unique(where[suspicious[order]]).tolist():
         mine = pieces[starts[i] : starts[i + 1]]
-        for begin, end in evals.regions(int(bounds["begin"][i]), *_moments(mine)):
+        begins = [*mine["begin"].tolist(), int(bounds["end"][i])]
+        for begin, end in evals.regions(int(bounds["begin"][i]), *_moments(mine), begins):
             if end > begin:
                 added.append((begin, end, EVAL, Mode.EVAL, -1, -1))
                 added_where.append(i)

@@ -78,7 +78,7 @@ def missing(facts: Facts) -> list[str]:
     if loading is not None and loading.share_pct >= _WORTH_SPLITTING:
         if not loading.stages:
             lacking.append("what the data-loader workers do")
-        elif not loading.callables:
+        elif loading.stages.get("fetch", 0.0) >= _WORTH_SPLITTING:
             lacking.append("stack samples of the dataset")
     return lacking
 

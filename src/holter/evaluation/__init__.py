@@ -13,10 +13,13 @@ from holter.evaluation.selection import Choice, choose, documents, packs
 from holter.evaluation.sources import Stream, replay
 from holter.evaluation.status import RuleRun, Status
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
+from holter.store.follow import Follow
+from holter.store.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from holter.schema.table import Table
     from holter.store.job import JobFolder
 
 __all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "evaluate", "packs"]
@@ -82,12 +85,12 @@ def evaluate(
         if live and not ended:
             finished = _follow(folder, evaluator, progress, since, stopping, wait)
         else:
-            finished = _replay(folder, evaluator, progress, since, ended=ended)
+            finished = _replay(folder, evaluator, since, ended=ended)
+        for run in runs:
+            run.phase = "Done" if finished else "Stopped" if live else "InProgress"
+        progress.save(runs, evaluator, finished=finished)
     finally:
         progress.close()
-    for run in runs:
-        run.phase = "Done" if finished else "Stopped" if live else "InProgress"
-    progress.save(runs, evaluator, finished=finished)
     return EvaluationResult([run.shown() for run in runs], evaluator.judged, progress.cost(evaluator))
 
 
@@ -95,15 +98,13 @@ def _evaluator(
     folder: JobFolder, manifest: dict[str, Any], runs: list[RuleRun], progress: Progress
 ) -> tuple[Evaluator, int | None]:
     """Make the evaluator as an earlier run left it; returns it and from when on it needs rows again."""
-    from holter.store.trial import Trial
-
     facts = Facts(
         start=int(manifest.get("start") or manifest.get("created") or 0),
         interval_ms=int(manifest.get("interval_ms") or DEFAULT_INTERVAL_MS),
         nodes=folder.nodes(),
     )
     judged = progress.restore(runs, facts)
-    trial = Trial(folder)
+    trial = Trial(folder, threads=1)
     ends = trial.sql("SELECT rank, max(time + duration) AS done FROM steps GROUP BY rank")
     done = {int(rank): int(end) for rank, end in zip(ends["rank"], ends["done"], strict=True)}
     evaluator = Evaluator(runs, facts, keep_steps=progress.keep_steps, steps_done=done, judged=judged)
@@ -111,26 +112,19 @@ def _evaluator(
     if judged is not None:
         reach = max((run.rule.lookback.seconds or 0.0 for run in runs), default=0.0)
         since = reread_from(judged, reach, done)
-    evaluator.take("steps", _known_steps(trial, runs, since))
+        steps = max((run.rule.lookback.steps or 0 for run in runs), default=0)
+        evaluator.take("steps", _steps_before(trial, since, steps))
     return evaluator, since
 
 
-def _known_steps(trial: Any, runs: list[RuleRun], since: int | None) -> Any:
-    """Read the steps that are stored already: all, or after a restart as many as lookbacks reach."""
-    steps = max((run.rule.lookback.steps or 0 for run in runs), default=0)
-    if since is None or not steps:
-        return trial.table("steps", start_ns=since)
-    # The last so many steps of each rank lie within the last so many step numbers.
-    last = trial.sql("SELECT max(step) AS step FROM steps")["step"]
-    low = int(last[0]) - steps if len(last) and last[0] == last[0] else 0
-    return trial.table("steps", where=f"step > {low} OR time >= {since}")
+def _steps_before(trial: Trial, since: int, count: int) -> Table:
+    """Read the steps that a restart has to look back on: the last so many of each rank before a moment."""
+    last = trial.sql(f"SELECT rank, max(step) AS step FROM steps WHERE time < {since} GROUP BY rank")  # noqa: S608
+    low = int(last["step"].min()) - count if last.rows else 0
+    return trial.table("steps", end_ns=since, where=f"step > {low}")
 
 
-def _replay(
-    folder: JobFolder, evaluator: Evaluator, progress: Progress, since: int | None, *, ended: bool
-) -> bool:
-    from holter.store.trial import Trial
-
+def _replay(folder: JobFolder, evaluator: Evaluator, since: int | None, *, ended: bool) -> bool:
     for until in replay(Trial(folder), evaluator, since=since):
         evaluator.advance(until)
     manifest = folder.manifest()
@@ -146,8 +140,7 @@ def _follow(
     stopping: Callable[[], bool],
     wait: Callable[[float], object],
 ) -> bool:
-    from holter.store.follow import Follow
-
+    evaluator.take("steps", Trial(folder, threads=1).table("steps", start_ns=since))
     follow = Follow(folder)
     stream = Stream(follow, evaluator, since=since)
     saved, statuses, pause = time.monotonic(), list[Status](), _SAVE_FIRST_S

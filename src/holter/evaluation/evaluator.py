@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps import StepBuilder
-from holter.rules import Lookback
-from holter.rules import Window as Window
+from holter.rules import Lookback, Window
 from holter.rules._lookback import Recent
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from holter.evaluation.facts import Facts
     from holter.evaluation.status import RuleRun
@@ -66,6 +67,8 @@ class Evaluator:
         self._steps_done = dict(steps_done or {})
         self._builder = StepBuilder()
         self._pending: list[Table] = []
+        self._known: list[Table] = []
+        """Spans, and steps from the store, that are not due yet."""
         self._recent = Recent(_lookbacks(self.runs, self.reads))
         for run in self.runs:
             if run.judged_until is None:
@@ -77,18 +80,18 @@ class Evaluator:
         return self._builder.late
 
     def take(self, table: str, rows: Table) -> None:
-        """Take rows of a table. Steps given here are known already and are not kept again."""
+        """Take rows of a table; steps given here are stored already and are not kept again."""
         if not rows.rows:
             return
         ends = rows["time"] + rows["duration"] if "duration" in rows else rows["time"]
         self.newest = max(self.newest, int(ends.max()))
         if table == "spans":
-            self._pending.append(rows)
+            self._pending.append(rows.where(ends > self._done(rows)) if self._steps_done else rows)
             self.facts.spans(rows["rank"], ends)
         elif table == "events":
             self.facts.events(rows)
         elif table == "steps":
-            self._take_steps(rows)
+            self._known.append(rows)
             return
         self._remember(table, rows, ends)
 
@@ -97,8 +100,8 @@ class Evaluator:
 
         With `ended` nothing will come any more: the last moment is `until` itself.
         """
-        self._work_out_steps(until if not ended else max(until, self.newest))
         until = max(until, self.newest) if ended else until
+        self._bring_steps(until)
         for moment in self._moments(until):
             self._look(moment)
         if ended:
@@ -129,31 +132,32 @@ class Evaluator:
             self.looks += 1
         self.judged = moment
 
-    def _work_out_steps(self, until: int) -> None:
-        """Give the builder the spans that ended by `until`; with them every step that ended is complete."""
-        if not self._pending:
-            return
-        spans = Table.concat(self._pending)
-        ended = spans["time"] + spans["duration"] <= until
-        self._pending = [] if ended.all() else [spans.where(~ended)]
-        if not ended.any():
-            return
-        steps = Table.concat([self._builder.feed(spans.where(ended)), self._builder.finish()])
-        if self._steps_done:
-            done = np.array(
-                [self._steps_done.get(rank, 0) for rank in steps["rank"].tolist()], dtype=np.int64
-            )
-            steps = steps.where(steps["time"] >= done)
-        if steps.rows:
-            if self._keep_steps is not None:
-                self._keep_steps(steps)
-            self._take_steps(steps)
+    def _bring_steps(self, until: int) -> None:
+        """Bring the steps that ended by `until`: those that are stored, and those worked out from spans."""
+        self._known, known = _split(self._known, until)
+        self._pending, spans = _split(self._pending, until)
+        found = [] if known is None else [known]
+        if spans is not None:
+            # With all spans that ended by then, every step that ended by then is complete.
+            steps = Table.concat([self._builder.feed(spans), self._builder.finish()])
+            if self._steps_done:
+                steps = steps.where(steps["time"] >= self._done(steps))
+            if steps.rows:
+                if self._keep_steps is not None:
+                    self._keep_steps(steps)
+                found.append(steps)
+        if found:
+            steps = Table.concat(found)
+            ends = steps["time"] + steps["duration"]
+            order = np.lexsort((steps["rank"], ends))
+            steps, ends = steps.where(order), ends[order]
+            self.facts.steps(steps if self._resumed is None else steps.where(ends > self._resumed))
+            self._remember("steps", steps, ends)
 
-    def _take_steps(self, steps: Table) -> None:
-        ends = steps["time"] + steps["duration"]
-        self.newest = max(self.newest, int(ends.max()))
-        self.facts.steps(steps if self._resumed is None else steps.where(ends > self._resumed))
-        self._remember("steps", steps, ends)
+    def _done(self, rows: Table) -> NDArray[np.int64]:
+        """Return for each row when the last stored step of its rank ended."""
+        ranks, where = np.unique(rows["rank"], return_inverse=True)
+        return np.array([self._steps_done.get(int(r), 0) for r in ranks], dtype=np.int64)[where]
 
     def _remember(self, table: str, rows: Table, ends: Any) -> None:
         only = self.reads.get(table, frozenset[str]())
@@ -180,6 +184,16 @@ def wanted(runs: Sequence[RuleRun]) -> dict[str, frozenset[str] | None]:
             before = found.get(table, frozenset())
             found[table] = before | {only} if only and table in KEYS and before is not None else None
     return found
+
+
+def _split(waiting: list[Table], until: int) -> tuple[list[Table], Table | None]:
+    """Split rows into those that end later and those that ended by `until`."""
+    if not waiting:
+        return [], None
+    rows = Table.concat(waiting)
+    ended = rows["time"] + rows["duration"] <= until
+    later = [] if ended.all() else [rows.where(~ended)]
+    return later, rows.where(ended) if ended.any() else None
 
 
 def _lookbacks(runs: Sequence[RuleRun], reads: Mapping[str, Any]) -> dict[str, Lookback]:

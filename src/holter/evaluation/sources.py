@@ -28,7 +28,7 @@ SILENT_NS = 75_000_000_000
 
 
 def tables(evaluator: Evaluator) -> list[str]:
-    """Return the tables to read for an evaluator: what its rules read, and what steps and facts come from."""
+    """Return the tables to read: what the rules read, and what steps and facts come from."""
     return [
         name
         for name in ("samples", "spans", "scalars", "events")
@@ -41,7 +41,7 @@ def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> I
 
     Rows are read by when they began, so all that ended within a stretch have been handed over with it.
     """
-    names = tables(evaluator)
+    names = [*tables(evaluator), "steps"]
     conditions = {name: _condition(evaluator, name) for name in names}
     first, last, most = None, None, 0
     for name in names:

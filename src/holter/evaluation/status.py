@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import traceback
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from holter.rules import SEVERITIES, Issue, Reason, Rule, Window
 
@@ -80,20 +83,23 @@ class RuleRun:
 
     def look(self, window: Window) -> None:
         """Let the rule judge one window. Whatever it raises stays its own fault."""
-        self.evaluations += 1
         self.judged_until = window.end
         try:
             found = list(self.rule.evaluate(window))
             if wrong := [f for f in found if not isinstance(f, Issue)]:
                 raise TypeError(f"{self.name} yielded {wrong[0]!r}, which is no Issue")
         except Exception:
+            self.evaluations += 1
             self.failures += 1
             self.faults += 1
             self.error = traceback.format_exc(limit=-8)
             return
         self.failures = 0
+        if window.idle:
+            return
+        self.evaluations += 1
         if window.details:
-            self.details = window.details
+            self.details = _finite(window.details)
         self._cover(window, judged=bool(found))
         held = {issue.key: self.streaks.get(issue.key, 0) + 1 for issue in found}
         self.streaks = held if type(self.rule).consecutive > 1 else {}
@@ -192,9 +198,19 @@ class RuleRun:
 
 
 def _plain(issue: Issue) -> dict[str, Any]:
-    return {f.name: getattr(issue, f.name) for f in dataclasses.fields(issue)} | {
-        "evidence": dict(issue.evidence)
-    }
+    plain = {f.name: getattr(issue, f.name) for f in dataclasses.fields(issue)}
+    return plain | {"evidence": _finite(dict(issue.evidence))}
+
+
+def _finite(value: Any) -> Any:
+    """Return a value as JSON knows it: numbers that are not finite are absent."""
+    if isinstance(value, dict):
+        return {str(name): _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _least(*values: int | None) -> int | None:

@@ -11,7 +11,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from holter.recorder import imports
 from holter.recorder import session as _session
+from holter.recorder.guard import tell
 from holter.recorder.names import NAMES
 from holter.schema.phases import Mode, Phase
 
@@ -48,9 +50,17 @@ class Range:
         _session.here.end_of(self.code)
 
     def __call__(self, function: Function) -> Function:
-        """Return `function` with every call recorded; coroutines and generators for as long as they live."""
+        """Return `function` with every call recorded; coroutines and generators for as long as they live.
+
+        An async generator comes back as it is: wrapping one would lose what is sent into it.
+        """
         name = self.name
         wrapper: Any
+        if inspect.isasyncgenfunction(function):
+            tell(
+                f"annotate({name!r}) cannot record an async generator; use `with` inside {function.__name__}"
+            )
+            return function
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -199,4 +209,5 @@ def _code(name: str) -> int:
     return number << 8 | _ANNOTATION
 
 
-_session.activate()
+if _session.activate() is not None:
+    imports.install()  # where the bootstrap did not run, as under `python -E`

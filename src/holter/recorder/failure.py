@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
 from holter.recorder.marks import PHASES
+from holter.recorder.spool import open_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,7 +102,7 @@ class Stacks:
         self.signal: int | None = next(free, None)
         """Number of the signal; None when all are in use."""
         # A bare descriptor: nothing closes it while a signal may still come.
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._file = open_apart(path)
         if self.signal is not None:
             faulthandler.register(self.signal, file=self._file, all_threads=True, chain=False)
         self._crashes = not faulthandler.is_enabled()
@@ -114,7 +115,8 @@ class Stacks:
             faulthandler.unregister(self.signal)
         if self._crashes:
             faulthandler.disable()
-        os.close(self._file)
+        with contextlib.suppress(OSError):  # the script may have closed all it did not know
+            os.close(self._file)
 
 
 def _where(session: Session, error: BaseException) -> tuple[int, str | None]:

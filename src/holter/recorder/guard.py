@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 LIMIT = 10
 """Faults after which a collector is switched off."""
+
+MAX_TEXT = 500
 
 State = TypeVar("State")
 
@@ -38,6 +41,23 @@ class Collector:
             self.on = False
             tell(f"{self.name} is no longer recorded after {LIMIT} faults")
         self._session.fault(self.name, error)
+
+
+class Faults:
+    """How often ours failed, by place."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def count(self, where: str, error: BaseException) -> dict[str, object] | None:
+        """Count a fault. The first of a place is told; the 1st, 10th, 100th … is returned to be journaled."""
+        count = self.counts[where] = self.counts.get(where, 0) + 1
+        text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+        if count == 1:
+            tell(f"fault in {where}: {text}")
+        if str(count).strip("0") != "1":
+            return None
+        return {"time": time.perf_counter_ns(), "where": where, "error": text, "count": count}
 
 
 def around(

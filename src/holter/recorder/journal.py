@@ -10,6 +10,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
+from holter.recorder.spool import open_apart
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -28,6 +30,7 @@ class Journal:
         self._first = first
         self._pending: deque[bytes] = deque()
         self._descriptor = -1
+        self._identity: tuple[int, int] | None = None
         self._cut = False
         # Re-entrant: a garbage-collector callback may journal while this thread is journaling.
         self._lock = threading.RLock()
@@ -41,8 +44,7 @@ class Journal:
         """Create the file with the first facts, then write what was held back. Raises `OSError`."""
         with self._lock:
             if self._descriptor < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-                self._descriptor = os.open(self.path, flags, 0o600)
+                self._reopen()
                 self._pending.extendleft([_line(kind, fact) for kind, fact in self._first()][::-1])
             self.flush()
 
@@ -60,6 +62,8 @@ class Journal:
     def flush(self) -> None:
         """Write what is held back. Raises `OSError`; what was not written stays."""
         with self._lock:
+            if self._pending and self._descriptor >= 0 and _file(self._descriptor) != self._identity:
+                self._reopen()  # the script closed every file, and the number may be another one's by now
             while self._pending and self._descriptor >= 0:
                 lines = b"".join(itertools.islice(self._pending, _AT_ONCE))
                 lead = b"\n" if self._cut else b""
@@ -76,8 +80,22 @@ class Journal:
         self._lock = threading.RLock()
         self._pending.clear()
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            if _file(self._descriptor) == self._identity:
+                os.close(self._descriptor)
             self._descriptor = -1
+
+    def _reopen(self) -> None:
+        self._descriptor = open_apart(self.path)
+        self._identity = _file(self._descriptor)
+
+
+def _file(descriptor: int) -> tuple[int, int] | None:
+    """Return which file a descriptor stands for; None when it is closed."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _line(kind: str, fact: object) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 NO_NAME = 0
 """The id of a span that has no name."""
@@ -43,6 +44,11 @@ class Names:
         """Return every id with its text."""
         found = [(number, text) for text, number in list(self.ids.items())]
         return [*found, (OTHER, "(other)")] if self.refused else found
+
+    def fault(self) -> dict[str, object]:
+        """Return the fact `fault` that tells how many names did not fit."""
+        error = f"{self.refused} uses of names that came after the table was full read (other)"
+        return {"time": time.perf_counter_ns(), "where": "names", "error": error, "count": self.refused}
 
     def forked(self) -> None:
         """Replace the lock, which another thread of the parent may have held."""

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import atexit
-import itertools
 import os
-import sys
 import threading
 import time
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from holter.recorder import cost, failure, imports, rank
-from holter.recorder.guard import Collector, tell
+from holter.recorder import cost, failure, imports
+from holter.recorder.guard import Collector, Faults, tell
+from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
-from holter.recorder.marks import NAN, TRAIN, Marks
+from holter.recorder.marks import NAN, TRAIN, Marks, earliest
 from holter.recorder.names import MAX_LENGTH, NAMES, NO_NAME, OTHER
 from holter.recorder.spool import Spool, ThreadFiles
+from holter.recorder.threads import Local, Nowhere, Threads
+from holter.schema import record
 from holter.schema.phases import Phase
-from holter.schema.record import (
-    ENV_DISABLE,
-    ENV_SPOOL,
-    MAX_SEGMENTS,
-    RECORD,
-    SEGMENT_RECORDS,
-    journal_name,
-    stacks_name,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,49 +30,18 @@ current: Session | None = None
 """What records this process; None when nothing does."""
 
 
-class _Off:
-    """What annotations write to when nothing is recorded."""
-
-    @staticmethod
-    def begin(code: int) -> None: ...
-
-    @staticmethod
-    def end_of(code: int) -> None: ...
-
-
-here: _Local | _Off = _Off()
+here: Local | Nowhere = Nowhere()
 """The calling thread's place to write annotations: `here.begin(code)`, `here.end_of(code)`."""
 
 
 def activate() -> Session | None:
     """Return the session of this process, started now when the environment asks for one."""
-    if current is None and os.environ.get(ENV_DISABLE) != "1":
-        directory = os.environ.get(ENV_SPOOL)
+    if current is None and os.environ.get(record.ENV_DISABLE) != "1":
+        directory = os.environ.get(record.ENV_SPOOL)
         if directory:
             started = imports.STARTED_NS if os.getpid() == imports.PID else None  # forked since?
             Session(directory, started=started).install()
     return current
-
-
-class _Local(threading.local):
-    """Each thread's own marks, made at its first use, and given back when the thread ends."""
-
-    def __init__(self, session: Session) -> None:
-        self.marks = session.lend()
-        self.begin = self.marks.begin
-        self.end_of = self.marks.end_of
-        self.lease = _Lease(session, self.marks)
-
-
-class _Lease:
-    __slots__ = ("_marks", "_session")
-
-    def __init__(self, session: Session, marks: Marks) -> None:
-        self._session = session
-        self._marks = marks
-
-    def __del__(self) -> None:
-        self._session.take_back(self._marks)
 
 
 class Session:
@@ -91,25 +52,20 @@ class Session:
         directory: str,
         *,
         started: int | None = None,
-        segment_records: int = SEGMENT_RECORDS,
-        max_segments: int = MAX_SEGMENTS,
+        segment_records: int = record.SEGMENT_RECORDS,
+        max_segments: int = record.MAX_SEGMENTS,
     ) -> None:
-        self.started = time.perf_counter_ns() if started is None else started
-        self.pid = os.getpid()
-        self.process = f"{self.pid}-{self.started}"
+        self.identity = Identity(started)
         self.spool = Spool(
             directory, self.process, segment_records=segment_records, max_segments=max_segments
         )
-        self.role = "trainer"
-        self.worker: int | None = None
-        self.parent: str | None = None
         self.manual_steps = False
         """Whether the user marks steps with `holter.step`; then an adapter's boundaries do not count."""
         self.mark_ns = 0
         """What one mark costs in this process, measured when its files are opened; ns."""
         self.stacks: failure.Stacks | None = None
-        self.journal_file = Journal(self.spool.path(journal_name(self.process)), self._first)
-        self.faults: dict[str, int] = {}
+        self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
+        self.faults = Faults()
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None
@@ -118,17 +74,17 @@ class Session:
         self._since: int | None = None
         self._sticky: dict[str, object] = {}
         self._lock = threading.RLock()
-        self._marks: list[Marks] = []
-        self._idle: list[Marks] = []
-        self._threads = itertools.count(1)
         self._collectors: dict[str, Collector] = {}
         self._detachers: dict[str, Callable[[], None]] = {}
         self._undo: list[Callable[[], None]] = []
         self._ended = False
-        self._recording = False
-        self.local = _Local(self)
+        self.threads = Threads(self)
+        self.local = self.threads.local
 
-    # What adapters use
+    @property
+    def process(self) -> str:
+        """Key of this process: `pid-start`; another one after a fork."""
+        return self.identity.key
 
     @property
     def step(self) -> int:
@@ -138,7 +94,7 @@ class Session:
     @step.setter
     def step(self, number: int) -> None:
         self._step = number
-        for each in self._marks:
+        for each in self.threads.all:
             each.settle(number)
 
     def marks(self) -> Marks:
@@ -170,7 +126,7 @@ class Session:
             marks = self.local.marks
             begin = self._since
             if begin is None:
-                begin = self._earliest(marks, end)
+                begin = earliest(marks, _LOOP, end)
             marks.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
             self._since = end
             self.step += 1
@@ -206,12 +162,8 @@ class Session:
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault of ours. The first at each place is told on stderr; 1, 10, 100 … are journaled."""
         try:
-            count = self.faults[where] = self.faults.get(where, 0) + 1
-            text = f"{type(error).__name__}: {error}"[:500]
-            if count == 1:
-                tell(f"fault in {where}: {text}")
-            if str(count).strip("0") == "1":
-                fact = {"time": time.perf_counter_ns(), "where": where, "error": text, "count": count}
+            fact = self.faults.count(where, error)
+            if fact is not None:
                 self.journal_file.write("fault", fact)
         except Exception:  # noqa: S110  the journal may be what fails
             pass
@@ -221,9 +173,8 @@ class Session:
 
         `parent` may be left out in a forked worker. Call it before the first span of the process.
         """
-        self.role = "worker"
-        self.worker = index
-        self.parent = parent or self.parent
+        self.identity.worker = index
+        self.identity.parent = parent or self.identity.parent
         self.step = -1
         if self.journal_file.opened:
             self.journal("process", self._identity())
@@ -232,8 +183,6 @@ class Session:
         """Remember the innermost span an exception passed; by id: a reference would keep frames alive."""
         if self.failing is None or self.failing[0] != id(error):
             self.failing = (id(error), code & 255, self._step)
-
-    # How a process's recording begins and ends
 
     def install(self) -> None:
         """Become what records this process; watch for exceptions, exit and forks."""
@@ -251,13 +200,13 @@ class Session:
     def open(self, *, recording: bool = False) -> None:
         """Open the journal and what goes with it, for a record or for a fact; raises `OSError`."""
         with self._lock:
-            began, self._recording = self._recording, self._recording or recording
+            began, self.identity.recording = self.identity.recording, self.identity.recording or recording
             if self.journal_file.opened:
                 if recording and not began:
                     self.journal("process", self._identity())
                 return
             if self.stacks is None:
-                self.stacks = failure.Stacks(self.spool.path(stacks_name(self.process)))
+                self.stacks = failure.Stacks(self.spool.path(record.stacks_name(self.process)))
             self.journal_file.open()
             self.mark_ns = cost.of_a_mark()
 
@@ -267,15 +216,15 @@ class Session:
 
     def end(self) -> None:
         """Note the end of the process and what recording cost it. Idempotent."""
-        if self._ended or self.pid != os.getpid():
+        if self._ended or self.identity.pid != os.getpid():
             return
         self._ended = True
         try:
             failure.note_last(self)
             if self.journal_file.opened:
                 if NAMES.refused:
-                    self.journal("fault", _names_fault())
-                spent = sum(each.settle(self._step) for each in self._marks)
+                    self.journal("fault", NAMES.fault())
+                spent = sum(each.settle(self._step) for each in self.threads.all)
                 self.journal("end", {"time": time.perf_counter_ns(), "cost_ns": spent})
         except Exception as error:
             self.fault("end", error)
@@ -297,67 +246,35 @@ class Session:
         self._close_stacks()
         self.journal_file.forget()
         if current is self:
-            current, here = None, _Off()
+            current, here = None, Nowhere()
 
     def _close_stacks(self) -> None:
         if self.stacks is not None:
             self.stacks.close()
             self.stacks = None
 
-    # Threads
-
-    def lend(self) -> Marks:
-        """Return marks for the calling thread: those of a thread that ended, or new ones."""
-        try:
-            marks = self._idle.pop()
-        except IndexError:
-            marks = Marks(self)
-        else:
-            marks.adopt()
-        if marks not in self._marks:
-            self._marks.append(marks)
-        return marks
-
-    def take_back(self, marks: Marks) -> None:
-        """Keep the marks of a thread that ended for the next one."""
-        self._idle.append(marks)
-
     def thread_files(self, marks: Marks) -> ThreadFiles:
-        """Return new files for the calling thread; index 0 is the main thread's."""
-        main = threading.current_thread() is threading.main_thread()
-        return ThreadFiles(self.spool, 0 if main else next(self._threads))
-
-    # Forks
+        """Return new files for the calling thread."""
+        return ThreadFiles(self.spool, self.threads.index())
 
     def forked(self) -> None:
         """Become another process: new key, new files at the first record, nothing of the parent's."""
-        self.parent = self.process
-        self.started = time.perf_counter_ns()
-        self.pid = os.getpid()
-        self.process = f"{self.pid}-{self.started}"
+        self.threads.forked()  # first: whatever fails below, nothing is written into the parent's files
+        self.identity = self.identity.forked()
         self.spool = self.spool.successor(self.process)
         self._lock = threading.RLock()
         NAMES.forked()
         self._close_stacks()
         self.journal_file.forget()
-        self.journal_file = Journal(self.spool.path(journal_name(self.process)), self._first)
+        self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         for kind, fact in self._sticky.items():
             self.journal_file.write(kind, fact)
-        self.faults = {}
+        self.faults = Faults()
         self.failing = self.noted = None
         failure.watch_multiprocessing()
         self._ended = False
-        self._recording = False
         self._since = None
         self.step = 0
-        self._idle.clear()
-        mine = self.local.marks
-        for each in self._marks:
-            each.detach()
-        self._marks = [mine]
-        self._threads = itertools.count(1)
-
-    # What the journal begins with
 
     def _first(self) -> Iterator[tuple[str, object]]:
         yield "process", self._identity()
@@ -365,37 +282,7 @@ class Session:
             yield "name", [number, text]
 
     def _identity(self) -> dict[str, object]:
-        now = time.perf_counter_ns()
-        wall = time.time_ns()
-        return {
-            "pid": self.pid,
-            "ppid": os.getppid(),
-            "started": self.started,
-            "wall": wall - (now - self.started),
-            **rank.from_environment(os.environ),
-            "role": self.role if self._recording or self.role == "worker" else "other",
-            "worker": self.worker,
-            "parent": self.parent,
-            "argv": list(getattr(sys, "orig_argv", sys.argv)),
-            "executable": sys.executable,
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "stacks_signal": None if self.stacks is None else self.stacks.signal,
-        }
-
-    def _earliest(self, marks: Marks, end: int) -> int:
-        begin = end
-        for began, _, _, step, _, _, phase in RECORD.iter_unpack(marks.recent()):
-            if phase in _LOOP and step == 0 and began < begin:
-                begin = began
-        for began, code in marks.open_spans():
-            if code & 255 in _LOOP:
-                begin = min(begin, began)
-        return begin
-
-
-def _names_fault() -> dict[str, object]:
-    error = f"{NAMES.refused} uses of names that came after the table was full read (other)"
-    return {"time": time.perf_counter_ns(), "where": "names", "error": error, "count": NAMES.refused}
+        return self.identity.fact(None if self.stacks is None else self.stacks.signal)
 
 
 def _after_fork_in_child() -> None:

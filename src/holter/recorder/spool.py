@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import mmap
 import os
 import struct
@@ -26,6 +28,8 @@ from holter.schema.record import (
 RETRY_NS = 1_000_000_000
 """After a file could not be created, how long to drop records before the next try."""
 
+_HIGH = 200
+"""Descriptors of ours are at least this; 256 is the lowest limit in use."""
 _MADV_POPULATE_WRITE = 23
 """Linux's number for it; `mmap` has no name for it."""
 
@@ -115,6 +119,19 @@ def create(path: str, size: int) -> mmap.mmap:
         raise
     finally:
         os.close(descriptor)
+
+
+def open_apart(path: str) -> int:
+    """Open a file to append to, with a high descriptor: scripts that count on low ones find theirs free.
+
+    Raises `OSError`.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with contextlib.suppress(OSError):  # few descriptors are allowed here
+        high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        os.close(descriptor)
+        return high
+    return descriptor
 
 
 def _populate(memory: mmap.mmap) -> None:

@@ -19,6 +19,7 @@ from holter.schema.record import ENV_DISABLE, ENV_SPOOL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+AGENT_PYTHON = (3, 11)
 FINISH_S = 30.0
 """How long `stop` waits for the agent to write what is left."""
 
@@ -39,13 +40,20 @@ def start(
         config: Path of a TOML file with the options of `holter run`, or `{"interval_ms": …}`.
 
     Raises:
-        RuntimeError: The agent did not start; the text says why. Nothing is recorded then.
+        RuntimeError: The agent did not start, or cannot in this Python; the text says why, and nothing is
+            recorded then.
         ValueError: `config` holds an unknown key.
     """
     global _agent, _spool
     if os.environ.get(ENV_DISABLE) == "1" or _session.activate() is not None:
         imports.install()
         return
+    if sys.version_info < AGENT_PYTHON:
+        running, needed = (".".join(map(str, version[:2])) for version in (sys.version_info, AGENT_PYTHON))
+        raise RuntimeError(
+            f"holter.start needs Python {needed} or newer, this is {running}: the agent would run in this"
+            f" environment. `holter run` from another environment records Python {running} too"
+        )
     spool = tempfile.mkdtemp(prefix="holter-")
     try:
         _agent = _launch(_arguments(job, store, config, spool), spool)

@@ -136,7 +136,8 @@ class Rule:
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
         """Return the declared parameters in their order."""
-        return declared(cls)
+        rule: Any = cls
+        return declared(rule)
 
     def values(self) -> dict[str, Any]:
         """Return every parameter's value, as JSON can hold it."""

@@ -66,11 +66,14 @@ class Recent:
         """What is needed of each `table` or `samples/metric`; nothing is forgotten when it is not given."""
         self._series: dict[str, dict[Place, _Kept]] = defaultdict(dict)
         self._rows: dict[str, _Kept] = {}
+        self._asked: dict[tuple[Any, ...], Table] = {}
+        """What was asked for since the last change: rules that look at one moment ask for the same."""
 
     def add(self, table: str, rows: Table, judged: int) -> None:
         """Take rows in; `judged` is the moment up to which all was judged before."""
         if not rows.rows:
             return
+        self._asked.clear()
         due = rows["time"] if "duration" not in rows else rows["time"] + rows["duration"]
         due = np.maximum(due, judged + 1)
         if table != "samples":
@@ -107,24 +110,29 @@ class Recent:
         kept = self._rows.get(table)
         if kept is None:
             return Table.empty(table)
-        if last is None:
-            return Table(kept.between(since, until))
-        return last_of_each_rank(Table(kept.between(None, until)), last)
+        question = (table, since if last is None else None, until, last)
+        if question not in self._asked:
+            if any(asked[2] != until for asked in self._asked):
+                self._asked.clear()
+            found = Table(kept.between(question[1], until))
+            self._asked[question] = found if last is None else last_of_each_rank(found, last)
+        return self._asked[question]
 
     def forget(self, until: int, floor: int) -> None:
         """Drop what no window that ends after `until` will hold; `floor`: rows due after it are still new."""
         if self._keep is None:
             return
+        self._asked.clear()
         for metric, places in self._series.items():
             need = self._needed(metric) or Lookback()
             for kept in places.values():
-                kept.forget(_since(need, until, floor), need.readings)
+                kept.forget(until, _since(need, until, floor), need.readings)
         for table, kept in self._rows.items():
             need = self._keep.get(table, Lookback())
             if table == "steps" and need.steps is not None:
-                kept.forget_steps(_since(need, until, floor), need.steps)
+                kept.forget_steps(until, _since(need, until, floor), need.steps)
             else:
-                kept.forget(_since(need, until, floor), None)
+                kept.forget(until, _since(need, until, floor), None)
 
 
 class _Kept:
@@ -148,22 +156,26 @@ class _Kept:
             low = max(0, high - last)
         return {name: column[low:high] for name, column in self._columns.items()}
 
-    def forget(self, since: int, last: int | None) -> None:
+    def forget(self, until: int, since: int, last: int | None) -> None:
         self._settle()
+        past = int(np.searchsorted(self._due, until, side="right"))
         low = int(np.searchsorted(self._due, since, side="right"))
         if last is not None:
-            low = min(low, max(0, len(self._due) - last))
-        low = max(low, len(self._due) - MAX_ROWS)
+            low = min(low, max(0, past - last))
+        low = max(low, past - MAX_ROWS)
         if low > len(self._due) // 4:
             self._cut(np.arange(low, len(self._due)))
 
-    def forget_steps(self, since: int, last: int) -> None:
+    def forget_steps(self, until: int, since: int, last: int) -> None:
         self._settle()
         ranks = self._columns.get("rank")
         if ranks is None or len(ranks) < 2 * self._after + 256:
             return
-        keep = (self._due > since) | _last(ranks, last)
-        self._cut(np.flatnonzero(keep)[-MAX_ROWS:])
+        past = int(np.searchsorted(self._due, until, side="right"))
+        keep = self._due > since
+        keep[:past] |= _last(ranks[:past], last)
+        keep[: max(0, past - MAX_ROWS)] = False
+        self._cut(np.flatnonzero(keep))
 
     def _cut(self, keep: NDArray[np.int64]) -> None:
         # A copy: a view would keep alive what is to be forgotten.

@@ -57,4 +57,4 @@ def _quantile(sketch: Sketch, share: float) -> float:
         seen += count
         if seen > rank:
             break
-    return round(min(max(value, sketch["min"]), sketch["max"]), 2)
+    return round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def mann_kendall(values: NDArray[np.float64]) -> float:
-    """Return the z of the rank test for a trend; above 4 a rise is no chance. Zero for fewer than 3 values."""
+    """Return the z of the rank test for a trend; above 4 a rise is no chance. 0 for fewer than 3 values."""
     n = len(values)
     if n < 3:
         return 0.0

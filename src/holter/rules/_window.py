@@ -88,6 +88,7 @@ class Window:
         """What the rule keeps between windows; only what JSON can hold."""
         self.details: dict[str, Any] = {}
         """Statistics the rule hands over, whether it finds something or not; the last ones count."""
+        self.idle = False
         self.points = 0
         self.lack: Coverage | None = None
         self._recent = recent
@@ -205,6 +206,14 @@ class Window:
     ) -> None:
         """Say that the rule could not judge (some of) this window, and what it lacks, in words."""
         self.lack = self.lack or Coverage(reason, text, have, need)
+
+    def unchanged(self, table: str) -> bool:
+        """Tell whether a table has no new rows, so that judging once more says nothing new.
+
+        Such a look does not count. At the job's end there is no other, so there it does.
+        """
+        self.idle = not self.job.ended and not self.new(table).rows
+        return self.idle
 
     def judged(self, points: int) -> None:
         """Say that the rule did judge, and how many readings or steps."""

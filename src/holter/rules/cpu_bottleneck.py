@@ -85,7 +85,8 @@ class CPUBottleneck(Rule):
                     "snapshots": count,
                     "low_gpu": int(low.sum()),
                 }
-                text = f"a GPU was below {self.gpu_threshold:g} % with a saturated CPU in {share:.0f} % of the time"
+                limit = f"{self.gpu_threshold:g} %"
+                text = f"a GPU was below {limit} with a saturated CPU in {share:.0f} % of the time"
                 yield self.issue(
                     text, node=node, evidence=evidence, time_start=int(at[0]), time_end=int(at[-1])
                 )

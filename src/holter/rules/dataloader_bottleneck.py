@@ -38,7 +38,10 @@ class DataloaderBottleneck(Rule):
     )
     category = "framework"
     description = "training waits for data"
-    formula = "data loading as percent of the last steps > info, warning, or critical; classic: > compute_ratio x compute"
+    formula = (
+        "data loading as percent of the last steps > info, warning, or critical; "
+        "classic: data loading > compute_ratio x compute"
+    )
     advice = "More workers, kept alive and prefetching; cache decoded data; augment on the GPU; pin memory."
     packs = ("default", "essentials")
     consecutive = 2
@@ -66,15 +69,17 @@ class DataloaderBottleneck(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge all ranks together, then the worst of them alone."""
         _learn_loaders(window)
+        if window.unchanged("steps"):
+            return
         steps = window.steady
         _ranks, where, counts = np.unique(steps["rank"], return_inverse=True, return_counts=True)
         steps = steps.where(counts[where] >= self.min_steps) if steps.rows else steps
         if not steps.rows:
             have = int(counts.max(initial=0))
-            reason = "too_few_points" if window.steps.rows else "no_input"
-            return window.insufficient(
-                reason, "too few steps in steady state", have=have, need=self.min_steps
-            )
+            if not window.steps.rows:
+                return window.insufficient("no_input", "no step")
+            text = "too few steps in steady state"
+            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
         window.judged(steps.rows)
         share, ratio = _share(steps)
         severity = self._severity(steps, share, ratio)
@@ -133,7 +138,7 @@ class DataloaderBottleneck(Rule):
         every = np.ones(recent.rows, dtype=bool)
         loading = dataloading.stages(window.spans, recent, loaders, every) if recent.rows else None
         if loading is None:
-            return {}
+            return dict(before["evidence"]) if before else {}
         cpu = [s.value for s in window.series("cpu.util").values()]
         wait = [s.value for s in window.series("cpu.iowait").values()]
         evidence = {

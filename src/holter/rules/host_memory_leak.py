@@ -29,10 +29,12 @@ class HostMemoryLeak(Rule):
     category = "system"
     description = "host memory grows steadily"
     formula = (
-        "of 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and 0.5 % of RAM an hour, "
-        "in both halves >= 0.3 of it, growth >= min_growth_gib and 2 % of RAM"
+        "of 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and 0.5 % of RAM "
+        "an hour, in both halves >= 0.3 of it, growth >= min_growth_gib and 2 % of RAM"
     )
-    advice = "Keep arrays instead of Python lists in the dataset, restart workers, detach what is collected per step."
+    advice = (
+        "Keep arrays, not Python lists, in the dataset; restart workers; detach what is collected per step."
+    )
     packs = ("default", "essentials")
     every_s = 60.0
 
@@ -59,8 +61,9 @@ class HostMemoryLeak(Rule):
         since = window.job.start + round(self.skip_s * 1e9)
         series = window.series("proc.private", since=since) or window.series("proc.rss", since=since)
         if not series:
-            reason = "no_input" if window.end > since else "patience_not_reached"
-            return window.insufficient(reason, "no memory of processes was read after start-up")
+            if window.end <= since:
+                return window.insufficient("patience_not_reached", "start-up has not ended")
+            return window.insufficient("no_input", "no memory of processes was read after start-up")
         for node in sorted({node for node, _ in series}):
             roles = {role: one for (where, role), one in series.items() if where == node}
             last_bin = (window.end - since) // _BIN_NS

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
+_SPANS_S = 60.0
+"""How far back the loader's own spans are looked at; there are many of them."""
 _READING = ("read", "decode", "transform", "fetch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IOBottleneck(Rule):
-    """A GPU is low while cores wait for input and output, or training waits for data that is mostly reading."""
+    """A GPU is low while cores wait for storage, or training waits for data and loading is mostly reading."""
 
     reads = (
         "samples/gpu.util",
@@ -34,10 +36,11 @@ class IOBottleneck(Rule):
         "spans/stack",
     )
     category = "system"
-    description = "GPU low or training waiting while I/O waits are high"
+    description = "GPU low while I/O waits are high"
     formula = (
-        "share of snapshots with a GPU < gpu_threshold and I/O wait > io_threshold (or psi.io >= psi_threshold) "
-        "above threshold; or data loading >= data_threshold of the loop and reads >= read_threshold of fetch"
+        "share of snapshots with a GPU < gpu_threshold and I/O wait > io_threshold (or psi.io >= "
+        "psi_threshold) above threshold; or data loading >= data_threshold of the loop "
+        "and reads >= read_threshold of fetch"
     )
     advice = "Keep data near: a local cache, larger files, a sequential format."
     packs = ("default", "performance")
@@ -111,7 +114,7 @@ class IOBottleneck(Rule):
             share = 100.0 * bad / count
             if share > self.threshold:
                 yield self.issue(
-                    f"a GPU was below {self.gpu_threshold:g} % with high I/O waits in {share:.0f} % of the time",
+                    f"a GPU was below {self.gpu_threshold:g} % with high I/O waits {share:.0f} % of the time",
                     code="machine",
                     node=node,
                     time_start=int(at[0]),
@@ -120,14 +123,15 @@ class IOBottleneck(Rule):
                 )
 
     def _reads(self, window: Window, steps: Table) -> Iterator[Issue]:
-        spans = window.spans
-        recent = steps.where(steps["time"] >= (int(spans["time"].min()) if spans.rows else window.end))
+        recent = steps.where(steps["time"] >= window.end - round(_SPANS_S * 1e9))
         if recent.rows < self.min_steps:
             return
         share = 100.0 * float(recent["data_loading"].sum()) / float(recent["duration"].sum())
         window.judged(recent.rows)
         if share < (self.data_threshold or 0.0):
             return
+        spans = window.spans
+        spans = spans.where(spans["time"] >= window.end - round(_SPANS_S * 1e9))
         loading = dataloading.stages(spans, recent, [], np.ones(recent.rows, dtype=bool))
         fetch = sum(loading.stages.get(name, 0.0) for name in _READING) if loading else 0.0
         read = 100.0 * loading.stages.get("read", 0.0) / fetch if loading and fetch else 0.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window
+from holter.rules import Issue, Rule, Series, Window
 from holter.rules._sketch import add, statistics
 from holter.rules._snapshots import matrix, moments
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from holter.rules._lookback import Place
 
 _GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
     "CPU": (("cpu.util",), "mean"),
@@ -46,7 +48,7 @@ class OverallSystemUsage(Rule):
         """Count the new readings in, and hand over min, p50, p95, p99 and max of all."""
         sketches = window.state.setdefault("sketches", {})
         for group, (metrics, how) in _GROUPS.items():
-            series = {}
+            series: dict[Place, Series] = {}
             for metric in metrics:
                 # Devices of several metrics must not fall together.
                 found = window.series(metric, new=True).items()

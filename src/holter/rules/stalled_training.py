@@ -25,7 +25,7 @@ class StalledTraining(Rule):
     formula = (
         "no progress for clamp(factor x p99 of the last 200 steps, min_s, max_s); critical beyond 3 x that"
     )
-    advice = "Look at the stacks of the ranks that hang, and first at ranks that are gone or not where the others wait."
+    advice = "Look at the stacks of the ranks that hang; first at those that are not where the others wait."
     packs = ("default", "essentials")
     also_called = ("StalledTrainingRule",)
 
@@ -52,7 +52,7 @@ class StalledTraining(Rule):
                 gone.append(row["rank"])
                 window.judged(1)
                 yield self._lost(row, detail)
-            elif row["kind"] == "exit":
+            elif row["kind"] == "exit" and detail.get("role", "trainer") == "trainer":
                 gone.append(row["rank"])
             elif row["kind"] == "hang" and detail.get("recovered"):
                 hangs.clear()
@@ -116,7 +116,7 @@ class StalledTraining(Rule):
             limit = min(
                 max(self.factor * float(np.percentile(mine["duration"], 99)) / 1e9, self.min_s), self.max_s
             )
-            # Where an agent watches the process it knows what is open, a checkpoint for one, and tells a hang.
+            # An agent that watches the process knows what is open, as a checkpoint, and tells a hang.
             limit = self.max_s if window.job.trainers else limit
             last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
             silent = (window.end - last) / 1e9
@@ -128,7 +128,8 @@ class StalledTraining(Rule):
                 told[str(rank)] = severity
                 step = int(mine["step"].max())
                 yield self.issue(
-                    f"rank {rank} has made no progress for {silent:.0f} s after step {step}; {limit:.0f} s are allowed",
+                    f"rank {rank} has made no progress for {silent:.0f} s after step {step}, "
+                    f"beyond the {limit:.0f} s allowed",
                     code="silent",
                     severity=severity,
                     rank=rank,

@@ -53,6 +53,8 @@ class StepOutlier(Rule):
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each rank and mode by itself."""
+        if window.unchanged("steps"):
+            return
         steps = window.warm if self.robust else window.steps
         if not steps.rows:
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")

@@ -62,7 +62,7 @@ _ALL = (
     Metric(
         "proc.rss",
         "bytes",
-        "Resident memory of the job's processes with this role (device): trainer, workers, other.",
+        "Resident memory of the job's processes with this role (device): trainer, worker, other.",
         per_device=True,
     ),
     Metric(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
 from holter.store import parquet
-from holter.store.files import BATCH
+from holter.store.columns import STRETCH_NS
 from holter.store.layout import parse_part, part_key
+from holter.store.parquet import BATCH
 from holter.store.reader import Reader
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ MAX_ROWS = 2_000_000
 TIERS = (100_000, 800_000)
 """While a job runs, files are merged with those of about their size: a row is rewritten twice at most."""
 
-_ORDER = {"samples": "time // 600_000_000_000, metric, device, time"}
-"""Samples: ten minutes at a time, series by series; one series lies in few pages then, takes less room."""
+_ORDER = {"samples": f"time // {STRETCH_NS}, metric, device, time"}
+"""Other tables are sorted by time."""
 
 
 def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
@@ -112,7 +113,10 @@ def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
     names = ", ".join(parquet.name(name) for name, _ in files[0].columns if name != BATCH)
     sources = []
     for file in files:
-        batch = BATCH if BATCH in file.names else f"{file.part.first}::INTEGER AS {BATCH}"
+        own = (
+            f"coalesce({BATCH}, {file.part.first})" if BATCH in file.names else f"{file.part.first}::INTEGER"
+        )
+        batch = f"{own} AS {BATCH}"
         path = parquet.literal(parquet.pattern(file.path))
         sources.append(f"SELECT {names}, {batch} FROM read_parquet({path})")
     draft = folder.place.draft(key)

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 from holter.schema.tables import SCHEMA_VERSION, TableSchema
 from holter.store import parquet
 from holter.store.layout import Part, current, parse_part
+from holter.store.parquet import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from holter.store.place import Entry, Place
-
-BATCH = "batch"
-"""Column of compacted files only: the number of the file that each row came from."""
 
 
 class Vanished(Exception):

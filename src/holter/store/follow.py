@@ -22,7 +22,8 @@ class Follow:
 
     def __init__(self, folder: JobFolder) -> None:
         self.folder = folder
-        self._reader = Reader(folder.place)
+        # Who follows a running job shares the machine with it.
+        self._reader = Reader(folder.place, threads=1)
         self._seen: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._asked: set[str] = set()
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+BATCH = "batch"
+"""Column of every file: in a compacted one the number of the file that each row came from, else null."""
+
 ROW_GROUP = 122_880
 _MANY_VALUES = 4096
 """Up to so many distinct texts are handed over as one list; beyond, each row brings its own."""
@@ -117,6 +120,7 @@ def write(
         else:
             selected.append(f"{quoted}::{column.type} AS {quoted}")
         rows[column.name] = given
+    selected.append(f"NULL::INTEGER AS {BATCH}")
     time = columns["time"]
     says = footer(table, node, len(time), int(time.min()), int(time.max()))
     connection.register("batch", rows)

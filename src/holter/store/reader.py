@@ -10,7 +10,8 @@ import numpy as np
 from holter.schema.table import Table
 from holter.schema.tables import TABLES, TableSchema
 from holter.store import parquet
-from holter.store.files import BATCH, Catalog, DataFile, Vanished, first_line, select
+from holter.store.files import Catalog, DataFile, Vanished, first_line, select
+from holter.store.parquet import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,8 +32,8 @@ _ATTEMPTS = 10
 class Reader:
     """Reads the data files of one job."""
 
-    def __init__(self, place: Place) -> None:
-        self.connection = parquet.connect()
+    def __init__(self, place: Place, *, threads: int | None = None) -> None:
+        self.connection = parquet.connect(threads=threads)
         parquet.confine(self.connection, place.reads_from)
         self.catalog = Catalog(place, self.connection)
 

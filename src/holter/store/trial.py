@@ -10,7 +10,8 @@ import numpy as np
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 from holter.store import parquet
-from holter.store.files import BATCH, DataFile, Vanished, select
+from holter.store.files import DataFile, Vanished, select
+from holter.store.parquet import BATCH
 from holter.store.reader import Reader, retried, table_schema
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 class Trial:
     """The tables of one job. Each read sees the files that are there when it is made."""
 
-    def __init__(self, folder: JobFolder) -> None:
+    def __init__(self, folder: JobFolder, *, threads: int | None = None) -> None:
+        """Open a job; `threads` limits how many read at once, for who shares the machine with training."""
         self.folder = folder
-        self._reader = Reader(folder.place)
+        self._reader = Reader(folder.place, threads=threads)
 
     @property
     def manifest(self) -> dict[str, Any]:

@@ -143,8 +143,8 @@ class Writer:
         return True
 
     def _put(self, table: str, batch: Batch) -> None:
-        columns, values = batch.sorted()
-        t0 = int(columns["time"][0])
+        columns, values = batch.ordered()
+        t0 = int(columns["time"].min())
         place = self.folder.place
         draft = place.draft(part_key(table, self.node, t0, 0, 0))
         try:

@@ -32,17 +32,19 @@ class Points(Dataset):
 class Network(nn.Module):
     """A small network that can be told to go wrong in its forward pass."""
 
-    def __init__(self, width: int, trouble: str, at: int) -> None:
+    def __init__(self, width: int, trouble: str, at: int, device_s: float) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Linear(width, 4 * width), nn.ReLU(), nn.Dropout(0.1), nn.Linear(4 * width, 1)
         )
         self.trouble, self.at, self.calls = trouble, at, 0
+        self.device_s = device_s
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         if self.calls == self.at:
             go_wrong(self.trouble)
         self.calls += 1
+        time.sleep(self.device_s)
         outputs = self.layers(inputs)
         return outputs * float("nan") if self.trouble == "nan" and self.calls > self.at else outputs
 
@@ -64,7 +66,7 @@ def train(options: argparse.Namespace) -> str:
     torch.set_num_threads(1)
     data = Points(options.steps * options.batch, options.width)
     loader = DataLoader(data, batch_size=options.batch, shuffle=True, num_workers=options.workers)
-    model = Network(options.width, options.trouble, options.at)
+    model = Network(options.width, options.trouble, options.at, options.device_ms / 1000)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.steps)
     loss = torch.zeros(())
@@ -89,6 +91,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--trouble", choices=("", "kill", "raise", "hang", "nan"), default="")
     parser.add_argument("--at", type=int, default=40, help="the step at which it goes wrong")
+    parser.add_argument("--device-ms", type=float, default=0, help="wait so long in forward, as for a device")
     parser.add_argument("--spawn", action="store_true", help="train in a spawned process")
     options = parser.parse_args(words)
     if options.spawn:

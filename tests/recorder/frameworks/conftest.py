@@ -152,7 +152,12 @@ class Runner:
 
     def plain(self, text: str, *args: str) -> str:
         """Run without holter; return what the script printed."""
-        done = self.run([sys.executable, str(self.script(text)), *args], {"HOLTER_SPOOL": ""})
+        self.script(text)
+        return self.again(*args)
+
+    def again(self, *args: str) -> str:
+        """Run the last script without holter; return what it printed."""
+        done = self.run([sys.executable, str(self.folder / "train.py"), *args], {"HOLTER_SPOOL": ""})
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -51,6 +51,7 @@ def attach(session: Session) -> Callable[[], None]:
 
     loaders = Loaders(flow, detach_training)
     loaders.before_next = clock.end_stale
+    loaders.end_unseen_step = roots.end_unseen_step
 
     def watch_eval(original: Any) -> Any:
         def eval(self: Any) -> Any:

@@ -55,13 +55,13 @@ class Backward:
 
     def _watch_backward(self, original: Any) -> Any:
         here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
-        begin, end, fail = self._begin, self._end, self._fail
+        begin, end, fail = self._begin, self._end, self.flow.fail
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or here.backward or not collector.on:
                 return original(tensors, *args, **kwargs)
             inside = here.forward
-            here.backward = here.forward = True  # what is recomputed in here is no forward pass
+            here.backward = here.forward = here.seen = True  # what is recomputed in here is no forward pass
             began = 0
             try:
                 began = begin(tensors)
@@ -80,9 +80,6 @@ class Backward:
                     collector.fault(error)
 
         return backward
-
-    def _fail(self, error: BaseException) -> None:
-        self.flow.marks().fail(error)
 
     def _begin(self, tensors: Any) -> int:
         flow, here = self.flow, self.flow.here

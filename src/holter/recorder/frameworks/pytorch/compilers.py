@@ -76,9 +76,13 @@ class Compilers:
             handler.remove_end_callback(self._end)
 
     def _start(self, *_: Any) -> None:
-        if self.collector.on:
+        try:
             self.flow.local.begin(self._code)
+        except Exception as error:
+            self.collector.fault(error)
 
     def _end(self, *_: Any) -> None:
-        if self.collector.on:
+        try:
             self.flow.local.end_of(self._code)
+        except Exception as error:
+            self.collector.fault(error)

@@ -73,7 +73,7 @@ class Distributed:
             self._note_rank()
         ddp = self.flow.torch.nn.parallel.DistributedDataParallel
         patches.wrap(ddp, "__init__", self._watch_ddp)
-        patches.wrap(ddp, "_sync_buffers", self._watch_plain)
+        patches.wrap(ddp, "_sync_buffers", self._timed)
 
     def _watch_init(self, original: Any) -> Any:
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
@@ -103,38 +103,16 @@ class Distributed:
 
     def _watch_collective(self, original: Any) -> Any:
         names = list(inspect.signature(original).parameters)
-        place = names.index("async_op") if "async_op" in names else 1 << 30
-        return self._timed(original, place)
+        place = names.index("async_op") if "async_op" in names else len(names)
 
-    def _watch_plain(self, original: Any) -> Any:
-        return self._timed(original, 1 << 30)
+        def is_asynchronous(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return args[place] if len(args) > place else kwargs.get("async_op")
 
-    def _timed(self, original: Any, place: int) -> Any:
-        flow, here, collector = self.flow, self.flow.here, self.collector
-        is_compiling = flow.is_compiling
-        code = flow.code(Phase.COMMUNICATION, original.__name__.lstrip("_"))
+        return self._timed(original, is_asynchronous)
 
-        def collective(*args: Any, **kwargs: Any) -> Any:
-            if (
-                is_compiling()
-                or here.waiting
-                or not collector.on
-                or kwargs.get("async_op")
-                or (len(args) > place and args[place])
-            ):
-                return original(*args, **kwargs)
-            here.waiting = True
-            flow.local.begin(code)
-            try:
-                return original(*args, **kwargs)
-            except BaseException as error:
-                flow.marks().fail(error)
-                raise
-            finally:
-                here.waiting = False
-                flow.local.end_of(code)
-
-        return collective
+    def _timed(self, original: Any, unless: Any = None) -> Any:
+        code = self.flow.code(Phase.COMMUNICATION, original.__name__.lstrip("_"))
+        return self.flow.timed(original, code, self.collector, "waiting", None, unless)
 
     # -- DDP
 

@@ -35,6 +35,8 @@ class Here(threading.local):
     """Module calls open as the discovery hooks see them."""
     backward = False
     loading = False
+    fetching = 0
+    """Fetches open: a dataset may load from another one."""
     moving = False
     saving = False
     waiting = False
@@ -43,8 +45,8 @@ class Here(threading.local):
     """A gradient scaler steps an optimizer: that is the span, the optimizer's own hooks only count."""
     optimizer: int | None = None
     """Id of the outermost optimizer that steps; it stays when the step raises."""
-    optimizer_depth = 0
-    """Spans that were open when it began."""
+    seen = True
+    """A forward, backward or optimizer was seen since the last batch was asked for."""
     forward_end = 0
     """When the last outermost forward pass ended, ns; 0 when something else came after it."""
 
@@ -75,6 +77,63 @@ class Flow:
     def code(self, phase: Phase, name: str) -> int:
         """Return what `Marks.begin` takes for spans of `phase` called `name`."""
         return self.session.name(name) << 8 | int(phase)
+
+    def fail(self, error: BaseException) -> None:
+        """Note which span an exception of the training passes."""
+        self.marks().fail(error)
+
+    def timed(
+        self,
+        original: Callable[..., Any],
+        code: int,
+        collector: Collector,
+        flag: str,
+        value: Callable[[tuple[Any, ...], dict[str, Any]], float] | None = None,
+        unless: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
+    ) -> Callable[..., Any]:
+        """Return `original` within a span. For what is rare; hot paths are written out where they are.
+
+        Args:
+            original: The framework's function.
+            code: What `Marks.begin` takes.
+            collector: Counts faults of ours.
+            flag: Attribute of `here` that is set meanwhile: of nested calls the outermost is timed.
+            value: Gives the span's value, from the arguments, once the call has returned.
+            unless: Whether a call with these arguments is none to time.
+        """
+        here, is_compiling = self.here, self.is_compiling
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if (
+                is_compiling()
+                or getattr(here, flag)
+                or not collector.on
+                or (unless is not None and unless(args, kwargs))
+            ):
+                return original(*args, **kwargs)
+            setattr(here, flag, True)
+            begun = done = False
+            try:
+                self.local.begin(code)
+                begun = True
+            except Exception as error:
+                collector.fault(error)
+            try:
+                result = original(*args, **kwargs)
+                done = True
+                return result
+            except BaseException as error:
+                self.fail(error)
+                raise
+            finally:
+                setattr(here, flag, False)
+                try:
+                    if begun:
+                        self.local.end_of(code, value(args, kwargs) if done and value is not None else NAN)
+                except Exception as error:
+                    collector.fault(error)
+
+        return wrapper
 
     def collector(self, what: str) -> Collector:
         """Return the switch and fault counter of one thing that is recorded."""

@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.fetching import Fetching
+from holter.recorder.frameworks.pytorch.flow import NAN
 from holter.recorder.frameworks.pytorch.stacks import StackSampler
 from holter.schema.phases import Phase
 
@@ -35,6 +36,8 @@ class Loaders:
         self.fetching = Fetching()
         self.sampler: StackSampler | None = None
         self.before_next: Callable[[], None] = lambda: None
+        """Forgets an optimizer step that raised."""
+        self.end_unseen_step: Callable[[], None] = lambda: None
         self._become_worker = become_worker
         self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._count = 0
@@ -92,7 +95,8 @@ class Loaders:
         return index
 
     def _watch_start(self, original: Any) -> Any:
-        here, collector, start, end = self.flow.here, self.waits, self._begin_start, self._end_start
+        here, collector, fail = self.flow.here, self.waits, self.flow.fail
+        start, end = self._begin_start, self._end_start
 
         def __iter__(self: Any) -> Any:  # noqa: N807
             if here.loading or not collector.on:
@@ -105,6 +109,9 @@ class Loaders:
                 collector.fault(error)
             try:
                 return original(self)
+            except BaseException as error:
+                fail(error)
+                raise
             finally:
                 here.loading = False
                 try:
@@ -116,6 +123,7 @@ class Loaders:
 
     def _begin_start(self, loader: Any) -> int:
         index = self.index(loader)
+        self.flow.here.seen = True
         self.before_next()
         if loader.num_workers:
             os.environ[ENV_LOADER] = f"{self.flow.session.process}:{index}"
@@ -141,27 +149,33 @@ class Loaders:
 
     def _watch_next(self, original: Any) -> Any:
         flow, here, collector, code = self.flow, self.flow.here, self.waits, self._next_code
-        before, no_loader = self._before_next, float("nan")
+        before = self._before_next
 
         def __next__(self: Any) -> Any:  # noqa: N807
             if here.loading or not collector.on:
                 return original(self)
             here.loading = True
+            begun = False
             try:
                 before()
+                flow.local.begin(code)
+                begun = True
             except Exception as error:
                 collector.fault(error)
-            flow.local.begin(code)
             try:
                 return original(self)
             except StopIteration:
                 raise
             except BaseException as error:
-                flow.marks().fail(error)
+                flow.fail(error)
                 raise
             finally:
                 here.loading = False
-                flow.local.end_of(code, getattr(self, "_holter_loader", no_loader))
+                try:
+                    if begun:
+                        flow.local.end_of(code, getattr(self, "_holter_loader", NAN))
+                except Exception as error:
+                    collector.fault(error)
 
         return __next__
 
@@ -170,6 +184,9 @@ class Loaders:
         here.forward_end = 0
         if here.optimizers:
             self.before_next()
+        if not here.seen:
+            self.end_unseen_step()
+        here.seen = False
 
     # -- where batches are built
 
@@ -186,18 +203,27 @@ class Loaders:
         return __init__
 
     def _watch_collate(self, original: Any) -> Any:
-        flow, fetching, collector = self.flow, self.fetching, self.fetches
+        flow, here, fetching, collector = self.flow, self.flow.here, self.fetching, self.fetches
         code = self._collate_code(original)
 
         def collate(samples: Any) -> Any:
-            if not collector.on:
+            if here.fetching != 1 or not collector.on:
                 return original(samples)
-            fetching.stop(perf_counter_ns())
-            flow.local.begin(code)
+            begun = False
+            try:
+                fetching.stop(perf_counter_ns())
+                flow.local.begin(code)
+                begun = True
+            except Exception as error:
+                collector.fault(error)
             try:
                 return original(samples)
             finally:
-                flow.local.end_of(code)
+                try:
+                    if begun:
+                        flow.local.end_of(code)
+                except Exception as error:
+                    collector.fault(error)
 
         return collate
 
@@ -212,14 +238,17 @@ class Loaders:
         begin = self._begin_fetch
 
         def fetch(self: Any, index: Any) -> Any:
-            if fetching.began or not collector.on:  # a dataset that loads from another dataset
+            if not collector.on:
                 return original(self, index)
             inside = here.forward
             here.forward = True  # models that a dataset calls are not the one that trains
-            code, samples = 0, 0
+            here.fetching += 1
+            code, samples = 0, 1
             try:
-                samples = len(index) if self.auto_collation else 1
-                code = begin()
+                if here.fetching == 1 and not fetching.began:
+                    if self.auto_collation:
+                        samples = len(index)
+                    code = begin()
             except Exception as error:
                 collector.fault(error)
             try:
@@ -228,13 +257,17 @@ class Loaders:
                 if isinstance(error, StopIteration):
                     samples = 0
                 else:
-                    flow.marks().fail(error)
+                    flow.fail(error)
                 raise
             finally:
                 here.forward = inside
-                fetching.stop(perf_counter_ns())
-                if code:
-                    flow.local.end_of(code, float(samples))
+                here.fetching -= 1
+                try:
+                    if code:
+                        fetching.stop(perf_counter_ns())
+                        flow.local.end_of(code, float(samples))
+                except Exception as error:
+                    collector.fault(error)
 
         return fetch
 

@@ -132,7 +132,7 @@ class Roots:
                 finally:
                     end(self, code)
 
-        begin, end, fail = self._begin, self._end, self._fail
+        begin, end, fail = self._begin, self._end, self.flow.fail
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
         _skip_frame(self.flow.torch, __call__)
         return __call__
@@ -154,7 +154,7 @@ class Roots:
 
     def _begin(self, module: Any) -> int:
         flow = self.flow
-        flow.here.forward = True
+        flow.here.forward = flow.here.seen = True
         try:
             if self.clock.predicting is None:
                 self.clock.on_forward_begin()
@@ -180,9 +180,6 @@ class Roots:
                 self.clock.on_forward_end(module.training, now)
         except Exception as error:
             self.collector.fault(error)
-
-    def _fail(self, error: BaseException) -> None:
-        self.flow.marks().fail(error)
 
     # -- discovery
 
@@ -212,6 +209,12 @@ class Roots:
         # A lone layer that is frozen (batch norm) is part of some model, not one.
         if module._modules and self.is_root(module):
             self.add(cls)
+
+    def end_unseen_step(self) -> None:
+        """A batch is asked for, and nothing was seen since the last: the whole step was compiled."""
+        clock = self.clock
+        if self.compiled and clock.predicting is False and self.flow.torch.is_grad_enabled():
+            self.flow.boundary()
 
     def on_move(self, module: Any) -> None:
         """A whole module went to a device: with a compiler in use the only sign of an eager model."""

@@ -45,36 +45,8 @@ class Saving:
             imports.when_imported(module, wrap)
 
     def _watch(self, title: str) -> Callable[[Any], Any]:
-        flow, here, collector = self.flow, self.flow.here, self.collector
-        code = flow.code(Phase.CHECKPOINT, title)
-
-        def make(original: Any) -> Any:
-            def save(*args: Any, **kwargs: Any) -> Any:
-                if here.saving or not collector.on:
-                    return original(*args, **kwargs)
-                here.saving = True
-                flow.local.begin(code)
-                done = False
-                try:
-                    result = original(*args, **kwargs)
-                    done = True
-                    return result
-                except BaseException as error:
-                    flow.marks().fail(error)
-                    raise
-                finally:
-                    here.saving = False
-                    size = NAN
-                    try:
-                        if done:
-                            size = _size_written(args, kwargs)
-                    except Exception as error:
-                        collector.fault(error)
-                    flow.local.end_of(code, size)
-
-            return save
-
-        return make
+        code = self.flow.code(Phase.CHECKPOINT, title)
+        return lambda original: self.flow.timed(original, code, self.collector, "saving", _size_written)
 
 
 def _size_written(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:

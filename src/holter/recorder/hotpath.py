@@ -1,0 +1,298 @@
+"""Write one thread's spans into mapped memory: the hot path, as fast as Python allows.
+
+Closures, because a closure's cells are read faster than attributes. Everything rare (no file yet, a full
+segment, a first use of a name, a fork) shows as an exception of the fast path and is dealt with there, so
+that the fast path itself checks nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from holter.recorder.spool import RETRY_NS
+from holter.schema import record
+from holter.schema.phases import Mode, Phase
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Iterable
+
+    from holter.recorder.marks import Marks, Recording
+    from holter.recorder.spool import ThreadFiles
+
+NAN = float("nan")
+TRAIN = int(Mode.TRAIN)
+_LOW = 0xFFFF_FFFF
+_DEPTH = (record.HEAD_SIZE // 8 - record.HEAD_OPEN) // 2
+"""Open spans that a head page has room for; deeper ones are dropped and counted."""
+_ANNOTATION = int(Phase.ANNOTATION)
+
+_PACKED = struct.Struct("<qqdq")
+"""`RECORD` with its last four fields as one word: one argument is packed faster than four."""
+
+assert _PACKED.size == record.RECORD_SIZE == record.RECORD.size  # noqa: S101
+
+
+def bind(marks: Marks, session: Recording) -> None:
+    """Give `marks` its methods: closures over the state of one thread."""
+    clock = time.perf_counter_ns
+    pack = _PACKED.pack_into
+    # The last places stay 0: an end without a begin finds no code there.
+    begins = [0] * (_DEPTH + 1)
+    codes = [0] * (_DEPTH + 1)
+    level = 0
+    low_step = session.step & _LOW
+    tails: dict[int, int] = {}
+    head: memoryview | None = None
+    head_begins: memoryview | None = None
+    head_codes: memoryview | None = None
+    segment: mmap.mmap | None = None
+    files: ThreadFiles | None = None
+    offset = retry_at = dropped = slow_ns = 0
+    owed = 0  # spans that were open when this process was forked off; their ends may still come
+
+    def begin(code: int) -> None:
+        nonlocal level
+        try:
+            begins[level] = head_begins[level] = clock()  # type: ignore[index]
+            codes[level] = head_codes[level] = code  # type: ignore[index]
+            level += 1
+        except Exception:
+            begin_slow(code)
+
+    def end(value: float = NAN, mode: int | None = None) -> None:
+        nonlocal level, offset
+        now = clock()
+        try:
+            level -= 1
+            began = begins[level]
+            tail = tails[codes[level]] + low_step
+            if mode is not None:
+                tail += (mode - 1) << 48
+            # First the place, then the record: what interrupts us between the two writes behind us.
+            place = offset
+            offset = place + 32
+            pack(segment, place, began, now - began, value, tail)  # type: ignore[arg-type]
+            head_codes[level] = 0  # type: ignore[index]
+        except Exception as error:
+            end_slow(now, value, mode, error)
+
+    def end_of(code: int, value: float = NAN, mode: int | None = None) -> None:
+        nonlocal level, offset
+        now = clock()
+        if level <= _DEPTH and codes[level - 1] != code:
+            end_below(code, value, mode)
+            return
+        try:  # as in `end`, which is one call dearer
+            level -= 1
+            began = begins[level]
+            tail = tails[code] + low_step
+            if mode is not None:
+                tail += (mode - 1) << 48
+            place = offset
+            offset = place + 32
+            pack(segment, place, began, now - began, value, tail)  # type: ignore[arg-type]
+            head_codes[level] = 0  # type: ignore[index]
+        except Exception as error:
+            end_slow(now, value, mode, error)
+
+    def add(
+        phase: int,
+        name_id: int,
+        begin: int,
+        duration: int,
+        value: float = NAN,
+        step: int | None = None,
+        mode: int = TRAIN,
+    ) -> None:
+        nonlocal offset
+        tail = (low_step if step is None else step & _LOW) | name_id << 32 | mode << 48 | phase << 56
+        place = offset
+        offset = place + 32
+        try:
+            pack(segment, place, begin, duration, value, tail)  # type: ignore[arg-type]
+        except Exception:
+            write_slow(place, begin, duration, value, tail)
+
+    def add_as(code: int, began: int, now: int, value: float, mode: int | None) -> None:
+        add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
+
+    def begin_slow(code: int) -> None:
+        nonlocal level
+        try:
+            if head is None:
+                start()
+            if level < _DEPTH:
+                put(level, clock(), code)
+            level += 1
+        except Exception as fault:
+            session.fault("marks", fault)
+
+    def put(at: int, began: int, code: int) -> None:
+        begins[at] = began
+        codes[at] = code
+        if head_begins is not None and head_codes is not None:
+            head_begins[at] = began
+            head_codes[at] = code
+
+    def end_slow(now: int, value: float, mode: int | None, error: Exception) -> None:
+        nonlocal level, offset, owed
+        try:
+            if level < 0:  # nothing was open
+                level = 0
+                if owed:
+                    owed -= 1
+                else:
+                    session.fault("marks", ValueError("a span was ended that was not begun"))
+                return
+            if level >= _DEPTH:  # too deep to have been kept
+                drop()
+                return
+            if isinstance(error, struct.error):  # the record's place was taken, but not filled
+                offset -= record.RECORD_SIZE
+            began, code = begins[level], codes[level]
+            if code & 255:
+                tails[code] = code >> 8 << 32 | 1 << 48 | (code & 255) << 56
+                add_as(code, began, now, value, mode)
+            else:
+                session.fault("marks", ValueError(f"code {code} names no phase"))
+            put(level, began, 0)
+        except Exception as fault:
+            session.fault("marks", fault)
+
+    def end_below(code: int, value: float, mode: int | None) -> None:
+        """End a span out of order: after a generator, or an exception that passed an adapter's hook."""
+        nonlocal owed
+        try:
+            spans = open_spans()
+            at = next((i for i in reversed(range(len(spans))) if spans[i][1] == code), None)
+            if at is None:
+                if level > _DEPTH:
+                    end()
+                elif owed:
+                    owed -= 1
+                else:
+                    session.fault("marks", ValueError("a span was ended that was not begun"))
+                return
+            add_as(code, spans[at][0], clock(), value, mode)
+            reopen(at, [span for span in spans[at + 1 :] if span[1] & 255 == _ANNOTATION])
+        except Exception as fault:
+            session.fault("marks", fault)
+
+    def write_slow(place: int, began: int, duration: int, value: float, tail: int) -> None:
+        nonlocal offset
+        entered = clock()
+        try:
+            if head is None:
+                start()
+                place = offset
+            if segment is None or place + record.RECORD_SIZE > len(segment):
+                if not rotate(entered):
+                    drop()
+                    return
+                place = offset
+            offset = max(offset, place + record.RECORD_SIZE)
+            try:
+                pack(segment, place, began, duration, value, tail)  # type: ignore[arg-type]
+            except struct.error as error:
+                pack(segment, place, began, duration, NAN, tail)  # type: ignore[arg-type]
+                session.fault("marks", error)
+        except Exception as fault:
+            session.fault("marks", fault)
+        finally:
+            spent(clock() - entered)
+
+    def start() -> None:
+        """Open this thread's files; called for its first record, and again when that failed."""
+        nonlocal head, head_begins, head_codes, files, retry_at, low_step
+        now = clock()
+        if now < retry_at:
+            return
+        try:
+            session.open(recording=True)
+            if files is None:
+                files = session.thread_files(marks)
+            head = memoryview(files.open_head(session.step, threading.get_native_id(), dropped)).cast("q")
+            head_begins, head_codes = head[record.HEAD_OPEN :: 2], head[record.HEAD_OPEN + 1 :: 2]
+            low_step = session.step & _LOW
+            rotate(now)
+        except OSError as error:
+            retry_at = now + RETRY_NS
+            session.fault("spool", error)
+
+    def rotate(now: int) -> bool:
+        nonlocal segment, offset, retry_at
+        segment = None
+        offset = 0
+        if now < retry_at or files is None:
+            return False
+        try:
+            segment = files.next_segment()
+            session.flush()
+        except OSError as error:
+            session.fault("spool", error)
+        if segment is None:
+            retry_at = now + RETRY_NS
+        return segment is not None
+
+    def drop() -> None:
+        nonlocal dropped
+        dropped += 1
+        if head is not None:
+            head[record.HEAD_DROPPED] = dropped
+
+    def fail(error: BaseException) -> None:
+        if 0 < level <= _DEPTH:
+            session.note_failing(error, codes[level - 1])
+
+    def open_spans() -> list[tuple[int, int]]:
+        kept = min(level, _DEPTH)
+        return list(zip(begins[:kept], codes[:kept], strict=True))
+
+    def reopen(to: int, kept: Iterable[tuple[int, int]] = ()) -> None:
+        nonlocal level
+        to = max(to, 0)
+        for at in range(min(level, _DEPTH) - 1, to - 1, -1):
+            put(at, 0, 0)
+        level = min(level, to)
+        for began, code in kept:
+            put(level, began, code)
+            level += 1
+
+    def recent() -> bytes:
+        return b"" if segment is None else segment[: min(offset, len(segment))]
+
+    def spent(nanoseconds: int) -> None:
+        nonlocal slow_ns
+        slow_ns += nanoseconds
+
+    def settle(step: int) -> int:
+        nonlocal low_step
+        low_step = step & _LOW
+        written = 0 if files is None else max(files.started - 1, 0) * files.spool.segment_records
+        cost = slow_ns + (written + offset // record.RECORD_SIZE) * session.mark_ns
+        if head is not None:
+            head[record.HEAD_STEP] = step
+            head[record.HEAD_COST] = cost
+        return cost
+
+    def adopt() -> None:
+        reopen(0)
+        if head is not None:
+            head[record.HEAD_THREAD] = threading.get_native_id()
+
+    def detach() -> None:
+        nonlocal head, head_begins, head_codes, segment, files
+        nonlocal offset, level, dropped, slow_ns, retry_at, owed
+        owed = level
+        head = head_begins = head_codes = segment = files = None
+        begins[:] = codes[:] = [0] * (_DEPTH + 1)
+        offset = level = dropped = slow_ns = retry_at = 0
+
+    marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
+    marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: level, reopen, open_spans
+    marks.recent, marks.spent = recent, spent
+    marks.settle, marks.adopt, marks.detach = settle, adopt, detach

@@ -1,0 +1,144 @@
+"""When silence counts as a hang, what is said of it, and real processes that hang."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.agent.conftest import until
+
+from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis
+from holter.agent.stacks import Frame, common_frame, main_stack, own_frame
+
+SECOND = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("durations_s", "phase", "median_s", "expected"),
+    [
+        ([], None, None, 1800),
+        ([0.1] * 200, None, None, 120),
+        ([20.0] * 200, None, None, 200),
+        ([0.1] * 197 + [30.0] * 3, None, None, 300),
+        ([500.0] * 200, None, None, 1800),
+        ([0.1] * 200, "checkpoint", 60.0, 300),
+        ([0.1] * 200, "checkpoint", None, 1800),
+        ([0.1] * 200, "eval", 10_000.0, 1800),
+        ([0.1] * 200, "forward", None, 120),
+    ],
+)
+def test_the_limit_comes_from_the_job_s_own_steps(durations_s, phase, median_s, expected):
+    durations = [int(s * SECOND) for s in durations_s]
+    assert HangLimits().limit_s(durations, phase, median_s) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("wrong", [{"min_s": 0}, {"min_s": 10, "max_s": 5}, {"factor": 0.5}, {"extend": -1}])
+def test_limits_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ValueError, match="hang limits"):
+        HangLimits(**wrong)
+
+
+def test_a_hang_is_said_once_and_its_end_too():
+    watch = HangWatch(HangLimits(min_s=1, max_s=10))
+    silence = Silence(0, 5.0, 2.0, "forward", 7)
+    begun, _ = watch.update({"a": silence}, 100 * SECOND)
+    assert list(begun) == ["a"]
+    assert watch.since == 95 * SECOND
+    assert watch.update({"a": silence}, 101 * SECOND) == ({}, {})
+    assert watch.update({}, 102 * SECOND) == ({}, {"a": silence})
+    assert watch.since is None
+
+
+@pytest.mark.parametrize(
+    ("phases", "cpu", "states", "trainers", "kind"),
+    [
+        (["data_loading"], 0.5, ["S"], 1, "data_starved"),
+        (["communication", "communication"], 100.0, ["R", "R"], 3, "collective_hang"),
+        (["backward", "backward"], 100.0, ["R", "R"], 2, "collective_hang"),
+        (["backward"], 0.0, ["S"], 1, "deadlock"),
+        (["forward"], 0.0, ["D"], 1, "storage"),
+        ([None], 99.0, ["R"], 1, "unknown"),
+    ],
+)
+def test_what_kind_of_hang_it_is(phases, cpu, states, trainers, kind):
+    silences = [Silence(rank, 200.0, 120.0, phase, 9) for rank, phase in enumerate(phases)]
+    found, text = diagnosis(silences, cpu_pct=cpu, states=states, trainers=trainers)
+    assert found == kind
+    assert ("rank 0" in text) if len(phases) == 1 else ("ranks 0, 1" in text)
+
+
+DUMP = """\
+Thread 0x00007f0000000001 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+  File "/usr/lib/python3.11/threading.py", line 975 in run
+
+Current thread 0x00007f0000000002 (most recent call first):
+  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2000 in all_reduce
+  File "/home/ada/train.py", line 42 in step
+  File "/home/ada/train.py", line 60 in <module>
+"""
+
+
+def test_the_main_thread_s_stack_is_found():
+    frames = main_stack(DUMP)
+    assert [frame.function for frame in frames] == ["all_reduce", "step", "<module>"]
+    assert str(own_frame(frames)) == "step (/home/ada/train.py:42)"
+    assert main_stack("") == []
+    assert main_stack("nonsense\n  File x\n") == []
+
+
+def test_the_frame_that_most_stand_in():
+    a, b = [Frame("x.py", 1, "f")], [Frame("y.py", 2, "g")]
+    assert common_frame([a, a, b, []]) == ("f (x.py:1)", 2)
+    assert common_frame([[], []]) is None
+
+
+SCRIPT = """
+import holter, sys, time
+def stuck(seconds):
+    time.sleep(seconds)
+for step in range(250):
+    with holter.step():
+        time.sleep(0.01)
+        if step == 40:
+            with holter.annotate("waiting"):
+                stuck(float(sys.argv[1]))
+"""
+
+
+def test_a_hang_is_told_with_stacks_and_the_job_goes_on(start, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    run = start(sys.executable, str(path), "9", options={"hang": {"min_s": 2.0, "max_s": 3.0}})
+    assert run.wait() == 0
+    told, recovered = run.events("hang")
+    assert told["detail"]["ranks"] == [0]
+    assert told["detail"]["step"] == 40
+    assert told["detail"]["kind"] == "deadlock"
+    assert told["detail"]["own_frame"].startswith("stuck (")
+    assert told["detail"]["silent_s"] >= 2.0
+    assert recovered["name"] == "recovered"
+    (stacks,) = run.events("stacks")
+    assert "in stuck" in stacks["detail"]["text"]
+    assert run.folder.manifest()["failure"] is None
+    assert run.folder.manifest()["status"] == "Completed"
+
+
+def test_a_job_that_is_ended_while_it_hangs(start, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    run = start(sys.executable, str(path), "60", options={"hang": {"min_s": 1.5, "max_s": 3.0}})
+    until(lambda: Path(run.store / "job" / "nodes" / "node.json").exists())
+    until(lambda: hangs_in_store(run))
+    run.process.terminate()
+    assert run.wait() == 143
+    failed = run.folder.manifest()["failure"]
+    assert (failed["kind"], failed["step"]) == ("hang", 40)
+
+
+def hangs_in_store(run) -> bool:
+    try:
+        return bool(run.events("hang"))
+    except Exception:  # nothing is in the store yet
+        return False

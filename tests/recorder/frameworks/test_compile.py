@@ -1,0 +1,97 @@
+"""`torch.compile` in the ways it is used; the aot_eager back end needs no C compiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from holter.schema.phases import Mode, Phase
+
+LOOP = """
+import torch._dynamo.testing
+torch._dynamo.config.error_on_recompile = True
+counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+{model}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data(), batch_size=4):
+    optimizer.zero_grad()
+    {loss}
+    loss.backward()
+    optimizer.step()
+print(counter.frame_count, [len(graph.graph.nodes) for graph in counter.graphs])
+"""
+
+WAYS = {
+    "wrapped": ("model = torch.compile(Net(), backend=counter)", "loss = nn.functional.cross_entropy(model(x), y)"),
+    "in place": (
+        "model = Net(); model.compile(backend=counter, fullgraph=True)",
+        "loss = nn.functional.cross_entropy(model(x), y)",
+    ),
+    "called before": (
+        "model = Net(); model(torch.randn(4, 8)); model(torch.randn(4, 8)); model = torch.compile(model, backend=counter)",
+        "loss = nn.functional.cross_entropy(model(x), y)",
+    ),
+    "function": (
+        "model = Net().to('cpu'); model(torch.randn(4, 8))\n"
+        "f = torch.compile(lambda x, y: nn.functional.cross_entropy(model(x), y), backend=counter, fullgraph=True)",
+        "loss = f(x, y)",
+    ),
+    "part": (
+        "model = Net(); model.body = torch.compile(model.body, backend=counter); model.to('cpu')",
+        "loss = nn.functional.cross_entropy(model(x), y)",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_compiled_training(record, way):
+    model, loss = WAYS[way]
+    text = LOOP.format(model=model, loss=loss)
+    recording = record(text)
+    assert recording.stdout == record.again()  # as many graphs, of the same size
+    trainer = recording.trainer
+    steps = trainer.of(Phase.STEP)
+    assert len(steps) == 8
+    for phase in (Phase.BACKWARD, Phase.OPTIMIZER):
+        assert trainer.per_step(phase) == [1] * 8
+    forward = [s for s in trainer.of(Phase.FORWARD) if s.begin > steps[0].begin and s.mode is Mode.TRAIN]
+    if way != "function":  # a compiled function is no module: nobody says that it is the forward pass
+        assert trainer.per_step(Phase.FORWARD)[1:] == [1] * 7
+        assert trainer.per_step(Phase.LOSS) == [1] * 8
+        assert {s.name for s in forward} == {"Net"}
+    compiles = trainer.of(Phase.COMPILE)
+    assert compiles
+    assert {s.step for s in compiles} == {0}
+
+
+def test_compiled_backward_and_optimizer(record):
+    recording = record("""
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        @torch.compile(backend="eager")
+        def step(x, y):
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        for x, y in DataLoader(data(), batch_size=4):
+            step(x, y)
+    """)
+    # Nothing of ours is in the graph, so a step is only known to be over when the next batch is asked for.
+    steps = recording.trainer.of(Phase.STEP)
+    assert len(steps) == 8
+    assert recording.trainer.per_step(Phase.DATA_LOADING, "next batch") == [1] * 8
+
+
+def test_transfers_and_data_in_a_compiled_function(record):
+    recording = record("""
+        @torch.compile(backend="eager", fullgraph=True)
+        def f(x):
+            return x.to(torch.float64).to("cpu") * 2
+        print(f(torch.ones(2)).tolist())
+        model = Net().eval()
+        @torch.compile(backend="eager", fullgraph=True)
+        def g(x):
+            return model(x).sum()
+        g(torch.ones(2, 8))
+    """)
+    assert recording.stdout == "[2.0, 2.0]\n"

@@ -1,0 +1,111 @@
+"""Several ranks on gloo: who waits for whom."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from holter.schema.phases import Phase
+
+DDP = """
+import os, sys, time
+import torch.distributed as dist
+
+def main():
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.manual_seed(rank)
+    model = nn.parallel.DistributedDataParallel(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(data(48), batch_size=4)
+    for x, y in loader:
+        if rank == 1:
+            time.sleep(0.04)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    with model.no_sync():
+        model(x).sum().backward()
+    dist.barrier()
+    total = torch.ones(1)
+    work = dist.all_reduce(total, async_op=True)
+    work.wait()
+    dist.destroy_process_group()
+"""
+
+SPAWN = """
+import torch.multiprocessing as mp
+
+def entry(rank):
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[1])
+    main()
+
+if __name__ == "__main__":
+    mp.spawn(entry, nprocs=2)
+"""
+
+
+def check(recording):
+    fast, slow = recording.trainers
+    waits = {}
+    for rank, trainer in enumerate((fast, slow)):
+        assert trainer.facts["rank"][-1]["rank"] == rank
+        assert trainer.facts["rank"][-1]["world_size"] == 2
+        assert len(trainer.of(Phase.STEP)) == 12
+        assert trainer.per_step(Phase.FORWARD) == trainer.per_step(Phase.BACKWARD) == [1] * 12
+        assert {s.name for s in trainer.of(Phase.FORWARD)} == {"Net"}
+        gradients = trainer.of(Phase.COMMUNICATION, "DDP gradients")
+        backward = trainer.of(Phase.BACKWARD)
+        assert len(gradients) == 12  # not under no_sync
+        assert len(backward) == 13
+        for wait, around in zip(gradients, backward, strict=False):
+            assert wait.inside(around)
+        waits[rank] = statistics.median(s.duration for s in gradients) / 1e6
+        assert len(trainer.of(Phase.COMMUNICATION, "barrier")) == 1
+        assert not trainer.of(Phase.COMMUNICATION, "all_reduce")  # asynchronous: nobody waits in the call
+    assert waits[0] > 25, waits
+    assert waits[1] < waits[0] / 2, waits
+
+
+def test_ddp_under_torchrun(record):
+    check(
+        record(
+            DDP + "\nmain()\n",
+            launcher=("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"),
+        )
+    )
+
+
+def test_ddp_by_multiprocessing_spawn(record, unused_port):
+    check(record(DDP + SPAWN, str(unused_port)))
+
+
+def test_blocking_collectives(record, unused_port):
+    recording = record(
+        """
+        import os, sys
+        import torch.distributed as dist
+        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[1])
+        dist.init_process_group("gloo")
+        t = torch.ones(4)
+        dist.all_reduce(t)
+        dist.broadcast(t, 0)
+        dist.all_gather([torch.empty(4)], t)
+        dist.all_gather_object([None], "text")
+        dist.all_reduce(t, dist.ReduceOp.SUM, None, True).wait()
+        torch.distributed.distributed_c10d.barrier()
+        """,
+        str(unused_port),
+    )
+    names = [s.name for s in recording.trainer.of(Phase.COMMUNICATION)]
+    assert names == ["all_reduce", "broadcast", "all_gather", "all_gather_object", "barrier"]
+
+
+@pytest.fixture
+def unused_port():
+    import socket
+
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
