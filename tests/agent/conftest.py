@@ -1,3 +1,5 @@
+"""Start commands under a real agent, and make machines of files."""
+
 from __future__ import annotations
 
 import json
@@ -8,7 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.agent.trees import MEMINFO, write
 
+from holter.agent.cgroups import Cgroup
+from holter.agent.collectors import Machine, Watched
 from holter.store.job import JobFolder, find
 from holter.store.trial import Trial
 
@@ -73,3 +78,19 @@ def until(condition, timeout: float = 20.0):
             return found
         time.sleep(0.02)
     raise AssertionError("it did not come to pass in time")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine of files, with four cores of which the job may use two, and no control group."""
+    (tmp_path / "sys").mkdir()
+    proc = write(tmp_path / "proc", {"self/cgroup": "", "loadavg": "1.5 1 1 1/100 5\n", "meminfo": MEMINFO})
+    return Machine(
+        proc=proc,
+        sys=tmp_path / "sys",
+        shm=tmp_path / "no-shm",
+        cores=frozenset({0, 2}),
+        cgroup=Cgroup((), (), unified=False),
+        watched=Watched(),
+        environment={},
+    )

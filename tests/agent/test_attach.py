@@ -52,14 +52,16 @@ def test_a_script_records_itself(tmp_path, environment):
 
 def test_a_script_that_goes_on_after_stop_is_recorded_until_then(tmp_path, environment):
     begin = time.monotonic()
-    assert run(tmp_path, environment, "holter.stop()\nopen('{0}', 'w')".format(tmp_path / "after")).returncode == 0
+    assert run(tmp_path, environment, f"holter.stop()\nopen('{tmp_path}/after', 'w')").returncode == 0
     assert (tmp_path / "after").exists()
     assert time.monotonic() - begin < 20
     assert manifest(tmp_path)["status"] == "Completed"
 
 
 def test_an_exception_fails_the_job(tmp_path, environment):
-    assert run(tmp_path, environment, "raise ValueError('no labels')", stderr=subprocess.DEVNULL).returncode == 1
+    assert (
+        run(tmp_path, environment, "raise ValueError('no labels')", stderr=subprocess.DEVNULL).returncode == 1
+    )
     until(lambda: manifest(tmp_path)["status"] != "InProgress")
     found = manifest(tmp_path)
     assert found["status"] == "Failed"

@@ -1,8 +1,10 @@
+"""Limits and counters of control groups, on trees as the kernel shows them."""
+
 from __future__ import annotations
 
-from holter.agent.cgroups import Cgroup
-
 from tests.agent.trees import cgroup1, cgroup2, write
+
+from holter.agent.cgroups import Cgroup
 
 
 def group(tmp_path, path_lines: str) -> Cgroup:
@@ -55,7 +57,11 @@ def test_controllers_of_version_1_may_be_mounted_apart(tmp_path):
 def test_no_limit_is_none_not_a_number(tmp_path):
     write(
         tmp_path / "sys/fs/cgroup",
-        {"memory/memory.limit_in_bytes": 9223372036854771712, "cpu/cpu.cfs_quota_us": -1, "cpu/cpu.cfs_period_us": 100000},
+        {
+            "memory/memory.limit_in_bytes": 9223372036854771712,
+            "cpu/cpu.cfs_quota_us": -1,
+            "cpu/cpu.cfs_period_us": 100000,
+        },
     )
     found = group(tmp_path, "5:memory:/\n4:cpu:/\n")
     assert found.memory_limit() is None

@@ -1,16 +1,17 @@
+"""Each collector on a machine made of files, where every number is known."""
+
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
 import time
 
 import pytest
+from tests.agent.trees import DISKSTATS, NET, cgroup2, cpu_stat, stat_of, values, write
 
-from holter import plugins
 from holter.agent.cgroups import Cgroup
-from holter.agent.collectors import Collector, Machine, Unavailable, Watched, collectors
+from holter.agent.collectors import Machine, Unavailable, Watched
 from holter.agent.collectors.cgroup import Cgroup as Throttling
 from holter.agent.collectors.cpu import Cpu
 from holter.agent.collectors.disk import Disk
@@ -19,38 +20,8 @@ from holter.agent.collectors.network import Network
 from holter.agent.collectors.own import Own
 from holter.agent.collectors.pressure import Pressure
 from holter.agent.collectors.processes import Processes
-from holter.agent.node import capabilities, node_facts
-from holter.schema.metrics import METRICS
-
-from tests.agent.trees import DISKSTATS, MEMINFO, NET, cgroup2, stat_of, write
 
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def machine(tmp_path):
-    """A machine of files, with four cores of which the job may use two, and no control group."""
-    (tmp_path / "sys").mkdir()
-    proc = write(tmp_path / "proc", {"self/cgroup": "", "loadavg": "1.5 1 1 1/100 5\n", "meminfo": MEMINFO})
-    return Machine(
-        proc=proc,
-        sys=tmp_path / "sys",
-        shm=tmp_path / "no-shm",
-        cores=frozenset({0, 2}),
-        cgroup=Cgroup((), (), unified=False),
-        watched=Watched(),
-        environment={},
-    )
-
-
-def values(collector: Collector, now: int) -> dict:
-    return {(device, metric): value for device, metric, value in collector.read(now)}
-
-
-def cpu_stat(*cores: tuple[int, int, int]) -> str:
-    """Lines of /proc/stat from (busy, idle, waiting) ticks; guest time is contained in user time."""
-    lines = [f"cpu{i} {busy} 0 0 {idle} {wait} 0 0 0 {busy} 0" for i, (busy, idle, wait) in enumerate(cores)]
-    return "cpu  1 2 3 4 5 6 7 8 9 10\n" + "\n".join(lines) + "\nintr 5\n"
 
 
 def test_cpu_is_the_share_since_the_last_reading_and_absent_at_first(machine):
@@ -90,7 +61,10 @@ def test_with_a_quota_the_group_s_own_use_counts(machine, tmp_path):
     folder = cgroup2(machine.sys)
     write(machine.proc, {"self/cgroup": "0::/kubepods/job\n", "stat": cpu_stat(*[(0, 0, 0)] * 4)})
     limited = Machine(
-        proc=machine.proc, sys=machine.sys, cores=frozenset(range(4)), cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys)
+        proc=machine.proc,
+        sys=machine.sys,
+        cores=frozenset(range(4)),
+        cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys),
     )
     cpu = Cpu(limited)
     values(cpu, 0)
@@ -103,7 +77,9 @@ def test_with_a_quota_the_group_s_own_use_counts(machine, tmp_path):
 def test_throttling_is_a_share_of_periods(machine):
     folder = cgroup2(machine.sys)
     write(machine.proc, {"self/cgroup": "0::/kubepods/job\n"})
-    limited = Machine(proc=machine.proc, sys=machine.sys, cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys))
+    limited = Machine(
+        proc=machine.proc, sys=machine.sys, cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys)
+    )
     throttling = Throttling(limited)
     assert values(throttling, 0) == {}
     write(folder, {"kubepods/job/cpu.stat": "nr_periods 120\nnr_throttled 40\n"})
@@ -126,7 +102,10 @@ def test_memory_of_the_control_group_when_its_limit_is_smaller(machine):
     cgroup2(machine.sys)
     write(machine.proc, {"self/cgroup": "0::/kubepods/job\n"})
     limited = Machine(
-        proc=machine.proc, sys=machine.sys, shm=machine.shm, cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys)
+        proc=machine.proc,
+        sys=machine.sys,
+        shm=machine.shm,
+        cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys),
     )
     found = values(Memory(limited), 0)
     assert found["", "mem.used"] == 3 << 30
@@ -236,112 +215,3 @@ def test_own_cost():
     found = values(own, time.monotonic_ns())
     assert found["", "agent.cpu"] > 0
     assert found["", "agent.rss"] > 1 << 20
-
-
-# What holds for every collector of the shelf.
-
-NAMES = sorted(plugins.modules("holter.agent.collectors"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_holds_one_collector_of_its_name(name):
-    module = plugins.modules("holter.agent.collectors")[name]
-    classes = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Collector) and value.__module__ == module.__name__
-    ]
-    assert [one.__name__.lower() for one in classes] == [name]
-
-
-def test_what_works_here_gives_known_metrics_and_sound_numbers():
-    made, missing = collectors(Machine())
-    assert {"cpu", "memory", "own", "processes"} <= {type(one).__module__.rpartition(".")[2] for one in made}
-    assert all(what and why for what, why in missing)
-    for collector in made:
-        for now in (0, SECOND // 2):
-            for device, metric, value in collector.read(now or time.monotonic_ns()):
-                assert metric in METRICS
-                assert math.isfinite(value)
-                assert METRICS[metric].per_device == (device != "")
-                if METRICS[metric].unit == "%":
-                    assert 0 <= value <= 100
-
-
-def test_rates_are_absent_at_first():
-    made, _ = collectors(Machine())
-    now = time.monotonic_ns()
-    first = {metric for one in made for _, metric, _ in one.read(now)}
-    assert not [name for name in first if METRICS[name].rate]
-
-
-def test_on_a_machine_with_nothing_every_collector_says_why(tmp_path):
-    (tmp_path / "proc").mkdir()
-    bare = Machine(
-        proc=tmp_path / "proc", sys=tmp_path / "sys", shm=tmp_path / "x", cgroup=Cgroup((), (), unified=False), environment={}
-    )
-    made, missing = collectors(bare)
-    assert {what for what, _ in missing} >= {"cpu", "memory", "disk", "network", "pressure", "cgroup"}
-    assert {type(one).__name__ for one in made} <= {"Own", "Processes"}
-
-
-def test_capabilities_name_what_is_and_what_is_not(machine):
-    write(machine.proc, {"stat": cpu_stat((0, 0, 0)), "diskstats": "", "net/dev": NET.format(rx=0, tx=0)})
-    found = {entry["what"]: entry for entry in capabilities(machine)}
-    assert found["memory"]["available"]
-    assert "mem.used_pct" in found["memory"]["metrics"]
-    assert not found["disk"]["available"]
-    assert "no disk" in found["disk"]["why"]
-
-
-def test_facts_of_a_node(machine):
-    from holter.agent.clock import Clock
-
-    clock = Clock.now()
-    facts = node_facts(machine, [], [("gpu", "none")], clock)
-    assert facts["cpus"] == 2
-    assert facts["memory_bytes"] == 16_000_000 * 1024
-    assert facts["gpus"] == []
-    assert facts["missing"] == [{"what": "gpu", "why": "none"}]
-    assert facts["clock"] == {"monotonic": clock.monotonic, "wall": clock.wall}
-
-
-AMDSMI = '''
-class AmdSmiClkType: GFX = 1
-class AmdSmiTemperatureType: EDGE = 0
-class AmdSmiTemperatureMetric: CURRENT = 0
-def amdsmi_init(): pass
-def amdsmi_get_processor_handles(): return ["a"]
-def amdsmi_get_gpu_activity(h): return {"gfx_activity": 88, "umc_activity": "N/A"}
-def amdsmi_get_gpu_vram_usage(h): return {"vram_total": 1000, "vram_used": 250}
-def amdsmi_get_power_info(h): return {"average_socket_power": 300, "power_limit": 500000000}
-def amdsmi_get_clock_info(h, k): return {"clk": 1700, "max_clk": 2100}
-def amdsmi_get_temp_metric(h, t, m): raise RuntimeError("not here")
-def amdsmi_get_gpu_asic_info(h): return {"market_name": "MI300X"}
-'''
-
-
-def test_amd_reads_what_the_library_of_that_name_answers(tmp_path, monkeypatch):
-    (tmp_path / "amdsmi.py").write_text(AMDSMI)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("amdsmi", None)
-    from holter.agent.collectors.amd import Amd
-
-    amd = Amd(Machine())
-    found = values(amd, 0)
-    assert found == {
-        ("gpu0", "gpu.util"): 88,
-        ("gpu0", "gpu.mem.used"): 250 << 20,
-        ("gpu0", "gpu.mem.used_pct"): 25,
-        ("gpu0", "gpu.power"): 300,
-        ("gpu0", "gpu.power_limit"): 500,
-        ("gpu0", "gpu.clock_sm"): 1700,
-        ("gpu0", "gpu.clock_sm_max"): 2100,
-    }
-    assert amd.facts() == [{"device": "gpu0", "name": "MI300X", "memory_bytes": 1000 << 20}]
-    assert amd.missing == [("gpu.temp of gpu0", "RuntimeError: not here")]
-    sys.modules.pop("amdsmi")
-
-
-def test_amd_without_its_library_has_a_reason():
-    assert "amdsmi" in dict(collectors(Machine())[1])["amd"]

@@ -18,19 +18,29 @@ OFFSET = 10**18
 MEMORY = Path("/sys/fs/cgroup/memory")
 
 
-def trainer(rank: int, *, died: int | None = 100, raised: tuple[int, str] | None = None, ended=False, **facts) -> Process:
+def trainer(
+    rank: int, *, died: int | None = 100, raised: tuple[int, str] | None = None, ended=False, **facts
+) -> Process:
     process = Process(f"{rank}-1", 1000 + rank, 1, 1, rank=rank, died=died, checked=(died or 200) - 50)
     process.last_head_step, process.last_phase = facts.get("step", 7), facts.get("phase", "backward")
     if raised:
         time_, message = raised
-        process.exception = {"time": OFFSET + time_, "type": "RuntimeError", "message": message, "step": 5, "phase": "forward"}
+        process.exception = {
+            "time": OFFSET + time_,
+            "type": "RuntimeError",
+            "message": message,
+            "step": 5,
+            "phase": "forward",
+        }
     if ended:
         process.end = {"time": OFFSET + 90}
     return process
 
 
 def judge(ended: Ended, *trainers: Process, oom: Oom | None = None, hanging=False):
-    return failure(ended, trainers, oom=oom, hanging=hanging, clock_offset=OFFSET, rank_of=lambda one: one.rank)
+    return failure(
+        ended, trainers, oom=oom, hanging=hanging, clock_offset=OFFSET, rank_of=lambda one: one.rank
+    )
 
 
 def test_a_clean_end_is_no_failure():
@@ -77,7 +87,9 @@ def test_out_of_memory_does_not_explain_another_signal():
 
 
 def test_under_a_launcher_the_rank_is_named_too():
-    found = judge(Ended(1), trainer(0, raised=(98, "Gloo: peer gone")), trainer(1), oom=Oom("certain", "counted"))
+    found = judge(
+        Ended(1), trainer(0, raised=(98, "Gloo: peer gone")), trainer(1), oom=Oom("certain", "counted")
+    )
     assert (found["kind"], found["rank"]) == ("oom", 1)
 
 
@@ -175,7 +187,9 @@ def test_a_rank_that_vanishes_while_others_live_is_told_at_once(start, tmp_path)
         "train(900, die)"
     )
     train = " ".join(script(tmp_path, code))
-    run = start("sh", "-c", f"RANK=0 WORLD_SIZE=2 {train} & RANK=1 WORLD_SIZE=2 {train}; code=$?; wait; exit $code")
+    run = start(
+        "sh", "-c", f"RANK=0 WORLD_SIZE=2 {train} & RANK=1 WORLD_SIZE=2 {train}; code=$?; wait; exit $code"
+    )
     assert run.wait() == 137
     (lost,) = run.events("lost")
     assert lost["rank"] == 1
@@ -183,7 +197,9 @@ def test_a_rank_that_vanishes_while_others_live_is_told_at_once(start, tmp_path)
     assert lost["detail"]["step"] == 400
     failed = run.folder.manifest()["failure"]
     assert (failed["kind"], failed["rank"]) == ("lost", 1)
-    steps = run.trial.sql("select rank, count(*) n from spans where phase = 'step' group by rank order by rank")
+    steps = run.trial.sql(
+        "select rank, count(*) n from spans where phase = 'step' group by rank order by rank"
+    )
     assert steps["n"].tolist() == [900, 400]
 
 

@@ -1,3 +1,5 @@
+"""Records become rows: once, complete, with the right names and ranks."""
+
 from __future__ import annotations
 
 import os
@@ -7,13 +9,12 @@ import time
 
 import numpy as np
 import pytest
+from tests.agent.spool import Writer
 
 from holter.agent.clock import Clock
 from holter.agent.drain import Drain
 from holter.schema import record
 from holter.schema.phases import Phase
-
-from tests.agent.spool import Writer
 
 
 @pytest.fixture

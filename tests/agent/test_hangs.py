@@ -42,7 +42,7 @@ def test_limits_that_make_no_sense_are_refused(wrong):
 def test_a_hang_is_said_once_and_its_end_too():
     watch = HangWatch(HangLimits(min_s=1, max_s=10))
     silence = Silence(0, 5.0, 2.0, "forward", 7)
-    begun, ended = watch.update({"a": silence}, 100 * SECOND)
+    begun, _ = watch.update({"a": silence}, 100 * SECOND)
     assert list(begun) == ["a"]
     assert watch.since == 95 * SECOND
     assert watch.update({"a": silence}, 101 * SECOND) == ({}, {})

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.agent.conftest import SOURCE
 
 ANSWERS = """\
@@ -92,7 +91,11 @@ def read(tmp_path):
         }
         arguments = [str(path), *change] if change else []
         output = subprocess.run(
-            [sys.executable, "-c", READ, *arguments], env=variables, capture_output=True, text=True, check=False
+            [sys.executable, "-c", READ, *arguments],
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert output.returncode == 0, output.stderr
         return json.loads(output.stdout)
@@ -150,7 +153,10 @@ def test_an_old_driver_lacks_a_function_only(library, read):
     first = values(found["rounds"][0])
     assert ("gpu0", "gpu.ecc_uncorrected") not in first
     assert first["gpu0", "gpu.util"] == 93
-    assert [what for what, _ in found["missing"]] == ["gpu.ecc_uncorrected of gpu0", "gpu.ecc_uncorrected of gpu1"]
+    assert [what for what, _ in found["missing"]] == [
+        "gpu.ecc_uncorrected of gpu0",
+        "gpu.ecc_uncorrected of gpu1",
+    ]
 
 
 def test_a_gpu_that_is_lost_is_named_and_the_other_goes_on(library, read):
@@ -163,7 +169,8 @@ def test_a_gpu_that_is_lost_is_named_and_the_other_goes_on(library, read):
 
 
 @pytest.mark.parametrize(
-    ("visible", "devices"), [("1", {"gpu1"}), ("GPU-bbbb", {"gpu1"}), ("0,1", {"gpu0", "gpu1"}), ("0,-1,1", {"gpu0"})]
+    ("visible", "devices"),
+    [("1", {"gpu1"}), ("GPU-bbbb", {"gpu1"}), ("0,1", {"gpu0", "gpu1"}), ("0,-1,1", {"gpu0"})],
 )
 def test_only_the_gpus_the_job_may_use_are_read(library, read, visible, devices):
     found = read(library(), CUDA_VISIBLE_DEVICES=visible)

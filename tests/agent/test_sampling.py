@@ -1,3 +1,5 @@
+"""Rounds of readings keep their time, and the failure of one collector is its own."""
+
 from __future__ import annotations
 
 import threading
@@ -104,7 +106,9 @@ def test_a_new_interval_holds_at_once(make):
 
 @pytest.mark.parametrize("interval", [0, 1, 99, 300, 2000, -100])
 def test_other_intervals_are_refused(make, interval):
-    with pytest.raises(ValueError, match=f"{interval} ms is not possible; valid are: 100 ms, 200 ms, 500 ms, 1 s, 5 s, 60 s"):
+    with pytest.raises(
+        ValueError, match=f"{interval} ms is not possible; valid are: 100 ms, 200 ms, 500 ms, 1 s, 5 s, 60 s"
+    ):
         check_interval(interval)
 
 

@@ -1,3 +1,5 @@
+"""Ctrl-C and Ctrl-Z on a real terminal, typed into a real shell."""
+
 from __future__ import annotations
 
 import fcntl
@@ -13,7 +15,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from tests.agent.conftest import DRIVE, SOURCE
 
 

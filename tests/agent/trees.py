@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holter.agent.collectors import Collector
+
 
 def write(root: Path, files: dict[str, str | int]) -> Path:
     for name, content in files.items():
@@ -37,7 +39,7 @@ DISKSTATS = """\
 
 NET = """\
 Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier
     lo: 9999 1 0 0 0 0 0 0 9999 1 0 0 0 0 0 0
   eth0: {rx} 1 0 0 0 0 0 0 {tx} 1 0 0 0 0 0 0
 docker0: 500 1 0 0 0 0 0 0 700 1 0 0 0 0 0 0
@@ -80,3 +82,13 @@ def cgroup1(sys: Path, *, group: str = "docker/abc") -> Path:
             f"cpu,cpuacct/{at}cpuacct.usage": 123456789,
         },
     )
+
+
+def values(collector: Collector, now: int) -> dict:
+    return {(device, metric): value for device, metric, value in collector.read(now)}
+
+
+def cpu_stat(*cores: tuple[int, int, int]) -> str:
+    """Lines of /proc/stat from (busy, idle, waiting) ticks; guest time is contained in user time."""
+    lines = [f"cpu{i} {busy} 0 0 {idle} {wait} 0 0 0 {busy} 0" for i, (busy, idle, wait) in enumerate(cores)]
+    return "cpu  1 2 3 4 5 6 7 8 9 10\n" + "\n".join(lines) + "\nintr 5\n"

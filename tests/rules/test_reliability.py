@@ -140,6 +140,12 @@ def test_slow_steps_are_allowed_longer_silence():
     assert stalled(600 + 310, job=nobody, table=slow)[0]
 
 
+def test_a_worker_that_ended_does_not_excuse_its_trainer():
+    state = {}
+    stalled(60, events=event("exit", {"role": "worker"}, at=55), state=state, job=Job(start=START))
+    assert stalled(5000, state=state, job=Job(start=START))[0]
+
+
 def test_a_process_that_ended_is_not_silent():
     state = {}
     stalled(60, events=event("exit", {"clean": True}, at=55), state=state, job=Job(start=START))

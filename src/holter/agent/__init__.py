@@ -1,1 +1,1 @@
-"""Record beside the training: start the command, sample the machine, drain the spool, notice deaths and hangs."""
+"""Record beside the training: start the command, sample, drain the spool, notice deaths and hangs."""

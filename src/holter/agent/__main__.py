@@ -6,8 +6,9 @@ import argparse
 import re
 import sys
 import time
-import tomllib
 from pathlib import Path
+
+import tomllib
 
 from holter.agent.attach import NoProcess, attach
 from holter.agent.node import node_name

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.agent import procfs
 from holter.agent.clock import Clock
 from holter.agent.deaths import Ended
 from holter.agent.hangs import HangLimits
+from holter.agent.outcome import Outcome, outcome_of
 from holter.agent.scribe import Plan, Scribe
 from holter.agent.signals import Signals
-from holter.agent.supervise import STOP_GRACE_S, Outcome, outcome_of
+from holter.agent.supervise import STOP_GRACE_S
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holter.store.job import JobFolder
 
 READY = "agent.ready"
@@ -25,7 +27,7 @@ _LOOK_S = 0.5
 _ENOUGH = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class NoProcess(LookupError):
+class NoProcess(LookupError):  # noqa: N818
     """The process to record is not there."""
 
 
@@ -86,9 +88,7 @@ def _follow(pid: int, started: int, descriptor: int, signals: Signals, scribe: S
         stat = procfs.stat(pid)
         if stat is None or not stat.alive or stat.started != started:
             return
-        if scribe.drain is not None and any(
-            one.pid == pid and one.end is not None for one in scribe.drain.trainers()
-        ):
+        if _closed(scribe, pid):
             return
         if scribe.stop_wanted is not None and kill_at is None:
             grace = scribe.stop_wanted.get("grace_s")
@@ -99,9 +99,16 @@ def _follow(pid: int, started: int, descriptor: int, signals: Signals, scribe: S
             kill_at = time.monotonic() + STOP_GRACE_S
 
 
+def _closed(scribe: Scribe, pid: int) -> bool:
+    """Whether the process has written that it records no more."""
+    drain = None if scribe.intake is None else scribe.intake.drain
+    if drain is None:
+        return False
+    return any(one.pid == pid and one.end is not None for one in list(drain.processes.values()))
+
+
 def _close(folder: JobFolder, scribe: Scribe, started: int, at: int) -> Outcome:
     """Write how it ended: nobody knows the exit code of a process that is not one's child."""
-    status = "Stopped" if scribe.stopped else "Failed" if scribe.failure else "Completed"
-    outcome = outcome_of(scribe, Ended(None), started, at, status)
-    folder.update(status=status, end=at, exit_code=None, signal=None, failure=outcome.failure)
+    outcome = outcome_of(scribe, Ended(None), started, at)
+    folder.update(status=outcome.status, end=at, exit_code=None, signal=None, failure=outcome.failure)
     return outcome

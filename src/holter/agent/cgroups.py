@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holter.agent.procfs import PROC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SYS = Path("/sys")
 _UNLIMITED = 1 << 60
@@ -43,7 +46,7 @@ class Cgroup:
         )
 
     def cpus(self) -> float | None:
-        """Return the CPU quota in cores: the smallest of the group and its parents; None when there is none."""
+        """Return the CPU quota in cores, the smallest of the group and its parents; None without one."""
         found = [quota for folder in self.cpu if (quota := self._quota(folder)) is not None]
         return min(found, default=None)
 
@@ -59,7 +62,7 @@ class Cgroup:
         return cores if cores > 0 else None
 
     def memory_limit(self) -> int | None:
-        """Return the memory limit in bytes: the smallest of the group and its parents; None when there is none."""
+        """Return the memory limit in bytes, the smallest of the group and its parents; None without one."""
         name = "memory.max" if self.unified else "memory.limit_in_bytes"
         values = [_integer(folder / name) for folder in self.memory]
         return min((value for value in values if value is not None and value < _UNLIMITED), default=None)
@@ -95,7 +98,7 @@ class Cgroup:
         name = "memory.events" if self.unified else "memory.oom_control"
         counts = [_pairs(folder / name).get("oom_kill") for folder in self.memory]
         known = [count for count in counts if count is not None]
-        # Version 2 counts upward itself; version 1 counts in the group only, so a parent's counter is another's.
+        # Version 2 counts upward itself; in version 1 a parent's counter is about other groups.
         return known[0] if known else None
 
     def throttling(self) -> tuple[int, int] | None:

@@ -6,14 +6,17 @@ import difflib
 import errno
 import os
 import signal
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 BOOTSTRAP = Path(__file__).parents[1] / "recorder" / "bootstrap"
 """The folder through which every Python child finds the recorder."""
 
 
-class CommandNotFound(ValueError):
+class CommandNotFound(ValueError):  # noqa: N818
     """The command to run is missing or cannot be executed."""
 
 
@@ -102,8 +105,8 @@ def spawn(
 ) -> int:
     """Start a process with our stdin, stdout and stderr, and return its pid.
 
-    It stays in our process group: the terminal's Ctrl-C, Ctrl-Z and hang-up reach it as they reach any command of
-    a shell, it may read from the terminal, and a pipe to a pager works.
+    It stays in our process group: the terminal's Ctrl-C, Ctrl-Z and hang-up reach it as they reach any
+    command of a shell, it may read from the terminal, and a pipe to a pager works.
 
     Args:
         executable: The file.
@@ -127,7 +130,7 @@ def spawn(
             file,
             words,
             dict(variables),
-            file_actions=actions,  # type: ignore[arg-type]
+            file_actions=actions,
             setsid=apart,
             setsigmask=mask,
             # Python ignores these two; what it starts should not.

@@ -1,15 +1,20 @@
-"""Our own processes beside the agent, such as the evaluator: started late, at low priority, ended with the job."""
+"""Our own processes beside the agent: started late, at low priority, ended with the job."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holter.agent.collectors import Watched
 from holter.agent.command import spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from holter.agent.collectors import Watched
 
 START_AFTER_S = 5.0
 """A short command does not pay for companions."""
@@ -97,7 +102,5 @@ class Companions:
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass

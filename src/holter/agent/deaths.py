@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.agent.cgroups import Cgroup
-from holter.agent.journal import Process
 from holter.agent.procfs import PROC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from holter.agent.cgroups import Cgroup
+    from holter.agent.journal import Process
 
 NEAR_LIMIT = 0.95
 """Share of the memory limit from which a SIGKILL is suspected to be the kernel's."""
@@ -99,7 +102,7 @@ def vanished(trainers: Sequence[Process]) -> list[Process]:
 
 def failure(
     ended: Ended,
-    trainers: Sequence[Process],
+    processes: Sequence[Process],
     *,
     oom: Oom | None,
     hanging: bool,
@@ -110,7 +113,7 @@ def failure(
 
     Args:
         ended: How the command ended; neither code nor signal for a process that is not our child.
-        trainers: All training processes of this node.
+        processes: All processes of this node that record, but for data-loader workers.
         oom: What the counters say about an out-of-memory kill.
         hanging: Whether ranks were hanging at the end.
         clock_offset: Wall less monotonic time, ns.
@@ -118,7 +121,9 @@ def failure(
     """
     if ended.code == 0:
         return None
-    raised = sorted((t for t in trainers if t.exception), key=_raised_at)
+    # What a launcher says of its ranks is no news when a rank has spoken itself.
+    raised = sorted((p for p in processes if p.exception), key=lambda p: (not p.is_trainer, _raised_at(p)))
+    trainers = [process for process in processes if process.is_trainer]
     gone = [t for t in vanished(trainers) if _before(t, raised, clock_offset)]
     attached = ended.code is None and ended.signal is None
     if attached and not raised and not gone:
@@ -138,7 +143,7 @@ def failure(
         "step": step if step >= 0 else None,
         "phase": None if culprit is None else culprit.last_phase,
         "exception": None,
-        "rank": None if culprit is None else rank_of(culprit),
+        "rank": None if culprit is None or rank_of(culprit) < 0 else rank_of(culprit),
         "signal": ended.signal,
         "certainty": "certain",
         "evidence": None,
@@ -178,7 +183,9 @@ def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> dict[str, Any]:
     return {"evidence": f"the command ended with {how}; no exception was recorded"}
 
 
-_KILLED = tuple(128 + n for n in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGTERM))
+_KILLED = tuple(
+    128 + n for n in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGTERM)
+)
 """Exit codes with which a shell tells that a signal ended its command."""
 
 

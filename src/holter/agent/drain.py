@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.agent import procfs
-from holter.agent.clock import Clock
 from holter.agent.heads import Head, read_head
 from holter.agent.journal import Event, Facts, Journal, Process
+from holter.agent.listing import Listing
 from holter.agent.ranks import Ranks
+from holter.agent.rows import Columns, Part, Rows
 from holter.agent.segments import Segments
 from holter.schema import record
-from holter.schema.phases import Mode, Phase
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from holter.agent.clock import Clock
 
 BUDGET = 131_072
 """Records taken by one poll at most; what waits longer waits in the spool, which is on disk."""
 _FAIR = 16_384
 """Records taken from one thread in one turn, so that a busy one does not starve the others."""
-_ROUND = 100
-"""Times are kept to 100 ns: half the bytes, and a clock reading costs that much."""
 _FOREIGN_S = 3.0
 """A process that /proc never showed (another pid namespace) is dead after this long without a record."""
 
-Columns = dict[str, Any]
-"""Columns as the store's writer takes them: arrays, and pairs (codes, values) for text."""
-
-_PHASES = [""] * 256
-for _phase in Phase:
-    _PHASES[_phase] = _phase.name.lower()
-_SOUND = np.array([text != "" for text in _PHASES])
-_MODES = [Mode(number).name.lower() if number in set(Mode) else "global" for number in range(256)]
 _NO_PROGRESS = [int(Phase.STACK), int(Phase.GC)]
 """A worker that hangs is still sampled: these say nothing about work done."""
 
@@ -60,9 +55,7 @@ class Batch:
 class Drain:
     """All processes of one spool directory."""
 
-    def __init__(
-        self, spool: Path, clock: Clock, *, proc: Path = procfs.PROC, keep_files: bool = False
-    ) -> None:
+    def __init__(self, spool: Path, clock: Clock, *, proc: Path = procfs.PROC) -> None:
         self.spool = spool
         self.clock = clock
         self.processes: dict[str, Process] = {}
@@ -77,14 +70,13 @@ class Drain:
         self.facts = Facts(clock)
         self.ranks = Ranks(self.processes, clock)
         self._proc = proc
-        self._keep_files = keep_files
         self._journals: dict[str, Journal] = {}
         self._threads: dict[tuple[str, int], Segments] = {}
         self._buried: set[str] = set()
         self._held: dict[str, list[Event]] = {}
         """Events of processes whose rank is not known yet."""
         self._cost_of_buried = 0
-        self._codes: dict[str, tuple[int, NDArray[Any]]] = {}
+        self._rows = Rows(clock, self.facts)
 
     @property
     def cost_ns(self) -> int:
@@ -95,7 +87,10 @@ class Drain:
         """Take what is new; `final` takes every finished record of every process and waits for nothing."""
         now = time.monotonic_ns() if now is None else now
         batch = Batch()
-        segments, heads = self._look(now)
+        listing = Listing.of(self.spool, without=self._buried)
+        for key in listing.journals:
+            if key not in self.processes:
+                self._meet(key, now)
         # Who is dead must be known before reading: what a process wrote last must be there to read.
         gone = {
             key
@@ -105,12 +100,12 @@ class Drain:
         for key, process in self.processes.items():
             for line in self._journals[key].lines(final=final or key in gone):
                 self._held.setdefault(key, []).extend(self.facts.take(process, line, now))
-        parts, finished = self._records(segments, gone, batch, final=final, now=now)
+        parts, finished = self._records(listing.segments, gone, batch, final=final, now=now)
         self._release(gone, batch, final=final, now=now)
         self._convert(parts, batch)
-        self._read_heads(heads, set(self.processes) if final else gone)
+        self._read_heads(listing.heads, set(self.processes) if final else gone)
         for key in gone & finished:
-            batch.events.extend(self._bury(self.processes[key], segments, heads))
+            batch.events.extend(self._bury(self.processes[key], listing))
         return batch
 
     def alive(self) -> list[Process]:
@@ -120,28 +115,6 @@ class Drain:
     def trainers(self) -> list[Process]:
         """Return the training processes, dead ones too."""
         return [process for process in self.processes.values() if process.is_trainer]
-
-    def _look(self, now: int) -> tuple[dict[tuple[str, int], list[int]], list[tuple[str, int]]]:
-        """List the spool; return the segments of each thread, in order, and the head pages."""
-        segments: dict[tuple[str, int], list[int]] = {}
-        heads: list[tuple[str, int]] = []
-        try:
-            names = os.listdir(self.spool)
-        except OSError:
-            names = []
-        for name in names:
-            key, *rest = name.split(".")
-            if key in self._buried:
-                continue
-            if rest == ["journal"] and key not in self.processes:
-                self._meet(key, now)
-            elif len(rest) == 2 and rest[1] == "head" and rest[0].isdigit():
-                heads.append((key, int(rest[0])))
-            elif len(rest) == 3 and rest[2] == "seg" and rest[0].isdigit() and rest[1].isdigit():
-                segments.setdefault((key, int(rest[0])), []).append(int(rest[1]))
-        for numbers in segments.values():
-            numbers.sort()
-        return segments, heads
 
     def _meet(self, key: str, now: int) -> None:
         pid, _, started = key.partition("-")
@@ -173,9 +146,9 @@ class Drain:
         *,
         final: bool,
         now: int,
-    ) -> tuple[list[tuple[Process, int, NDArray[Any]]], set[str]]:
+    ) -> tuple[list[Part], set[str]]:
         """Take records thread by thread; return them, and the processes of which nothing is left."""
-        parts: list[tuple[Process, int, NDArray[Any]]] = []
+        parts: list[Part] = []
         left = BUDGET
         unfinished = set()
         turns = sorted(segments, key=lambda at: self._threads[at].number or 0 if at in self._threads else -1)
@@ -222,64 +195,28 @@ class Drain:
         if parent is not None:  # a trainer that waits for a slow worker does not hang
             parent.last_progress = now
 
-    def _convert(self, parts: list[tuple[Process, int, NDArray[Any]]], batch: Batch) -> None:
-        """Turn records into the columns of both tables."""
+    def _convert(self, parts: list[Part], batch: Batch) -> None:
+        """Turn records into the columns of both tables, and note the steps among them."""
         if not parts:
             return
         for process, thread, records in parts:
             process.records += len(records)
             if thread == 0 and process.is_trainer:
-                for slow in _SLOW:
-                    ended = records["duration"][records["phase"] == slow]
-                    self.slow[slow.name.lower()].extend(ended.tolist())
-                steps = records[records["phase"] == Phase.STEP]
-                process.steps += len(steps)
-                process.durations.extend(steps["duration"].tolist())
-                if len(steps):
-                    process.last_step = int(steps["step"][-1])
-        records = np.concatenate([part for _, _, part in parts])
-        sizes = [len(part) for _, _, part in parts]
-        names = np.concatenate([self._names(process, part["name"]) for process, _, part in parts])
+                self._note_steps(process, records)
         ranks = [self.ranks.of(process) for process, _, _ in parts]
-        wall = records["begin"] + self.clock.offset
-        begin = wall - wall % _ROUND
-        # Begin and end are rounded the same way, so that spans nest as they did.
-        end = wall + records["duration"]
-        duration = np.maximum(end - end % _ROUND - begin, 0)
-        columns: Columns = {
-            "time": begin,
-            "duration": duration,
-            "rank": np.repeat(np.array(ranks, np.int32), sizes),
-            "worker": np.repeat(np.array([process.worker for process, _, _ in parts], np.int16), sizes),
-            "thread": np.repeat(np.array([thread for _, thread, _ in parts], np.int16), sizes),
-            "step": records["step"],
-            "mode": records["mode"],
-            "phase": records["phase"],
-            "name": names,
-            "value": records["value"],
-        }
-        texts = {"mode": _MODES, "phase": _PHASES, "name": self.facts.texts}
-        scalar = records["phase"] == Phase.SCALAR
-        sound = _SOUND[records["phase"]]
-        self.damaged += len(records) - int(sound.sum())
-        self.records += len(records)
-        batch.rows = len(records)
-        batch.spans = _where(columns, sound & ~scalar, texts)
-        if scalar.any():
-            wanted = ("time", "rank", "step", "mode", "name", "value")
-            batch.scalars = _where({name: columns[name] for name in wanted}, scalar, texts)
+        batch.rows = sum(len(records) for _, _, records in parts)
+        batch.spans, batch.scalars, damaged = self._rows.columns(parts, ranks)
+        self.records += batch.rows
+        self.damaged += damaged
 
-    def _names(self, process: Process, ids: NDArray[Any]) -> NDArray[Any]:
-        """Turn ids of names into codes of `facts.texts`; an id that was never named has the empty text."""
-        known = self._codes.get(process.key)
-        size = max(max(process.names, default=0), int(ids.max())) + 1
-        if known is None or known[0] != len(process.names) or len(known[1]) < size:
-            array = np.zeros(size, np.int32)
-            for number, code in process.names.items():
-                array[number] = code
-            known = self._codes[process.key] = (len(process.names), array)
-        codes: NDArray[Any] = known[1][ids]
-        return codes
+    def _note_steps(self, process: Process, records: NDArray[Any]) -> None:
+        for slow in _SLOW:
+            self.slow[slow.name.lower()].extend(records["duration"][records["phase"] == slow].tolist())
+        steps = records[records["phase"] == Phase.STEP]
+        process.steps += len(steps)
+        process.durations.extend(steps["duration"].tolist())
+        if len(steps):
+            process.last_step = int(steps["step"][-1])
 
     def _read_heads(self, heads: list[tuple[str, int]], asked: set[str]) -> None:
         """Note what was dropped and what recording cost; and where the main thread of a trainer is."""
@@ -319,29 +256,18 @@ class Drain:
             for span in head.open
         ]
 
-    def _bury(
-        self, process: Process, segments: dict[tuple[str, int], list[int]], heads: list[tuple[str, int]]
-    ) -> list[Event]:
+    def _bury(self, process: Process, listing: Listing) -> list[Event]:
         """Say how a dead process ended, and remove its files."""
-        journal = self._journals[process.key]
-        self.damaged += journal.damaged
+        self.damaged += self._journals[process.key].damaged
         self._buried.add(process.key)
-        if not self._keep_files:
-            for key, thread in heads:
-                if key == process.key:
-                    (self.spool / record.head_name(key, thread)).unlink(missing_ok=True)
-            for (key, thread), numbers in segments.items():
-                if key == process.key:
-                    for number in numbers:
-                        (self.spool / record.segment_name(key, thread, number)).unlink(missing_ok=True)
-            journal.path.unlink(missing_ok=True)
+        listing.remove(process.key)
         events = [self._exit(process)]
         if process.dropped:
             detail = {"process": process.key, "records": process.dropped}
             events.append(Event(events[0].time, self.ranks.of(process), "dropped", process.key, detail))
         process.names.clear()
-        self._codes.pop(process.key, None)
-        if not process.is_trainer:
+        self._rows.forget(process)
+        if process.is_worker:
             self.workers_seen += 1
             self._cost_of_buried += process.cost_ns
             del self.processes[process.key], self._journals[process.key]
@@ -360,9 +286,3 @@ class Drain:
         }
         when = process.died or time.monotonic_ns()
         return Event(self.clock.to_wall(when), self.ranks.of(process), "exit", process.key, detail)
-
-
-def _where(columns: Columns, mask: NDArray[Any], texts: dict[str, list[str]]) -> Columns:
-    """Keep the rows that a mask selects; text becomes pairs of codes and values."""
-    kept = {name: column[mask] for name, column in columns.items()}
-    return {name: (column, texts[name]) if name in texts else column for name, column in kept.items()}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holter.schema import record
 from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _WORDS = struct.Struct(f"={record.HEAD_SIZE // 8}q")
 _PHASES = {int(phase): phase.name.lower() for phase in Phase}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.agent.clock import Clock
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holter.agent.clock import Clock
 
 MAX_LINE = 1 << 20
 """A line longer than this is damage, not a fact."""
@@ -77,8 +79,13 @@ class Process:
 
     @property
     def is_trainer(self) -> bool:
-        """Whether it is a training process, not one of its data-loader workers."""
-        return self.role != "worker"
+        """Whether it trains; a launcher that only says how it failed does not."""
+        return self.role == "trainer"
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it is a data-loader worker."""
+        return self.role == "worker"
 
     def summary(self) -> dict[str, Any]:
         """Return what the outcome says of it."""
@@ -105,7 +112,7 @@ class Journal:
         self._rest = b""
 
     def lines(self, *, final: bool = False) -> list[dict[str, Any]]:
-        """Return the lines that are new; one cut short waits for its end, or is dropped when there is none."""
+        """Return the new lines; one cut short waits for its end, or is dropped when there is none."""
         found = []
         try:
             with open(self.path, "rb") as file:

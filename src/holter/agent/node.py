@@ -6,10 +6,12 @@ import os
 import platform
 import re
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.agent.clock import Clock
 from holter.agent.collectors import Collector, Machine, collectors
+
+if TYPE_CHECKING:
+    from holter.agent.clock import Clock
 
 
 def node_name() -> str:

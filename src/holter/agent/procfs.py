@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -65,7 +68,7 @@ def everything(proc: Path = PROC) -> dict[int, Stat]:
 
 
 def tree(roots: Iterable[int], proc: Path = PROC, *, without: Iterable[int] = ()) -> dict[int, Stat]:
-    """Read the processes `roots` and all that descend from them, except `without` and what descends from those."""
+    """Read the processes `roots` and all that descend from them, but not `without` and their own."""
     known = everything(proc)
     children: dict[int, list[int]] = {}
     for one in known.values():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from holter.agent.clock import Clock
+from typing import TYPE_CHECKING
+
 from holter.agent.journal import Event, Process
+
+if TYPE_CHECKING:
+    from holter.agent.clock import Clock
 
 PATIENCE_S = 2.0
 """How long the records of a process wait in the spool for it to learn its rank."""
@@ -17,7 +21,7 @@ class Ranks:
         self._clock = clock
 
     def of(self, process: Process) -> int:
-        """Return the rank for rows of a process; a worker has that of its trainer; -1 when there is none yet."""
+        """Return the rank for rows of a process, a worker's from its trainer; -1 when there is none yet."""
         owner = self._owner(process)
         if owner.rank is not None:
             return owner.rank
@@ -26,11 +30,11 @@ class Ranks:
     def settle(self, process: Process, now: int, *, final: bool) -> tuple[bool, list[Event]]:
         """See to it that a process has a rank; False while it is worth waiting for.
 
-        A process that does not know its rank gets the lowest one that no living trainer has: a single trainer is
-        rank 0, and so is the next one of a script that trains twice.
+        A process that does not know its rank gets the lowest one that no living trainer has: a single
+        trainer is rank 0, and so is the next one of a script that trains twice.
         """
         owner = self._owner(process)
-        if owner.rank is not None or owner.assigned is not None:
+        if owner.rank is not None or owner.assigned is not None or not owner.is_trainer:
             return True, []
         if not final and now - owner.first_seen < PATIENCE_S * 1e9:
             return False, []
@@ -46,7 +50,7 @@ class Ranks:
     def _owner(self, process: Process) -> Process:
         """Return the trainer a worker works for, as far as it can be found."""
         seen = {process.key}
-        while not process.is_trainer and process.parent in self._processes and process.parent not in seen:
+        while process.is_worker and process.parent in self._processes and process.parent not in seen:
             seen.add(process.parent)
             process = self._processes[process.parent]
         return process

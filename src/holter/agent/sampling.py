@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.agent.clock import Clock
-from holter.agent.collectors import Collector
 from holter.schema.metrics import INTERVALS_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holter.agent.clock import Clock
+    from holter.agent.collectors import Collector
 
 MAX_WAITING = 400_000
 """Readings kept while nobody takes them; beyond, the oldest rounds are dropped and counted."""
@@ -65,7 +68,7 @@ class Sampler:
         self._wake.set()
 
     def run(self) -> None:
-        """Take rounds until `stop`. Rounds lie on a grid of the monotonic clock, so lateness does not add up."""
+        """Take rounds until `stop`, on a grid of the monotonic clock, so that lateness does not add up."""
         begin, step = time.monotonic_ns(), self._interval_ms
         number = 0
         while not self._over:

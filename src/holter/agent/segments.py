@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.schema import record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
 
 RECORD = np.dtype(
     [
@@ -31,8 +34,8 @@ _PEEK = 64
 class Segments:
     """The segments of one thread.
 
-    A record counts as complete once its last byte was seen set by an *earlier* read: on any CPU its other bytes
-    have become visible since. A segment that has a successor, known before, is complete as a whole.
+    A record counts as complete once its last byte was seen set by an *earlier* read: on any CPU its other
+    bytes have become visible since. A segment that has a successor, known before, is complete as a whole.
     """
 
     def __init__(self, spool: Path, process: str, thread: int) -> None:

@@ -1,17 +1,20 @@
-"""Take the signals of this process as readable messages that say who sent them, so that they can be passed on."""
+"""Take the signals of this process as messages that say who sent them, to be passed on."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
 import signal
 import struct
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
 
 PASSED_ON = (
     signal.SIGTERM,
@@ -80,13 +83,11 @@ class Signals:
 
     def wake(self) -> None:
         """End a `wait` from another thread."""
-        try:
+        with contextlib.suppress(BlockingIOError):  # then it is full of such already
             os.write(self._wake_write, b"w")
-        except BlockingIOError:  # it is full of such already
-            pass
 
     def wait(self, timeout_s: float, *others: int) -> list[Message]:
-        """Wait for signals, `wake`, the end of a child or one of `others` to be readable; return the signals."""
+        """Wait for signals, `wake`, the end of a child or readable `others`; return the signals."""
         ready = select.poll()
         for descriptor in (self._descriptor, self._wake_read, *others):
             if descriptor >= 0:
@@ -110,7 +111,7 @@ class Signals:
 
 
 def adopt_orphans(on: bool) -> None:
-    """Let processes whose parent ends become our children, so that none of the job's gets lost; or stop that."""
+    """Let processes whose parent ends become our children, so that none gets lost; or stop that."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
 
 

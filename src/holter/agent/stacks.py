@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holter.agent import procfs
-from holter.agent.journal import Process
 from holter.schema.record import stacks_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from holter.agent.journal import Process
 
 MAX_TEXT = 64 * 1024
 _THREAD = re.compile(r"^(Current thread|Thread) .*\(most recent call first\):")
@@ -64,7 +68,7 @@ class Request:
             return 0
 
     def text(self) -> str:
-        """Return what the process has written since, at most `MAX_TEXT` characters; empty when nothing yet."""
+        """Return what the process has written since, at most `MAX_TEXT` characters, or nothing yet."""
         try:
             with open(self._path, "rb") as file:
                 file.seek(self._before)

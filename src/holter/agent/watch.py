@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.agent import procfs
-from holter.agent.drain import Drain
 from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis
 from holter.agent.journal import Event, Process
 from holter.agent.stacks import Request, common_frame, main_stack, own_frame
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holter.agent.drain import Drain
+
 STACKS_WAIT_NS = 1_500_000_000
-"""How long processes get to write their stacks; a process does so at once, unless it is stuck in the kernel."""
+"""How long processes get to write their stacks; one does so at once, unless it is stuck in the kernel."""
 _MAX_REQUESTS = 16
 _BUSY_PCT = 20.0
 _GAP_NS = 5_000_000_000
@@ -90,7 +93,7 @@ class Watch:
         if begun and self._asked is None:
             self._begun, self._asked = begun, now
             wanted = [self._drain.processes[key] for key in begun]
-            wanted += [one for one in self._drain.alive() if not one.is_trainer and one.parent in begun]
+            wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
             self._requests = [
                 Request(self._drain.spool, one, proc=self._proc) for one in wanted[:_MAX_REQUESTS]
             ]

@@ -8,11 +8,10 @@ import numpy as np
 
 from holter.analysis.warmup import by_rank, steady
 from holter.schema.phases import BREAKDOWN
+from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from holter.schema.table import Table
 
 
 def breakdown(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float]:
@@ -28,7 +27,9 @@ def breakdown(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float
     Returns:
         Part → percent; empty when there are no steps.
     """
-    steps = steps.where(steady(steps) if mask is None else mask)
+    mask = steady(steps) if mask is None else mask
+    # Text columns are dear to copy, and a long job has millions of steps.
+    steps = Table({name: steps[name][mask] for name in ("time", "duration", "rank", "step", *BREAKDOWN)})
     if not steps.rows:
         return {}
     gap = sum(_gaps(steps, rows) for rows in by_rank(steps))

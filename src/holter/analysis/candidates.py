@@ -98,7 +98,7 @@ def _workers(facts: Facts, loading: DataLoading) -> list[Evidence]:
     there = "an unknown number" if loading.workers is None else loading.workers
     text = (
         f"a batch takes one worker {ms(fetch)}, compute takes {ms(loading.compute_ms)}: "
-        f"{needed} workers would hide it, there are {there}"
+        f"hiding it takes {needed} workers, there are {there}"
     )
     return [seen(facts, text, "needed_workers", needed, loading.workers)]
 
@@ -128,7 +128,9 @@ def model_compute(facts: Facts) -> Candidate:
     load = facts.load
     gpu = load.gpu_p50 if load else None
     if load is None or gpu is None:
-        said = "forward and backward are no slower than the baseline's" if facts.baseline else ""
+        said = f"forward and backward take {pct(share)} of the step" if share < 50 else ""
+        if facts.baseline is not None:
+            said = "forward and backward are no slower than the baseline's"
         return Candidate(because=said)
     if gpu < GPU_BUSY:
         return Candidate(because=f"the GPUs are busy only {pct(gpu)} (median)")
@@ -205,7 +207,7 @@ def framework_overhead(facts: Facts) -> Candidate:
     load, kernels = facts.load, facts.kernels
     gpu = load.gpu_p50 if load else None
     if load is None or gpu is None:
-        return Candidate()
+        return Candidate(because="no GPU waits for Python" if facts.device == "cpu" else "")
     data, compute = facts.share("data_loading"), facts.compute_share
     if data >= DATA_INNOCENT:
         return Candidate(because=f"data loading takes {pct(data)} of the step: the GPUs wait for that")

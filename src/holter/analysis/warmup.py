@@ -22,10 +22,16 @@ _SETTLED = 1.3
 
 def by_rank(steps: Table) -> Iterator[NDArray[np.int64]]:
     """Yield the row numbers of each rank's steps, in order of time."""
-    order = np.lexsort((steps["time"], steps["rank"]))
-    ranks = steps["rank"][order]
-    starts = np.flatnonzero(np.diff(ranks)) + 1
-    yield from (rows for rows in np.split(order, starts) if len(rows))
+    ranks, time = steps["rank"], steps["time"]
+    # Radix sort, which numpy has for small integers only: tables of a long job hold millions of rows.
+    small = ranks.astype(np.int16) if ranks.size and ranks.max() < 2**15 else ranks
+    order = np.argsort(small, kind="stable")
+    starts = np.flatnonzero(np.diff(ranks[order])) + 1
+    for rows in np.split(order, starts):
+        if len(rows) and (np.diff(time[rows]) < 0).any():
+            yield rows[np.argsort(time[rows], kind="stable")]
+        elif len(rows):
+            yield rows
 
 
 def steady(steps: Table) -> NDArray[np.bool_]:

@@ -66,11 +66,14 @@ class Recent:
         """What is needed of each `table` or `samples/metric`; nothing is forgotten when it is not given."""
         self._series: dict[str, dict[Place, _Kept]] = defaultdict(dict)
         self._rows: dict[str, _Kept] = {}
+        self._asked: dict[tuple[Any, ...], Table] = {}
+        """What was asked for since the last change: rules that look at one moment ask for the same."""
 
     def add(self, table: str, rows: Table, judged: int) -> None:
         """Take rows in; `judged` is the moment up to which all was judged before."""
         if not rows.rows:
             return
+        self._asked.clear()
         due = rows["time"] if "duration" not in rows else rows["time"] + rows["duration"]
         due = np.maximum(due, judged + 1)
         if table != "samples":
@@ -107,14 +110,19 @@ class Recent:
         kept = self._rows.get(table)
         if kept is None:
             return Table.empty(table)
-        if last is None:
-            return Table(kept.between(since, until))
-        return last_of_each_rank(Table(kept.between(None, until)), last)
+        question = (table, since if last is None else None, until, last)
+        if question not in self._asked:
+            if any(asked[2] != until for asked in self._asked):
+                self._asked.clear()
+            found = Table(kept.between(question[1], until))
+            self._asked[question] = found if last is None else last_of_each_rank(found, last)
+        return self._asked[question]
 
     def forget(self, until: int, floor: int) -> None:
         """Drop what no window that ends after `until` will hold; `floor`: rows due after it are still new."""
         if self._keep is None:
             return
+        self._asked.clear()
         for metric, places in self._series.items():
             need = self._needed(metric) or Lookback()
             for kept in places.values():

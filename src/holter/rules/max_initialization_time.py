@@ -36,10 +36,10 @@ class MaxInitializationTime(Rule):
             )
         waited = ((window.end if job.first_step is None else job.first_step) - job.start) / 60e9
         if job.first_step is None and waited <= self.threshold:
-            reason, text = (
-                ("run_too_short", "the job ended") if job.ended else ("patience_not_reached", "still waiting")
-            )
-            return window.insufficient(reason, f"no step yet: {text}", have=waited, need=self.threshold)  # type: ignore[arg-type]
+            have = {"have": waited, "need": self.threshold}
+            if job.ended:
+                return window.insufficient("run_too_short", "the job ended before its first step", **have)
+            return window.insufficient("patience_not_reached", "no step yet", **have)
         window.judged(1)
         if job.first_step is not None:
             window.state["judged"] = True

@@ -52,7 +52,7 @@ class StalledTraining(Rule):
                 gone.append(row["rank"])
                 window.judged(1)
                 yield self._lost(row, detail)
-            elif row["kind"] == "exit":
+            elif row["kind"] == "exit" and detail.get("role", "trainer") == "trainer":
                 gone.append(row["rank"])
             elif row["kind"] == "hang" and detail.get("recovered"):
                 hangs.clear()

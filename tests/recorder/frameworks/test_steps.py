@@ -193,9 +193,10 @@ def test_inference_steps_are_forward_passes(record, guarded):
         guarded,
     ).trainer
     steps = trainer.of(Phase.STEP)
-    assert len(steps) == 16
+    # A model in training mode might be trained by hand: that it is not shows after a few calls.
+    assert len(steps) == (16 if guarded else 13)
     assert {s.mode for s in steps} == {Mode.PREDICT}
-    assert trainer.per_step(Phase.FORWARD) == [1] * 16
+    assert trainer.per_step(Phase.FORWARD) == [1 if guarded else 4] + [1] * (len(steps) - 1)
     assert not trainer.of(Phase.BACKWARD)
 
 

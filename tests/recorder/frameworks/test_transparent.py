@@ -162,7 +162,7 @@ def test_detached_torch_is_as_it_was(record):
                 if isinstance(value, type(loop)) and "holter" in value.__code__.co_filename]
         optim = sys.modules["torch.optim.optimizer"]
         print(left, len(optim._global_optimizer_pre_hooks), [c for c in gc.callbacks if "holter" in repr(c)],
-              nn.modules.module._has_any_global_hook())
+              bool(nn.modules.module._has_any_global_hook()))
         """
     )
     assert recording.stdout == "[] 0 [] False\n"

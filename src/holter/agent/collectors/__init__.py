@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holter import plugins
 from holter.agent.cgroups import SYS, Cgroup
 from holter.agent.procfs import PROC
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
 Reading = tuple[str, str, float]
 """Device, metric, value. A value that cannot be had is left out, never 0."""
 
 
-class Unavailable(Exception):
+class Unavailable(Exception):  # noqa: N818 - it is no error to have no GPU
     """This machine cannot give what a collector reads; its text says why."""
 
 
@@ -54,7 +57,7 @@ class Machine:
 
 
 class Collector(ABC):
-    """Reads one kind of metric. Made with a `Machine`; raises `Unavailable` where there is nothing to read."""
+    """Reads one kind of metric. Made with a `Machine`; raises `Unavailable` where nothing can be read."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

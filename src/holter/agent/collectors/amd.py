@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _MIB = 1 << 20
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Cgroup(Collector):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Rate, Reading, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _IDLE, _IOWAIT, _COUNTED = 3, 4, 8
 """Places in a line of `/proc/stat`; what comes after the eighth is contained in the first."""

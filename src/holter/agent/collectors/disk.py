@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Rate, Reading, Unavailable, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SECTOR = 512
 """`/proc/diskstats` counts in these, whatever the disk's own sectors are."""

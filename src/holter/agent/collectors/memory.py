@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Memory(Collector):

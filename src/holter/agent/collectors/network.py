@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Rate, Reading, Unavailable, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _RECEIVED, _SENT = 0, 8
 
@@ -12,8 +15,8 @@ _RECEIVED, _SENT = 0, 8
 class Network(Collector):
     """Sums `/proc/net/dev`.
 
-    Where there are interfaces with a device behind them only those count: bridges, bonds and virtual pairs pass
-    the same packets on. In a container there are only virtual ones, and they are what the job uses.
+    Where there are interfaces with a device behind them only those count: bridges, bonds and virtual
+    pairs pass the same packets on. In a container there are only virtual ones, which the job uses.
     """
 
     def __init__(self, machine: Machine) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _PCIE_NS = 1_000_000_000
 """One PCIe reading takes the driver 20 ms, so it is taken once a second, of one GPU in turn."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.agent import procfs
 from holter.agent.collectors import Collector, Machine, Rate, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Own(Collector):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _FILES = {"cpu": "psi.cpu", "io": "psi.io", "memory": "psi.mem"}
 

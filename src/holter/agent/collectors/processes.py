@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.agent import procfs
 from holter.agent.collectors import Collector, Machine, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _REFRESH_NS = 2_000_000_000
 _MANY = 32
@@ -19,7 +22,7 @@ _MAX_SHARE = 0.01
 
 
 class Processes(Collector):
-    """CPU and memory of the process tree under the command. The tree itself is looked up every few seconds."""
+    """CPU and memory of the process tree under the command; the tree is looked up every few seconds."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
@@ -75,7 +78,7 @@ class Processes(Collector):
         self._wait = max(_REFRESH_NS, int((time.thread_time_ns() - begin) / _MAX_SHARE))
 
     def _private(self, pid: int) -> int:
-        """Return resident less shared memory: one small file, where the exact sum would walk all page tables."""
+        """Return resident less shared memory: cheap, where the exact sum would walk all page tables."""
         try:
             with open(f"{self.machine.proc}/{pid}/statm", "rb") as file:
                 words = file.read().split()

@@ -11,6 +11,7 @@ _FUTEX = {"x86_64": b"202", "aarch64": b"98"}.get(platform.machine(), b"")
 """Number of the system call in which a thread waits for a lock, the interpreter's above all."""
 WAITS, RUNS, LOCKED, UNKNOWN = range(4)
 """What a thread does: wait in a system call, run or be ready to, wait for a lock; or nobody knows."""
+SHORT_NS = 200_000
 PATIENCE = 100
 """Looks without one of the other kind, after which that kind's time goes to the kind that is seen."""
 
@@ -61,6 +62,9 @@ class Fetching:
         self._wall = 0
         self._computed = 0
         self._computed_before = 0
+        """What it had computed when the stretch began; -1 when nobody asked."""
+        self._short = True
+        """The last stretch was too short to be worth two questions to the kernel."""
 
     def forget(self) -> None:
         """This is another process now: the files speak of a thread of its parent's."""
@@ -75,15 +79,22 @@ class Fetching:
             self.forget()
             self.files = ThreadFiles(native)
             self.thread = threading.get_ident()
-        self._computed_before = self.files.computed()
+        if self._short:
+            self._computed_before = -1
+        else:
+            self._computed_before = self.files.computed()
         self.began = now
 
     def stop(self, now: int) -> None:
         """It does so no more."""
         if self.began:
-            self._wall += now - self.began
+            time = now - self.began
+            self._wall += time
             self.began = 0
-            if self.files is not None:
+            self._short = time < SHORT_NS
+            if self._computed_before < 0:
+                self._computed += time
+            elif self.files is not None:
                 self._computed += self.files.computed() - self._computed_before
 
     def totals(self, now: int) -> tuple[int, int]:
@@ -91,6 +102,8 @@ class Fetching:
         began, files = self.began, self.files
         if not began or files is None:
             return self._wall, self._computed
+        if self._computed_before < 0:
+            return self._wall + now - began, self._computed + now - began
         return self._wall + now - began, self._computed + files.computed() - self._computed_before
 
 

@@ -45,8 +45,6 @@ class Here(threading.local):
     """A gradient scaler steps an optimizer: that is the span, the optimizer's own hooks only count."""
     optimizer: int | None = None
     """Id of the outermost optimizer that steps; it stays when the step raises."""
-    optimizer_depth = 0
-    """Spans that were open when it began."""
     seen = True
     """A forward, backward or optimizer was seen since the last batch was asked for."""
     forward_end = 0

@@ -123,6 +123,7 @@ class Loaders:
 
     def _begin_start(self, loader: Any) -> int:
         index = self.index(loader)
+        self.flow.here.seen = True
         self.before_next()
         if loader.num_workers:
             os.environ[ENV_LOADER] = f"{self.flow.session.process}:{index}"

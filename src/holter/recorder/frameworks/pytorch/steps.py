@@ -28,6 +28,8 @@ ABSENT = 4
 """The leader is gone when this many times an iteration's optimizer steps passed without it."""
 SETTLED = 10
 """Steps led, after which an optimizer that steps now and then is taken for one that does just that."""
+UNDECIDED = 4
+"""Forward passes in training mode, without an optimizer or a backward pass, until they are inference."""
 LR_EVERY = 100
 """Steps after which an unchanged learning rate is recorded again."""
 
@@ -55,7 +57,8 @@ class StepClock:
         self._inner_steps = 0
         self._learning_rate: float | None = None
         self._lr_age = 0
-        self._forward_pending = 0
+        self._pending = 0
+        """Forward passes so far that may have been steps of a training by hand, or of an inference."""
         self._trains_by_hand = False
 
     def attach(self, patches: Patches) -> None:
@@ -139,7 +142,6 @@ class StepClock:
         here.forward_end = 0
         here.optimizer = key
         here.seen = True
-        here.optimizer_depth = self.flow.marks().depth()
         self.flow.local.begin(self._code(optimizer))
 
     def _code(self, optimizer: Any) -> int:
@@ -162,9 +164,12 @@ class StepClock:
 
     def end_stale(self) -> None:
         """Forget an optimizer step that raised: its post hook was never called."""
-        here = self.flow.here
-        here.optimizers = 0
-        self.flow.marks().unwind(here.optimizer_depth)
+        self.flow.here.optimizers = 0
+        marks = self.flow.marks()
+        for depth, (_, code) in enumerate(marks.open_spans()):
+            if code & 255 == Phase.OPTIMIZER:
+                marks.unwind(depth)
+                return
 
     def _watch_scaler(self, original: Any) -> Any:
         flow, here, clock = self.flow, self.flow.here, self
@@ -260,8 +265,8 @@ class StepClock:
 
     def on_forward_begin(self) -> None:
         """The loop calls a model: what came after the last call is now known not to be training."""
-        if self._forward_pending and self.predicting is None:
-            self._forward_pending = 0
+        if self._pending >= UNDECIDED:
+            self._pending = 0
             self.predicting = True
             self.flow.boundary(PREDICT)
 
@@ -271,7 +276,7 @@ class StepClock:
             return
         torch = self.flow.torch
         if self.predicting is None and training and torch.is_grad_enabled():
-            self._forward_pending = now
+            self._pending += 1
             return
         self.predicting = True
         self.flow.boundary(PREDICT, now)
@@ -279,5 +284,5 @@ class StepClock:
     def on_backward_end(self) -> None:
         """A backward pass with no optimizer: parameters are updated by hand, each pass is a step."""
         if self.predicting is not False and not self._known:
-            self.predicting, self._trains_by_hand, self._forward_pending = None, True, 0
+            self.predicting, self._trains_by_hand, self._pending = None, True, 0
             self.flow.boundary(TRAIN)

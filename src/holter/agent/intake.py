@@ -1,0 +1,121 @@
+"""Bring what is recorded into the store: records of the spool, samples, events."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from holter.agent.drain import Drain
+from holter.agent.sampling import Sampler
+from holter.store.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from holter.agent.clock import Clock
+    from holter.agent.collectors import Collector, Watched
+    from holter.agent.notes import Notes
+    from holter.store.job import JobFolder
+
+_FINAL_S = 60.0
+_CLOSE_S = 5.0
+_LINGER_TRAINER_S = 5.0
+_LINGER_WORKER_S = 0.5
+
+
+class Intake:
+    """The drain, the sampler and the store's writer of one node."""
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        node: str,
+        *,
+        spool: Path | None,
+        clock: Clock,
+        collectors: Sequence[Collector],
+        interval_ms: int,
+        watched: Watched,
+        notes: Notes,
+    ) -> None:
+        self.writer = Writer(folder, node)
+        self.drain = None if spool is None else Drain(spool, clock)
+        self.sampler = Sampler(collectors, clock, interval_ms, on_fault=notes.fault)
+        self._watched = watched
+        self._notes = notes
+        self._sampling = threading.Thread(target=self.sampler.run, name="holter-sampler", daemon=True)
+        self._sampling.start()
+
+    def poll(self, *, final: bool = False) -> bool:
+        """Drain once; return whether more is waiting."""
+        if self.drain is None:
+            return False
+        batch = self.drain.poll(final=final)
+        self._notes.add(*batch.events)
+        if batch.spans:
+            self.writer.append("spans", batch.spans)
+        if batch.scalars:
+            self.writer.append("scalars", batch.scalars)
+        self._watched.roles = {one.pid: one.role for one in self.drain.alive()}
+        return batch.more
+
+    def samples(self) -> None:
+        """Hand over the samples that were taken."""
+        columns = self.sampler.take()
+        if columns["time"]:
+            self.writer.append("samples", columns)
+
+    def events(self) -> None:
+        """Hand over the events, and let the writer write what is due."""
+        if events := self._notes.take():
+            self.writer.append(
+                "events",
+                {
+                    "time": [event.time for event in events],
+                    "rank": [event.rank for event in events],
+                    "kind": [event.kind for event in events],
+                    "name": [event.name for event in events],
+                    "detail": [json.dumps(event.detail, default=str) for event in events],
+                },
+            )
+        self.writer.poll()
+
+    def linger(self, alarm: threading.Event) -> None:
+        """Give processes that record a moment to end too; one that stays is none of ours to end."""
+        begin = time.monotonic()
+        while self.drain is not None:
+            self.poll()
+            waited = time.monotonic() - begin
+            patience = max((_patience(one.is_worker) for one in self.drain.alive() if one.ticks), default=0.0)
+            if waited >= patience or alarm.wait(0.05):
+                return
+
+    def finish(self, *, attached: bool) -> None:
+        """Stop sampling and take every record that is left."""
+        self.sampler.stop()
+        self._sampling.join(2.0)
+        deadline = time.monotonic() + _FINAL_S
+        while self.poll(final=True) and time.monotonic() < deadline:
+            pass
+        staying = [] if self.drain is None else [one.pid for one in self.drain.alive()]
+        if staying and not attached:
+            self._notes.note("exit", "processes stay", {"pids": staying, "role": "other", "clean": False})
+
+    def close(self, alarm: threading.Event) -> None:
+        """Write all; a store that cannot be written now is tried a few times."""
+        deadline = time.monotonic() + _CLOSE_S
+        while not self.writer.flush() and time.monotonic() < deadline and not alarm.wait(0.5):
+            pass
+        if self.writer.fault:
+            self._notes.fault("store", self.writer.fault)
+        self.writer.close()
+        for table, rows in self.writer.dropped.items():
+            text = f"{rows} rows of {table} were lost, because the store could not be written"
+            self._notes.fault("store", text)
+
+
+def _patience(is_worker: bool) -> float:
+    return _LINGER_WORKER_S if is_worker else _LINGER_TRAINER_S

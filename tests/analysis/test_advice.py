@@ -1,0 +1,83 @@
+"""Advice of the real kind of job, a starved CPU training on few cores, must be possible there."""
+
+from __future__ import annotations
+
+import pytest
+
+from holter.analysis.advice import data_pipeline
+from holter.analysis.dataloading import DataLoading
+from holter.analysis.facts import Facts
+from holter.analysis.load import Load
+from holter.analysis.stacks import Callable
+
+STAGES = {"decode": 15.0, "transform": 75.0}
+
+
+def starved(*, workers=2, cpus=2, cpu=100.0, trainer=None, rest=(30.0, 8.0), device="cpu", **more) -> Facts:
+    """Compute of 30 ms (8 at best), batches of 600 ms in one worker: 300 ms a step with two."""
+    found = [
+        Callable(name="slow (t.py:1)", stage="transform", fetch_pct=80.0, stages={"transform": 80.0}),
+        Callable(name="decode (t.py:2)", stage="decode", fetch_pct=19.0, stages={"decode": 19.0}),
+        Callable(name="rare (t.py:3)", stage="transform", fetch_pct=1.0, stages={"transform": 1.0}),
+    ]
+    fields = {"fetch_ms": 600.0, "busy_pct": 98.0, "callables": found, "stages": STAGES, **more}
+    return Facts(
+        breakdown={"data_loading": 90.0, "forward": 10.0},
+        mean_step_ms=300.0 if workers else 630.0,
+        rest_ms=rest[0],
+        rest_least_ms=rest[1],
+        ranks=(0,),
+        device=device,
+        loading=DataLoading(share_pct=90.0, workers=workers, **fields),
+        loads=[Load(node="n", cpus=cpus, cpu_p50=cpu, trainer_core_mean=trainer)],
+    )
+
+
+def expected(facts: Facts) -> dict[str, float | None]:
+    return {advice.text: advice.expected_step_ms for advice in data_pipeline(facts)}
+
+
+def one(found: dict[str, float | None], *words: str) -> float | None:
+    (value,) = [ms for text, ms in found.items() if all(word in text for word in words)]
+    return value
+
+
+def test_a_full_cpu_has_no_room_for_workers():
+    found = expected(starved())
+    assert not any("num_workers" in text for text in found)
+    assert not any("rare" in text for text in found)
+    assert one(found, "Take slow") == pytest.approx(60)
+    assert one(found, "slow", "and decode") == pytest.approx(30)
+
+
+def test_on_a_full_cpu_the_training_gets_its_own_time_back():
+    """4 % of a core in a mean step of 300 ms are 12 ms: what compute takes once workers leave it alone."""
+    assert one(expected(starved(trainer=4.0)), "slow", "and decode") == pytest.approx(12)
+    assert one(expected(starved(trainer=1.0)), "slow", "and decode") == pytest.approx(8)
+    assert one(expected(starved(trainer=90.0)), "slow", "and decode") == pytest.approx(30)
+    assert one(expected(starved(trainer=4.0, device="cuda")), "slow", "and decode") == pytest.approx(30)
+
+
+def test_free_cores_take_workers_up_to_what_is_needed():
+    # 600 ms behind 30 ms need 20 workers; of 8 cores at 25 % 5.6 are free.
+    some = expected(starved(cpus=8, cpu=25.0))
+    assert one(some, "num_workers from 2 to 7") == pytest.approx(600 / 7)
+    many = expected(starved(cpus=64, cpu=5.0))
+    assert one(many, "num_workers from 2 to 20") == pytest.approx(30)
+
+
+def test_without_workers_loading_and_compute_take_turns():
+    found = expected(starved(workers=0, cpus=4, cpu=30.0))
+    assert one(found, "Take slow") == pytest.approx(30 + 120)
+    assert one(found, "num_workers from 0 to 2") == pytest.approx(300)
+
+
+def test_workers_that_are_dearer_than_the_work():
+    found = expected(starved(fetch_ms=2.0, busy_pct=1.0, callables=[], stages={"queue": 90.0}))
+    assert one(found, "num_workers=0") == pytest.approx(32)
+
+
+def test_workers_that_slow_each_other_down_go_on_doing_so():
+    """Two workers of 400 ms should give a batch each 200 ms, yet a step takes 300."""
+    found = expected(starved(fetch_ms=400.0))
+    assert one(found, "Take slow") == pytest.approx(1.5 * 80 / 2)
