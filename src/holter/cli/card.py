@@ -69,12 +69,14 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
 
 def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     verdict = description["verdict"]
-    failure = description["job"].get("headline")
+    failure = description["job"]["headline"]
+    sentence = verdict["sentence"]
     if failure:
         yield ("", failure, "bold red", 3)
+        sentence = f"Apart from that: {sentence}"
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
-    yield ("", verdict["sentence"], style, 3)
+    yield ("", sentence, style, 3)
     breakdown = description.get("breakdown")
     if breakdown:
         yield ("", "", "", 1)
