@@ -43,7 +43,7 @@ def main() -> None:
         printed = terminal_of(demo).replace(f" --store {store}", "").replace(store, "holter-jobs")
     # The path of this machine's Python says nothing to a reader.
     printed = re.sub(r"\S*/bin/python\S*", "python", printed)
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))  # noqa: SIM115
+    console = Console(record=True, width=WIDTH + 2, file=open(os.devnull, "w"))  # noqa: SIM115
     console.print(Text.from_ansi(f"$ holter demo\n{printed.strip()}"))
     picture = console.export_svg(title="holter demo")
     # Rich names fonts on other hosts; a picture of ours asks nobody.

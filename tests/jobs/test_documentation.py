@@ -73,3 +73,15 @@ def test_own_loop_example(jobs: Jobs) -> None:
     assert told["steps"]["count"] == 200
     assert "propose" in set(done.table("spans")["name"])
     assert "distance" in set(done.table("scalars")["name"])
+
+
+@pytest.mark.slow
+def test_the_first_command_of_the_readme(tmp_path: Path) -> None:
+    if not (Path(sys.prefix) / "ready").is_file():
+        pytest.skip("this environment was not made by scripts/setup, which the command would start anew")
+    env = environment(HOLTER_VENV=sys.prefix, HOLTER_STORE=str(tmp_path / "store"))
+    words = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run([str(ROOT / "scripts/try")], check=False, **words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Data loading takes" in done.stderr
+    assert "advice" in done.stderr
