@@ -4,7 +4,7 @@
 
 One process, blocks of steps in turn unrecorded and recorded (the adapter attached and detached), so that
 a busy machine hits both alike. Printed: what is added to a step, in microseconds and as a ratio, for steps
-of about 0.1, 1 and 10 ms. The loader has no workers, so building batches is part of the step and recorded, too.
+of about 0.1, 1 and 10 ms. The loader has no workers: building batches is part of the step, and recorded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from holter.schema.record import RECORD
 WORKLOADS = {  # name: (width, depth, steps in a block, loader)
     "0.1 ms, no loader": (8, 1, 200, False),
     "0.1 ms": (8, 1, 200, True),
-    "1 ms": (160, 3, 60, True),
+    "1 ms": (320, 3, 60, True),
     "10 ms": (768, 4, 12, True),
 }
 BATCH = 32
@@ -42,12 +42,15 @@ WARMUP_NS = 300_000_000
 
 
 class Net(nn.Module):
+    """A multi-layer perceptron whose size sets how long a step takes."""
+
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
         layers = [m for _ in range(depth) for m in (nn.Linear(width, width), nn.ReLU())]
         self.body = nn.Sequential(*layers, nn.Linear(width, 2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return one logit for each of two classes."""
         return self.body(x)
 
 
@@ -74,6 +77,13 @@ class Loop:
             ends.append(perf_counter_ns())
         return [(b - a) / 1e3 for a, b in pairwise(ends)]
 
+    def warm_block(self) -> list[float]:
+        """Return the same after a while of training, recorded or not."""
+        until = perf_counter_ns() + WARMUP_NS
+        while perf_counter_ns() < until:
+            self.block()
+        return self.block()
+
 
 def recorded(loop: Loop) -> tuple[list[float], float]:
     """Run a block under the recorder; return its times and how many records a step wrote."""
@@ -83,10 +93,7 @@ def recorded(loop: Loop) -> tuple[list[float], float]:
         session.install()
         session.attach("pytorch")
         try:
-            until = perf_counter_ns() + WARMUP_NS
-            while perf_counter_ns() < until:
-                loop.block()
-            times = loop.block()
+            times = loop.warm_block()
         finally:
             session.close()
         phases = [
@@ -103,14 +110,14 @@ def recorded(loop: Loop) -> tuple[list[float], float]:
 
 
 def measure(name: str, rounds: int) -> dict[str, float | str]:
-    """Interleave blocks of one workload; the lower quartile of its steps is what other programs disturb least."""
+    """Interleave blocks of one workload; others' load disturbs the lower quartile of steps least."""
     loop = Loop(*WORKLOADS[name])
     loop.block(), recorded(loop)
     plain: list[float] = []
     ours: list[float] = []
     records = 0.0
     for _ in range(rounds):
-        plain += loop.block()
+        plain += loop.warm_block()
         times, records = recorded(loop)
         ours += times
     result: dict[str, float | str] = {"workload": name, "records": records}
@@ -125,6 +132,7 @@ def measure(name: str, rounds: int) -> dict[str, float | str]:
 
 
 def main() -> None:
+    """Measure every workload and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true")

@@ -102,7 +102,8 @@ def test_an_ordinary_script_ends_as_without_us(terminal):
     terminal.type("\x03")
     said = terminal.expect(b"code=130")
     assert b"KeyboardInterrupt" in said
-    assert terminal.outcome()["signal"] == signal.SIGINT
+    outcome = terminal.outcome()
+    assert (outcome["signal"], outcome["status"], outcome["failure"]) == (signal.SIGINT, "Stopped", None)
 
 
 def test_a_second_ctrl_c_kills_what_ignores_the_first(terminal):

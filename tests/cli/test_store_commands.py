@@ -85,7 +85,7 @@ def test_prune_shows_then_deletes(holter):
 
 
 def test_configure_writes_an_order(holter):
-    folder = job("live", status="InProgress")
+    folder = job("live", status="InProgress", age_s=5)
     assert "every 100ms" in holter("configure", "live", "--interval", "100ms").out
     assert folder.control()["interval_ms"] == 100
     holter("configure", "live", "--interval", "300ms").refused(64, "300ms")
@@ -93,7 +93,7 @@ def test_configure_writes_an_order(holter):
 
 
 def test_stop_waits_for_the_end(holter):
-    folder = job("live", status="InProgress")
+    folder = job("live", status="InProgress", age_s=5)
 
     def agent():
         while "stop" not in folder.control():
@@ -112,5 +112,12 @@ def test_stop_waits_for_the_end(holter):
 
 @pytest.mark.parametrize("grace", ["-1", "soon"])
 def test_stop_with_a_wrong_grace(holter, grace):
-    job("live", status="InProgress")
+    job("live", status="InProgress", age_s=5)
     holter("stop", "live", "--grace", grace).refused(64, grace)
+
+
+def test_a_job_whose_agent_died_is_not_running(holter):
+    folder = job("lost", status="InProgress", age_s=3600)
+    folder.write_node("a", {"heartbeat": time.time_ns() - 600 * 10**9})
+    holter("stop", "lost").refused(5, "not running", "10 min")
+    assert "said nothing for 10 min" in holter("jobs").out

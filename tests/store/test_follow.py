@@ -132,7 +132,7 @@ class Following(RuleBasedStateMachine):
 
 TestFollowing = Following.TestCase
 TestFollowing.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=15, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

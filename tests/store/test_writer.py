@@ -49,6 +49,13 @@ def test_a_file_is_written_when_rows_waited_long_enough(tmp_path: Path) -> None:
     assert ages[:12] == [5.0] * 12
     assert ages[-1] == 60.0
     assert ages == sorted(ages)
+    append(writer, 1000, writing.ENOUGH_ROWS)
+    now[0] += 4.0
+    writer.poll()
+    assert writer.waiting == writing.ENOUGH_ROWS
+    now[0] += 1.0
+    writer.poll()
+    assert writer.waiting == 0
 
 
 def test_a_writer_goes_on_after_another(tmp_path: Path) -> None:

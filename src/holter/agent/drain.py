@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from holter.agent.clock import Clock
 
-BUDGET = 131_072
+BUDGET = 32_768
 """Records taken by one poll at most; what waits longer waits in the spool, which is on disk."""
-_FAIR = 16_384
+_FAIR = 8_192
 """Records taken from one thread in one turn, so that a busy one does not starve the others."""
 _FOREIGN_S = 3.0
 """A process that /proc never showed (another pid namespace) is dead after this long without a record."""
@@ -99,7 +99,10 @@ class Drain:
         }
         for key, process in self.processes.items():
             for line in self._journals[key].lines(final=final or key in gone):
-                self._held.setdefault(key, []).extend(self.facts.take(process, line, now))
+                try:
+                    self._held.setdefault(key, []).extend(self.facts.take(process, line, now))
+                except (ValueError, TypeError, OverflowError):  # damage costs its own line
+                    self.damaged += 1
         parts, finished = self._records(listing.segments, gone, batch, final=final, now=now)
         self._release(gone, batch, final=final, now=now)
         self._convert(parts, batch)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from holter.agent.notes import Notes
     from holter.store.job import JobFolder
 
+RELIEF_ROWS = 16_384
+"""Rows that wait are written from here on, which keeps the agent below 100 MB …"""
+RELIEF_S = 2.0
+"""… but not more often than this: many small files cost who reads them."""
 _FINAL_S = 60.0
 _CLOSE_S = 5.0
 _LINGER_TRAINER_S = 5.0
@@ -46,6 +50,7 @@ class Intake:
         self.sampler = Sampler(collectors, clock, interval_ms, on_fault=notes.fault)
         self._watched = watched
         self._notes = notes
+        self._relieved = time.monotonic()
         self._sampling = threading.Thread(target=self.sampler.run, name="holter-sampler", daemon=True)
         self._sampling.start()
 
@@ -82,6 +87,10 @@ class Intake:
                 },
             )
         self.writer.poll()
+        now = time.monotonic()
+        if self.writer.waiting >= RELIEF_ROWS and now - self._relieved >= RELIEF_S and not self.writer.fault:
+            self._relieved = now
+            self.writer.flush()
 
     def linger(self, alarm: threading.Event) -> None:
         """Give processes that record a moment to end too; one that stays is none of ours to end."""

@@ -17,6 +17,17 @@ MAX_LINE = 1 << 20
 _CHUNK = 4 << 20
 RECENT_STEPS = 200
 MAX_FAULTS = 100
+MAX_NAME = 65_535
+
+
+_NUMBERS = {
+    "rank": 2**31 - 1,
+    "local_rank": 2**31 - 1,
+    "world_size": 2**31 - 1,
+    "worker": 2**15 - 1,
+    "stacks_signal": 64,
+}
+"""Numbers a process says of itself, and the largest that makes sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +170,9 @@ class Facts:
         events = []
         for kind, value in line.items():
             if kind == "name" and isinstance(value, list) and len(value) == 2:
-                process.names[int(value[0])] = self._code(str(value[1]))
+                if not 0 < (number := int(value[0])) <= MAX_NAME:
+                    raise ValueError(f"{number} is no id of a name")
+                process.names[number] = self._code(str(value[1]))
                 continue
             detail = dict(value) if isinstance(value, dict) else {"value": value}
             when = detail.get("time")
@@ -215,13 +228,14 @@ class Facts:
 
 
 def _identify(process: Process, detail: dict[str, Any]) -> None:
-    process.role = str(detail.get("role") or process.role)
-    worker = detail.get("worker")
-    process.worker = process.worker if worker is None else int(worker)
-    process.parent = detail.get("parent") or process.parent
-    for name in ("rank", "local_rank", "world_size", "stacks_signal"):
+    """Take what a process says it is; raises `ValueError` or `TypeError` for what no process can be."""
+    for name, most in _NUMBERS.items():
         if detail.get(name) is not None:
-            setattr(process, name, int(detail[name]))
+            if not 0 <= (number := int(detail[name])) <= most:
+                raise ValueError(f"{name} {number} of process {process.key} is out of range")
+            setattr(process, name, number)
+    process.role = str(detail.get("role") or process.role)
+    process.parent = str(detail["parent"]) if detail.get("parent") else process.parent
     process.argv = [str(word) for word in detail.get("argv") or process.argv]
 
 

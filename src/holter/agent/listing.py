@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+MAX_THREAD = 2**15 - 1
+
+
 @dataclass(slots=True)
 class Listing:
     """The files of a spool, sorted by kind; foreign files are not in it."""
@@ -37,7 +40,9 @@ class Listing:
             key, *rest = name.split(".")
             if key in without:
                 continue
-            numbers = [int(word) for word in rest[:-1] if word.isdigit()]
+            numbers = [int(word) for word in rest[:-1] if word.isdecimal()]
+            if numbers and numbers[0] > MAX_THREAD:
+                continue
             if rest == ["journal"]:
                 found.journals.append(key)
             elif len(rest) == 2 and rest[1] == "head" and len(numbers) == 1:

@@ -48,7 +48,7 @@ class Outcome:
 def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
     """Put together what the scribe knows at the end; times are wall ns."""
     status = "Completed"
-    if scribe.stop_wanted is not None:
+    if scribe.stopped:
         status = "Stopped"
     elif scribe.failure is not None or ended.exit_code not in (0, None):
         status = "Failed"

@@ -63,7 +63,7 @@ class Rows:
         }
         texts = {"mode": _MODES, "phase": _PHASES, "name": self._facts.texts}
         scalar = records["phase"] == Phase.SCALAR
-        sound = _SOUND[records["phase"]]
+        sound = _SOUND[records["phase"]] & (records["begin"] > 0) & (records["duration"] >= 0) & (end >= wall)
         scalars = _where({name: columns[name] for name in _SCALARS}, scalar, texts) if scalar.any() else {}
         return _where(columns, sound & ~scalar, texts), scalars, len(records) - int(sound.sum())
 

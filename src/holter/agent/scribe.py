@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -29,6 +30,9 @@ POLL_S = 0.5
 LOOK_S = 1.0
 HEARTBEAT_S = 4.0
 NICE = 10
+INTERRUPTED_S = 60.0
+"""A job that ends within this time of a Ctrl-C was ended by it."""
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 _CLOCK_STEP_NS = 100_000_000
 _FAILURES = 20
 """A duty that fails so many times in a row is given up."""
@@ -59,6 +63,8 @@ class Scribe(threading.Thread):
         self.notes = Notes(plan.clock)
         self.stop_wanted: dict[str, Any] | None = None
         """What `control.json` says about stopping."""
+        self.interrupted: float | None = None
+        """When somebody pressed Ctrl-C last, monotonic seconds; the supervisor keeps it."""
         self.failure: dict[str, Any] | None = None
         self.intake: Intake | None = None
         self.watch: Watch | None = None
@@ -72,6 +78,7 @@ class Scribe(threading.Thread):
         self._alarm = threading.Event()
         self._hurry = threading.Event()
         self._ended: Ended | None = None
+        self._ended_at = 0.0
         self._failures: dict[str, int] = {}
         self._drift = 0
         self._framework: dict[str, Any] | None = None
@@ -92,8 +99,17 @@ class Scribe(threading.Thread):
         """CPU time that we and our companions used since the job began."""
         return time.process_time() - self._cpu_before + self._companions.cpu_s
 
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody ended the job on purpose: on request, or by Ctrl-C shortly before."""
+        if self.stop_wanted is not None:
+            return True
+        by_hand = self.interrupted is not None and self._ended is not None and self._ended.exit_code != 0
+        return by_hand and self._ended_at - (self.interrupted or 0.0) < INTERRUPTED_S
+
     def finish(self, ended: Ended) -> None:
         """Say that the command has ended: take what is left, write it, and end."""
+        self._ended_at = time.monotonic()
         self._ended = ended
         self._alarm.set()
 
@@ -107,6 +123,7 @@ class Scribe(threading.Thread):
         """Work until `finish`; whatever fails here concerns neither the command nor the other duties."""
         # On Linux this holds for the calling thread, and for what it starts.
         self._duty("priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, _low()))
+        self._duty("memory", _give_memory_back)
         self._duty("open", self._open)
         due: dict[str, float] = {}
         duties = (
@@ -235,7 +252,7 @@ class Scribe(threading.Thread):
         if ended.exit_code is not None:
             detail = {"exit_code": ended.exit_code, "signal": ended.signal, "role": "command"}
             self.notes.note("exit", "command", detail)
-        if self.stop_wanted is not None:
+        if self.stopped:
             return
         drain = None if self.intake is None else self.intake.drain
         limit = self._cgroup.memory_limit()
@@ -260,3 +277,11 @@ class Scribe(threading.Thread):
 
 def _low() -> int:
     return max(os.getpriority(os.PRIO_PROCESS, 0), NICE)
+
+
+def _give_memory_back() -> None:
+    """Have freed memory returned to the system at once, where the C library can be told so (glibc)."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_ARENA_MAX, 1)
+        library.mallopt(_M_MMAP_THRESHOLD, 65_536)

@@ -171,7 +171,7 @@ class Agent:
             now = time.monotonic()
             if self._interrupted is not None and now - self._interrupted < INTERRUPT_GRACE_S:
                 kill_trees([pid, *scribe.orphans])
-            self._interrupted = now
+            self._interrupted = scribe.interrupted = now
 
     def _stop(self, pid: int, scribe: Scribe) -> None:
         """Ask the command to end; what is left of the job after the grace is killed."""

@@ -123,7 +123,7 @@ def stages(
     loader = _loader(facts, plain)
     # An epoch's first step holds the evaluation before it, and that one's own waits.
     waits = within(main.where(~(np.isfinite(main["value"]) & ~np.isin(main["value"], plain["value"]))), used)
-    fetches, joins, stacks = _work(spans, loader.get("index"))
+    fetches, joins, stacks = _work(spans, plain)
     split = split_waits(waits, fetches, joins)
     every = fetches
     fetches, joins = within(fetches, used), within(joins, used)
@@ -185,12 +185,17 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
     return found
 
 
-def _work(spans: Table, index: Any) -> tuple[Table, Table, Table]:
-    """Return the fetches of one loader, and what was collated and sampled within them."""
+def _work(spans: Table, waits: Table) -> tuple[Table, Table, Table]:
+    """Return the fetches of the loaders that were waited for, and what was collated and sampled within them.
+
+    There may be several: many loops make a new loader for each epoch.
+    """
     fetches = spans.where(spans["phase"] == "fetch")
+    indexes = np.unique(waits["value"][np.isfinite(waits["value"])])
     named = np.fromiter((str(name).startswith("loader ") for name in fetches["name"]), bool, fetches.rows)
-    if index is not None and named.any():
-        fetches = fetches.where(~named | (fetches["name"] == f"loader {index}"))
+    if indexes.size and named.any():
+        wanted = {f"loader {int(index)}" for index in indexes}
+        fetches = fetches.where(~named | np.isin(fetches["name"].astype(str), sorted(wanted)))
     joins, stacks = (spans.where(spans["phase"] == kind) for kind in ("collate", "stack"))
     if named.any():
         joins, stacks = inside(joins, fetches), inside(stacks, fetches)

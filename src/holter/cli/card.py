@@ -38,7 +38,7 @@ _COLORS = {
     "other": "bright_black",
 }
 _NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
-_SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
+_SEVERITY = {"critical": "bold red", "warning": "yellow"}
 
 
 def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width: int | None = None) -> None:
@@ -69,12 +69,14 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
 
 def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     verdict = description["verdict"]
-    failure = description["job"].get("headline")
+    failure = description["job"]["headline"]
+    sentence = verdict["sentence"]
     if failure:
         yield ("", failure, "bold red", 3)
+        sentence = f"Apart from that: {sentence}"
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
-    yield ("", verdict["sentence"], style, 3)
+    yield ("", sentence, style, 3)
     breakdown = description.get("breakdown")
     if breakdown:
         yield ("", "", "", 1)
@@ -130,8 +132,8 @@ def _facts(description: Mapping[str, Any]) -> str:
     steps = description.get("steps") or {}
     if steps.get("count"):
         facts.append(f"{steps['count']:,} steps")
-    if steps.get("p50_ms") is not None:
-        facts.append(f"{milliseconds(steps['p50_ms'])} a step")
+    if steps.get("mean_ms") is not None:  # not the median: with two workers every other batch is ready
+        facts.append(f"{milliseconds(steps['mean_ms'])} a step")
     ranks = description.get("ranks") or []
     if len(ranks) > 1:
         facts.append(f"{len(ranks)} ranks")
@@ -142,31 +144,37 @@ def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
     """Draw the parts of a step as one bar of `cells` cells, which they fill."""
     from rich.text import Text
 
-    parts = shown(breakdown)
-    whole = sum(share for _, share in parts) or 100.0
-    drawn, total, text = 0, 0.0, Text()
-    for i, (name, share) in enumerate(parts):
-        total += share
-        end = round(total / whole * cells)
-        # Shades tell neighbors apart where there is no color.
-        text.append(_SHADES[i % len(_SHADES)] * (end - drawn), style=_COLORS.get(name, ""))
-        drawn = end
+    text = Text()
+    for name, shade, length in _drawn(breakdown, cells):
+        text.append(shade * length, style=_COLORS.get(name, ""))
     return text
 
 
 def legend(breakdown: Mapping[str, float | None], width: int) -> list[Text]:
-    """Name the parts of the bar with their shares, in lines of at most `width` columns; none is broken."""
+    """Name the parts of a bar of this width with their shares, in lines as wide; none is broken."""
     from rich.text import Text
 
     lines = [Text()]
-    for i, (name, share) in enumerate(shown(breakdown)):
-        entry = Text.assemble(
-            (_SHADES[i % len(_SHADES)], _COLORS.get(name, "")), f" {words(name)} {percent(share)}  "
-        )
+    for name, shade, _ in _drawn(breakdown, width):
+        color = _COLORS.get(name, "")
+        entry = Text.assemble((shade, color), f" {words(name)} {percent(breakdown[name])}  ")
         if lines[-1].cell_len + entry.cell_len - 2 > width:
             lines.append(Text())
         lines[-1].append_text(entry)
     return lines
+
+
+def _drawn(breakdown: Mapping[str, float | None], cells: int) -> Iterator[tuple[str, str, int]]:
+    """Yield part, shade and length in the bar; neighbors differ in shade too, for where there is no color."""
+    parts = shown(breakdown)
+    whole = sum(share for _, share in parts) or 100.0
+    drawn, total, shades = 0, 0.0, 0
+    for name, share in parts:
+        total += share
+        end = round(total / whole * cells)
+        yield name, _SHADES[shades % len(_SHADES)] if end > drawn else "·", end - drawn
+        shades += end > drawn
+        drawn = end
 
 
 def shown(breakdown: Mapping[str, float | None]) -> list[tuple[str, float]]:
@@ -202,9 +210,10 @@ def _labelled(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
-    order = {"critical": 0, "warning": 1, "info": 2}
-    found = [(issue, rule) for rule in description.get("rules") or [] for issue in rule.get("issues", [])]
-    found.sort(key=lambda pair: order.get(pair[0]["severity"], 3))
+    order = {"critical": 0, "warning": 1}  # what is only worth knowing stands in the description
+    found = [(issue, rule) for rule in description["rules"] for issue in rule["issues"]]
+    found = [pair for pair in found if pair[0]["severity"] in order]
+    found.sort(key=lambda pair: order[pair[0]["severity"]])
     for i, (issue, rule) in enumerate(found[:3]):
         yield (
             "issues" if i == 0 else " ",

@@ -48,12 +48,14 @@ def main(words: list[str]) -> int:
         raise Refusal(f"there is no demo {given.name!r}{near}; valid: {', '.join(listed)}")
     if not 1 <= given.seconds <= 3600:
         raise Refusal(f"--seconds {given.seconds:g} is out of range; valid: 1 to 3600")
-    python = given.python or _python()
     script = FOLDER / f"{given.name}.py"
+    chosen = ["--store", given.store] if given.store else []
+    command = [given.python or _python(), str(script), "--seconds", f"{given.seconds:g}"]
+    checked = plan([*chosen, "--", *command])
     options.warn(f"demo {given.name}: {listed[given.name]}")
-    run = ["run", "--store", given.store] if given.store else ["run"]
-
-    return execute(plan([*run[1:], "--", python, str(script), "--seconds", f"{given.seconds:g}"]))
+    code = execute(checked)
+    options.warn("now your own training: holter run -- python train.py")
+    return code
 
 
 def demos() -> dict[str, str]:

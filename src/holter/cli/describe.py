@@ -61,14 +61,13 @@ def show(description: Mapping[str, Any], out: Console) -> None:
     for title, lines in _sections(description, out.width):
         output.write(out, Text(f"\n{title}" if title != description["job"]["name"] else title, style="bold"))
         for line in lines:
-            if isinstance(line, str):
-                for piece in Text(clean(line)).wrap(out, out.width - 2):
-                    piece.rstrip()
-                    output.write(out, Text.assemble("  ", piece))
-            elif isinstance(line, Text):
-                output.write(out, Text.assemble("  ", line))
-            else:
+            if not isinstance(line, str | Text):
                 out.print(line)
+                continue
+            text = line if isinstance(line, Text) else Text(clean(line))
+            for piece in text.wrap(out, out.width - 2):
+                piece.rstrip()
+                output.write(out, Text.assemble("  ", piece))
 
 
 def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]]]:

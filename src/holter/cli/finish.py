@@ -49,7 +49,8 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     description = describe(Trial(folder))
     description["cost"]["faults"] += [{"where": "end", "error": text} for text in faults]
     verdict = description["verdict"]
-    kept = {name: verdict[name] for name in ("suspect", "sentence")}
+    headline = description["job"]["headline"]
+    kept = {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}
     _attempt(lambda: folder.update(verdict=kept), "manifest", faults)
     if trained:
         print_card(description, stream, look)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
+from holter.cli.stop import silent_s
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
@@ -81,6 +82,7 @@ def summary(folder: JobFolder, now_ns: int) -> dict[str, Any]:
         "status": "Unreadable" if folder.fault else manifest.get("status", "Unreadable"),
         "duration_s": (until - start) / 1e9 if until and start else None,
         "verdict": manifest.get("verdict"),
+        "silent_s": silent_s(folder, now_ns) if running else None,
         "fault": folder.fault,
     }
 
@@ -126,12 +128,18 @@ def _print(listed: list[dict[str, Any]]) -> None:
             time.strftime("%Y-%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
             Text(job["status"], style=_COLORS.get(job["status"], "")),
             output.duration(job["duration_s"]) if job["duration_s"] is not None else "",
-            Text(output.clean(job["fault"] or _verdict(job["verdict"]))),
+            Text(output.clean(_said(job))),
         )
     output.console(sys.stdout).print(table)
 
 
-def _verdict(verdict: Any) -> str:
-    if isinstance(verdict, dict):
-        verdict = verdict.get("suspect")
-    return str(verdict).replace("_", " ") if verdict else ""
+def _said(job: dict[str, Any]) -> str:
+    """Say in a few words what the card led with, or why there is no card."""
+    if job["fault"]:
+        return str(job["fault"])
+    if job["silent_s"]:
+        return f"its agent said nothing for {output.duration(job['silent_s'])}"
+    verdict = job["verdict"]
+    if not isinstance(verdict, dict):
+        return ""
+    return str(verdict.get("headline") or str(verdict.get("suspect", "")).replace("_", " "))

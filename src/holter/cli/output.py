@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,7 @@ def console(stream: TextIO, width: int | None = None) -> Console:
             raise BrokenPipeError
 
     return Quiet(
-        file=_Plain(stream),
+        file=cast("IO[str]", _Plain(stream)),
         width=width or columns(stream),
         highlight=False,
         markup=False,
@@ -58,7 +58,7 @@ def plain(text: str, stream: TextIO) -> str:
     return text
 
 
-class _Plain(TextIO):
+class _Plain:
     """A stream that can write everything, as well as its encoding allows."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -68,10 +68,8 @@ class _Plain(TextIO):
         """Write text, with other signs for what the encoding lacks."""
         return self._stream.write(plain(text, self._stream))
 
-    def __getattribute__(self, name: str) -> Any:
-        # TextIO itself defines every method, as nothing.
-        own = name in ("write", "_stream", "__class__")
-        return object.__getattribute__(self, name) if own else getattr(self._stream, name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def clean(text: str) -> str:

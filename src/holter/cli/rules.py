@@ -161,7 +161,6 @@ def _run(words: list[str]) -> int:
 
 
 def _print(rules: list[dict[str, Any]]) -> None:
-    from rich.padding import Padding
     from rich.text import Text
 
     out = output.console(sys.stdout)
@@ -169,13 +168,14 @@ def _print(rules: list[dict[str, Any]]) -> None:
     for rule in rules:
         lacking = rule["coverage"]["lacking"] if not rule["coverage"]["evaluated"] else ""
         said = f"not evaluated: {lacking}" if lacking else rule["status"]
-        out.print(Text.assemble(f"{rule['name']}: ", (said, styles.get(rule["status"], ""))))
-        for issue in rule["issues"]:
-            out.print(Padding(Text(output.clean(f"{issue['severity']}: {issue['summary']}")), (0, 0, 0, 2)))
+        lines = [Text.assemble(f"{rule['name']}: ", (said, styles.get(rule["status"], "")))]
+        lines += [Text(output.clean(f"{issue['severity']}: {issue['summary']}")) for issue in rule["issues"]]
         if rule["status"] == "Error":
-            out.print(
-                Padding(Text(output.clean(str(rule.get("error", "")).strip().splitlines()[-1])), (0, 0, 0, 2))
-            )
+            lines.append(Text(output.clean(str(rule.get("error", "")).strip().splitlines()[-1])))
+        for i, line in enumerate(lines):
+            for piece in line.wrap(out, out.width - 2):
+                piece.rstrip()
+                output.write(out, Text.assemble("  " if i else "", piece))
 
 
 def _card(rule: type[Rule]) -> dict[str, Any]:

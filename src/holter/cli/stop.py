@@ -17,6 +17,8 @@ EXAMPLES = """  holter stop latest
   holter stop train-20260131-120000 --grace 60 --no-wait"""
 
 RUNNING = ("InProgress", "Stopping")
+_SILENT_S = 60.0
+"""Agents write a sign of life every few seconds; after so long without one they are gone."""
 _POLL_S = 0.2
 _SLACK_S = 30.0
 """How long after the grace the agent may take to write down the end."""
@@ -53,7 +55,23 @@ def running(folder: JobFolder) -> JobFolder:
     status = folder.manifest().get("status")
     if status not in RUNNING:
         raise Refusal(f"job {folder.name} is not running (it is {status})", Refusal.NOT_RUNNING)
+    silent = silent_s(folder, time.time_ns())
+    if silent is not None:
+        raise Refusal(
+            f"job {folder.name} is not running: its agent said nothing for {output.duration(silent)}",
+            Refusal.NOT_RUNNING,
+        )
     return folder
+
+
+def silent_s(folder: JobFolder, now_ns: int) -> float | None:
+    """Return for how many seconds no agent of an unfinished job has said anything; None while one does."""
+    said = [
+        facts["heartbeat"] for facts in folder.nodes().values() if isinstance(facts.get("heartbeat"), int)
+    ]
+    newest = max(said, default=folder.manifest().get("start") or now_ns)
+    silent = (now_ns - newest) / 1e9
+    return silent if silent > _SILENT_S else None
 
 
 def tell(folder: JobFolder, order: dict[str, object]) -> None:

@@ -38,7 +38,7 @@ class StepOutlier(Rule):
     mode: str | None = parameter(None, choices=("train", "eval", "predict", "global"))
     """Only steps of this mode."""
     n_outliers: int = parameter(10, low=0, unit="steps")
-    """How many are tolerated; in the modern profile of each thousand."""
+    """How many are tolerated; in the modern profile of each thousand, and of fewer steps just as many."""
     min_steps: int = parameter(100, low=1, unit="steps")
     """More steps than this are needed to judge."""
     min_relative: float = parameter(0.3, classic=0.0, low=0)
@@ -88,7 +88,7 @@ class StepOutlier(Rule):
         tolerated: float = self.n_outliers
         if self.robust:
             slow &= ~explained
-            tolerated = max(1.0, self.n_outliers * steps.rows / 1000)
+            tolerated = self.n_outliers * max(1.0, steps.rows / 1000)
         count = int(slow.sum())
         if count <= tolerated:
             return

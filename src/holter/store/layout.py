@@ -51,9 +51,10 @@ def parse_part(key: str) -> Part | None:
     if match is None:
         return None
     t0, first, last = (int(group) for group in match.groups())
-    if last < first:
+    node = unquote(pieces[1][len(_NODE) :])
+    if last < first or "\x00" in node:
         return None
-    return Part(pieces[0], unquote(pieces[1][len(_NODE) :]), t0, first, last, key)
+    return Part(pieces[0], node, t0, first, last, key)
 
 
 def current(parts: Iterable[Part]) -> list[tuple[Part, int]]:

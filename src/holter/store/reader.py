@@ -159,7 +159,8 @@ class Reader:
                 known = [row[0] for row in cursor.execute(query, given).fetchall()]
             if column == "node" or known == []:
                 continue
-            if known is not None and len(known) <= _MANY_TEXTS:
+            # A text with a NUL cannot stand in SQL.
+            if known is not None and len(known) <= _MANY_TEXTS and "\x00" not in "".join(known):
                 texts[column] = known
                 codes = f"ENUM({', '.join(parquet.literal(text) for text in known)})"
                 terms.append(f"enum_code({quoted}::{codes}) AS {quoted}")

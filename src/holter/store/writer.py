@@ -20,6 +20,8 @@ MAX_ROWS = 50_000
 """A file is written when so many rows wait …"""
 FIRST_AGE_S = 5.0
 """… or the oldest has waited so long; at first short, so that a new job can be looked at at once."""
+ENOUGH_ROWS = 16_384
+"""So many rows are written already at the first age: what waits is memory that training may want."""
 LAST_AGE_S = 60.0
 _YOUNG_FILES = 12
 """So many files of a table are written at the first age; then the age doubles with each, up to the last."""
@@ -119,6 +121,8 @@ class Writer:
             return
         doublings = max(0, self.files_written[table] - _YOUNG_FILES)
         age = min(LAST_AGE_S, FIRST_AGE_S * 2.0 ** min(doublings, 8))
+        if batch.rows >= ENOUGH_ROWS:
+            age = FIRST_AGE_S
         now = self._clock()
         due = batch.rows >= MAX_ROWS or now - self._since[table] >= age
         if due and now >= self._retry_at:

@@ -21,18 +21,22 @@ print(counter.frame_count, [len(graph.graph.nodes) for graph in counter.graphs])
 """
 
 WAYS = {
-    "wrapped": ("model = torch.compile(Net(), backend=counter)", "loss = nn.functional.cross_entropy(model(x), y)"),
+    "wrapped": (
+        "model = torch.compile(Net(), backend=counter)",
+        "loss = nn.functional.cross_entropy(model(x), y)",
+    ),
     "in place": (
         "model = Net(); model.compile(backend=counter, fullgraph=True)",
         "loss = nn.functional.cross_entropy(model(x), y)",
     ),
     "called before": (
-        "model = Net(); model(torch.randn(4, 8)); model(torch.randn(4, 8)); model = torch.compile(model, backend=counter)",
+        "model = Net(); model(torch.randn(4, 8)); model = torch.compile(model, backend=counter)",
         "loss = nn.functional.cross_entropy(model(x), y)",
     ),
     "function": (
         "model = Net().to('cpu'); model(torch.randn(4, 8))\n"
-        "f = torch.compile(lambda x, y: nn.functional.cross_entropy(model(x), y), backend=counter, fullgraph=True)",
+        "g = lambda x, y: nn.functional.cross_entropy(model(x), y)\n"
+        "f = torch.compile(g, backend=counter, fullgraph=True)",
         "loss = f(x, y)",
     ),
     "part": (

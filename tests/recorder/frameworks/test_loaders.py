@@ -118,7 +118,9 @@ def loader():
         assert worker.identity["parent"] == key
         assert [f.value for f in worker.of(Phase.FETCH, "loader 0")] == [8.0] * 6
         assert {s.step for s in worker.spans} == {-1}
-        assert not [s for s in worker.spans if s.phase not in (Phase.FETCH, Phase.COLLATE, Phase.STACK, Phase.GC)]
+        assert not [
+            s for s in worker.spans if s.phase not in (Phase.FETCH, Phase.COLLATE, Phase.STACK, Phase.GC)
+        ]
         assert sum(v for k, v in shares(worker).items() if ";decode (" in k) == pytest.approx(0.75, abs=0.25)
 
 
@@ -186,7 +188,9 @@ def test_torchs_own_dataset_is_named_when_there_is_no_other(record):
     """).trainer
     names = {s.name for s in trainer.of(Phase.STACK)}
     assert names
-    assert all(re.match(r"TensorDataset\.__getitem__.* \(torch/utils/data/dataset\.py:\d+\)$", n) for n in names), names
+    assert all(
+        re.match(r"TensorDataset\.__getitem__.* \(torch/utils/data/dataset\.py:\d+\)$", n) for n in names
+    ), names
 
 
 def test_a_dataset_that_raises_raises(record):

@@ -73,7 +73,8 @@ def test_two_optimizers_are_one_step(record, critic):
         for i in range(7):
             for _ in range(int(sys.argv[1])):
                 optimizers[0].zero_grad()
-                (critic(generator(torch.randn(4, 8)).detach()).mean() - critic(torch.randn(4, 8)).mean()).backward()
+                fake = critic(generator(torch.randn(4, 8)).detach())
+                (fake.mean() - critic(torch.randn(4, 8)).mean()).backward()
                 optimizers[0].step()
             optimizers[1].zero_grad()
             (-critic(generator(torch.randn(4, 8))).mean()).backward()
@@ -257,3 +258,67 @@ def test_a_loss_that_is_not_a_number_is_recorded_as_it_is(record):
             optimizer.step()
     """).trainer
     assert [math.isnan(v) for v in trainer.scalars("loss")][:3] == [False, False, True]
+
+
+def test_an_optimizer_inside_another_and_a_closure(record):
+    trainer = record("""
+        class Outer(torch.optim.Optimizer):
+            def __init__(self, params):
+                params = list(params)
+                super().__init__(params, {"lr": 0.5})
+                self.inner = torch.optim.SGD(params, lr=0.1)
+            def step(self, closure=None):
+                with torch.enable_grad():
+                    loss = closure()
+                self.inner.step()
+                return loss
+        model = Net()
+        optimizer = Outer(model.parameters())
+        for x, y in DataLoader(data(), batch_size=4):
+            def closure():
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                return loss
+            optimizer.step(closure)
+    """).trainer
+    assert len(trainer.of(Phase.STEP)) == 8
+    assert {s.name for s in trainer.of(Phase.OPTIMIZER)} == {"Outer"}
+    for phase in (Phase.OPTIMIZER, Phase.FORWARD, Phase.LOSS, Phase.BACKWARD):
+        assert trainer.per_step(phase) == [1] * 8
+
+
+@pytest.mark.parametrize("kind", ["torch.jit.script", "torch.fx.symbolic_trace", "nn.DataParallel"])
+def test_models_of_generated_classes(record, kind):
+    trainer = record(f"""
+        model = {kind}(Net())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in DataLoader(data(), batch_size=4):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    """).trainer
+    assert trainer.per_step(Phase.FORWARD) == [1] * 8
+
+
+def test_a_teacher_and_losses_with_parts(record):
+    trainer = record("""
+        class PerceptualLoss(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.features = nn.Linear(2, 2).requires_grad_(False)
+            def forward(self, a, b):
+                return (self.features(a) - self.features(b)).pow(2).mean()
+        student, teacher, criterion = Net(), Net().eval(), nn.CrossEntropyLoss(weight=torch.ones(2))
+        optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+        for x, y in DataLoader(data(), batch_size=4):
+            optimizer.zero_grad()
+            with torch.no_grad():
+                target = teacher(x)
+            criterion(student(x), y).backward()
+            optimizer.step()
+    """).trainer
+    assert {s.name for s in trainer.of(Phase.FORWARD)} == {"Net"}
+    assert trainer.per_step(Phase.FORWARD) == [2] * 8
+    modes = [s.mode for s in trainer.of(Phase.FORWARD)]
+    assert modes == [Mode.EVAL, Mode.TRAIN] * 8

@@ -88,7 +88,9 @@ assert torch.equal(copy.deepcopy(graph)(x), want)
 exported = torch.export.export(model, (x,))
 assert torch.equal(exported.module()(x), want)
 assert "holter" not in str(exported), exported
-assert torch.allclose(torch.func.vmap(lambda row: torch.func.functional_call(model, dict(model.named_parameters()), (row,)))(x), want)
+parameters = dict(model.named_parameters())
+rows = torch.func.vmap(lambda row: torch.func.functional_call(model, parameters, (row,)))(x)
+assert torch.allclose(rows, want, atol=1e-6)
 with warnings.catch_warnings():
     warnings.simplefilter("error")
     nn.Linear(3, 3).to(torch.float64)
@@ -173,9 +175,9 @@ def test_disabled_means_nothing_is_there(record, monkeypatch):
     monkeypatch.setenv("HOLTER_DISABLE", "1")
     recording = record("""
         import sys
-        print([name for name in sys.modules if name.startswith("holter")], torch.save.__code__.co_filename.count("holter"))
+        print([name for name in sys.modules if name.startswith("holter")], "holter" in torch.save.__code__.co_filename)
     """)
-    assert recording.stdout == "[] 0\n"
+    assert recording.stdout == "[] False\n"
     assert not recording.processes
 
 
@@ -187,10 +189,16 @@ def test_a_fault_of_ours_never_reaches_the_training(record):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         def broken(*args, **kwargs):
             raise RuntimeError("a bug of the recorder")
+        def break_marks(broken):
+            import gc
+            from holter.recorder.frameworks.pytorch.flow import At
+            for at in gc.get_objects():
+                if isinstance(at, At):
+                    at.begin = at.end_of = at.add = broken
         for i, (x, y) in enumerate(DataLoader(data(128), batch_size=4)):
             if i == 4:
-                session.current.local.begin = session.current.local.end_of = broken
-                session.current.scalar = broken
+                break_marks(broken)
+                session.current.boundary = broken
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()

@@ -8,17 +8,16 @@ from collections import deque
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.flow import NAN, TRAIN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.flow import At, Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.steps import StepClock
 
-LOSS = int(Phase.LOSS)
+LOSS, SCALAR = int(Phase.LOSS), int(Phase.SCALAR)
 DEVICE_LOSS_NS = 20_000_000
 """A loss on a device is copied at most this often: each copy is one more launch."""
 _MAX_PENDING = 16
@@ -40,6 +39,11 @@ class Backward:
         self._unscaled: Any = None
         self._pending: deque[tuple[int, Any, Any]] = deque()
         self._next_copy = 0
+        torch = flow.torch
+        self._tensor = torch.Tensor
+        # Somebody who watches tensor operations (a function or dispatch mode) must not see ours.
+        self._observed = torch.overrides.has_torch_function_unary
+        self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
 
     def attach(self, patches: Patches) -> None:
         """Wrap `torch.autograd.backward`, which `Tensor.backward` calls, and the scalers of losses."""
@@ -51,65 +55,64 @@ class Backward:
                 owner = getattr(owner, part, None)
             if owner is not None and "scale" in vars(owner):
                 patches.wrap(owner, "scale", self._watch_scale)
-        self.flow.at_boundary(self._read_arrived)
 
     def _watch_backward(self, original: Any) -> Any:
         here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
-        begin, end, fail = self._begin, self._end, self.flow.fail
+        begin, end = self._begin, self._end
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or here.backward or not collector.on:
+            if is_compiling() or (at := here.at).backward or not collector.on:
                 return original(tensors, *args, **kwargs)
-            inside = here.forward
-            here.backward = here.forward = here.seen = True  # what is recomputed in here is no forward pass
-            began = 0
-            try:
-                began = begin(tensors)
-            except Exception as error:
-                collector.fault(error)
+            inside = at.forward
+            at.backward = at.forward = at.seen = True  # what is recomputed in here is no forward pass
+            began = begin(tensors, at)
             try:
                 return original(tensors, *args, **kwargs)
             except BaseException as error:
-                fail(error)
+                at.fail(error)
                 raise
             finally:
-                here.backward, here.forward = False, inside
-                try:
-                    end(began)
-                except Exception as error:
-                    collector.fault(error)
+                at.backward, at.forward = False, inside
+                end(began, at)
 
         return backward
 
-    def _begin(self, tensors: Any) -> int:
-        flow, here = self.flow, self.flow.here
-        now = perf_counter_ns()
-        if here.forward_end:
-            begin, here.forward_end = here.forward_end, 0
-            flow.marks().add(LOSS, self._loss_name, begin, now - begin)
-        if self.losses.on:
-            try:
-                self._note_loss(tensors)
-            except Exception as error:
-                self.losses.fault(error)
-        flow.backward_open = True
-        flow.local.begin(self._code)
-        return now
+    def _begin(self, tensors: Any, at: At) -> int:
+        try:
+            now = perf_counter_ns()
+            begin = at.forward_end
+            if begin:
+                at.forward_end = 0
+                at.add(LOSS, self._loss_name, begin, now - begin)
+            if self.losses.on:
+                try:
+                    self._note_loss(tensors, now)
+                except Exception as error:
+                    self.losses.fault(error)
+            self.flow.backward_open = True
+            at.begin(self._code)
+            return now
+        except Exception as error:
+            self.collector.fault(error)
+            return 0
 
-    def _end(self, began: int) -> None:
+    def _end(self, began: int, at: At) -> None:
         flow = self.flow
         flow.backward_open = False
-        for call in self.before_end:
-            try:
+        if not began:
+            return
+        try:
+            for call in self.before_end:
                 call(began)
-            except Exception as error:
-                self.collector.fault(error)
-        flow.local.end_of(self._code, NAN, TRAIN)
-        deferred, flow.deferred = flow.deferred, None
-        if deferred is not None:
-            deferred()
-        elif self.clock.predicting is not False:
-            self.clock.on_backward_end()
+            at.end_of(self._code)
+            deferred = flow.deferred
+            if deferred is not None:
+                flow.deferred = None
+                deferred()
+            elif self.clock.predicting is not False:
+                self.clock.on_backward_end()
+        except Exception as error:
+            self.collector.fault(error)
 
     # -- the loss
 
@@ -133,24 +136,25 @@ class Backward:
         if type(scaled) is tensor and type(unscaled) is tensor:
             self._scaled, self._unscaled = weakref.ref(scaled), unscaled.detach()
 
-    def _note_loss(self, tensors: Any) -> None:
-        torch = self.flow.torch
+    def _note_loss(self, tensors: Any, now: int) -> None:
         if type(tensors) in (list, tuple) and len(tensors) == 1:
             tensors = tensors[0]
-        scaled, unscaled = self._scaled, self._unscaled
-        self._scaled = self._unscaled = None
-        if scaled is not None and scaled() is tensors:
-            tensors = unscaled
+        if self._scaled is not None:
+            if self._scaled() is tensors:
+                tensors = self._unscaled
+            self._scaled = self._unscaled = None
         if (
-            type(tensors) is not torch.Tensor
+            type(tensors) is not self._tensor
+            or self._observed(tensors)
+            or self._modes()
             or tensors.numel() != 1
-            or not tensors.is_floating_point()
-            or _observed(torch, tensors)
         ):
             return
         if tensors.is_cpu:
-            self.flow.session.scalar("loss", tensors.item())
-        elif tensors.is_cuda:
+            value = tensors.item()
+            if type(value) is float:  # not complex
+                self.flow.here.at.add(SCALAR, self._loss_name, now, 0, value)
+        elif tensors.is_cuda and tensors.is_floating_point():
             self.flow.note_device("cuda")
             self._copy(tensors)
 
@@ -169,22 +173,17 @@ class Backward:
             host.copy_(loss.detach().reshape(()), non_blocking=True)
             arrived.record()
         self._pending.append((self.flow.session.step, host, arrived))
+        self.flow.boundary_calls.add(self._read_arrived)
 
     def _read_arrived(self) -> None:
         pending = self._pending
         while pending and pending[0][2].query():
             step, host, _ = pending.popleft()
             self.flow.session.scalar("loss", host.item(), step)
+        if not pending:
+            self.flow.boundary_calls.discard(self._read_arrived)
 
     def flush(self) -> None:
         """Write the losses that have arrived; called at detach, when no more will be waited for."""
         with contextlib.suppress(Exception):
             self._read_arrived()
-
-
-def _observed(torch: Any, tensor: Any) -> bool:
-    """Whether somebody watches tensor operations (a function or dispatch mode), who must not see ours."""
-    if torch.overrides.has_torch_function_unary(tensor):
-        return True
-    depth = getattr(torch._C, "_len_torch_dispatch_stack", None)
-    return bool(depth is not None and depth())

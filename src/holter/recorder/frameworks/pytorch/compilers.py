@@ -77,12 +77,12 @@ class Compilers:
 
     def _start(self, *_: Any) -> None:
         try:
-            self.flow.local.begin(self._code)
+            self.flow.here.at.begin(self._code)
         except Exception as error:
             self.collector.fault(error)
 
     def _end(self, *_: Any) -> None:
         try:
-            self.flow.local.end_of(self._code)
+            self.flow.here.at.end_of(self._code)
         except Exception as error:
             self.collector.fault(error)

@@ -146,4 +146,4 @@ class Distributed:
         ddp = self._ddp() if self._ddp is not None else None
         if ddp is None or last < began or not ddp.require_backward_grad_sync:
             return
-        self.flow.marks().add(COMMUNICATION, self._wait_name, last, perf_counter_ns() - last)
+        self.flow.here.at.add(COMMUNICATION, self._wait_name, last, perf_counter_ns() - last)

@@ -26,29 +26,63 @@ PAUSE_NS = 1_000_000
 _MAX_PAUSES = 1000
 
 
-class Here(threading.local):
-    """What this thread is inside of. Spans of one kind do not nest: only the outermost is recorded."""
+class At:
+    """What one thread is inside of, and its marks. Of spans of one kind only the outermost is recorded."""
 
-    forward = False
-    """A forward pass, or something in which a module's call is not one: a backward pass, a fetch."""
-    depth = 0
-    """Module calls open as the discovery hooks see them."""
-    backward = False
-    loading = False
-    fetching = 0
-    """Fetches open: a dataset may load from another one."""
-    moving = False
-    saving = False
-    waiting = False
-    optimizers = 0
-    scaling = False
-    """A gradient scaler steps an optimizer: that is the span, the optimizer's own hooks only count."""
-    optimizer: int | None = None
-    """Id of the outermost optimizer that steps; it stays when the step raises."""
-    seen = True
-    """A forward, backward or optimizer was seen since the last batch was asked for."""
-    forward_end = 0
-    """When the last outermost forward pass ended, ns; 0 when something else came after it."""
+    __slots__ = (
+        "add",
+        "backward",
+        "begin",
+        "depth",
+        "end_of",
+        "fail",
+        "fetching",
+        "forward",
+        "forward_end",
+        "loading",
+        "marks",
+        "moving",
+        "optimizer",
+        "optimizers",
+        "saving",
+        "scaling",
+        "seen",
+        "waiting",
+    )
+
+    def __init__(self, marks: Marks) -> None:
+        self.marks = marks
+        self.begin = marks.begin
+        self.end_of = marks.end_of
+        self.add = marks.add
+        self.fail = marks.fail
+        self.forward = False
+        """A forward pass, or something in which a module's call is not one: a backward pass, a fetch."""
+        self.depth = 0
+        """Module calls open as the discovery hooks see them."""
+        self.backward = False
+        self.loading = False
+        self.fetching = 0
+        """Fetches open: a dataset may load from another one."""
+        self.moving = False
+        self.saving = False
+        self.waiting = False
+        self.optimizers = 0
+        self.scaling = False
+        """A gradient scaler steps an optimizer: that is the span, the optimizer's own hooks only count."""
+        self.optimizer = 0
+        """Id of the outermost optimizer that steps; it stays when the step raises."""
+        self.seen = True
+        """A forward, backward or optimizer was seen since the last batch was asked for."""
+        self.forward_end = 0
+        """When the last outermost forward pass ended, ns; 0 when something else came after it."""
+
+
+class Here(threading.local):
+    """Leads each thread to its own state: one slow look, then plain attributes."""
+
+    def __init__(self, session: Session) -> None:
+        self.at = At(session.marks())
 
 
 class Flow:
@@ -57,30 +91,23 @@ class Flow:
     def __init__(self, session: Session, torch: ModuleType) -> None:
         self.session = session
         self.torch = torch
-        self.here = Here()
-        self.local = session.local
-        """This thread's `begin` and `end_of`, without a call to get at them."""
-        self.marks: Callable[[], Marks] = session.marks
+        self.here = Here(session)
         self.is_compiling: Callable[[], bool] = getattr(
             getattr(torch, "compiler", None), "is_compiling", lambda: False
         )
         self.backward_open = False
         """A backward pass runs: a step that ends inside it ends with it."""
         self.deferred: Callable[[], None] | None = None
-        self.main = threading.main_thread().ident
         self._device = ""
         self._pauses: list[tuple[int, int, int]] = []
         self._pause_begin = 0
         self._gc_code = self.code(Phase.GC, "gc")
-        self._boundary_calls: list[Callable[[], None]] = []
+        self.boundary_calls: set[Callable[[], None]] = set()
+        """Called at every step boundary, before the step number changes; empty most of the time."""
 
     def code(self, phase: Phase, name: str) -> int:
         """Return what `Marks.begin` takes for spans of `phase` called `name`."""
         return self.session.name(name) << 8 | int(phase)
-
-    def fail(self, error: BaseException) -> None:
-        """Note which span an exception of the training passes."""
-        self.marks().fail(error)
 
     def timed(
         self,
@@ -97,24 +124,22 @@ class Flow:
             original: The framework's function.
             code: What `Marks.begin` takes.
             collector: Counts faults of ours.
-            flag: Attribute of `here` that is set meanwhile: of nested calls the outermost is timed.
+            flag: Attribute of `At` that is set meanwhile: of nested calls the outermost is timed.
             value: Gives the span's value, from the arguments, once the call has returned.
             unless: Whether a call with these arguments is none to time.
         """
         here, is_compiling = self.here, self.is_compiling
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if (
-                is_compiling()
-                or getattr(here, flag)
-                or not collector.on
-                or (unless is not None and unless(args, kwargs))
-            ):
+            if is_compiling() or not collector.on or (unless is not None and unless(args, kwargs)):
                 return original(*args, **kwargs)
-            setattr(here, flag, True)
+            at = here.at
+            if getattr(at, flag):
+                return original(*args, **kwargs)
+            setattr(at, flag, True)
             begun = done = False
             try:
-                self.local.begin(code)
+                at.begin(code)
                 begun = True
             except Exception as error:
                 collector.fault(error)
@@ -123,13 +148,13 @@ class Flow:
                 done = True
                 return result
             except BaseException as error:
-                self.fail(error)
+                at.fail(error)
                 raise
             finally:
-                setattr(here, flag, False)
+                setattr(at, flag, False)
                 try:
                     if begun:
-                        self.local.end_of(code, value(args, kwargs) if done and value is not None else NAN)
+                        at.end_of(code, value(args, kwargs) if done and value is not None else NAN)
                 except Exception as error:
                     collector.fault(error)
 
@@ -146,10 +171,6 @@ class Flow:
             version = str(self.torch.__version__)
             self.session.journal("framework", {"name": "pytorch", "version": version, "device": kind})
 
-    def at_boundary(self, call: Callable[[], None]) -> None:
-        """Run `call` at every step boundary, before the step number changes."""
-        self._boundary_calls.append(call)
-
     def boundary(self, mode: int = TRAIN, now: int | None = None) -> None:
         """End the step; inside a backward pass, at that pass's end."""
         if self.backward_open:
@@ -157,11 +178,11 @@ class Flow:
             return
         if now is None:
             now = perf_counter_ns()
-        for call in self._boundary_calls:
-            call()
+        if self.boundary_calls:
+            for call in tuple(self.boundary_calls):
+                call()
         if self._pauses:
             self.write_pauses()
-        self.here.forward_end = 0
         self.session.boundary(now, mode)
 
     def watch_pauses(self) -> Callable[[], None]:
@@ -190,6 +211,6 @@ class Flow:
     def write_pauses(self) -> None:
         """Write the pauses seen since the last call."""
         pauses, self._pauses = self._pauses, []
-        marks = self.marks()
+        add = self.here.at.add
         for begin, duration, generation in pauses:
-            marks.add(GC, self._gc_code >> 8, begin, duration, float(generation))
+            add(GC, self._gc_code >> 8, begin, duration, float(generation))

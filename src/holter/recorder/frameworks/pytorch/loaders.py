@@ -16,7 +16,7 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.flow import At, Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
 
 ENV_LOADER = "HOLTER_LOADER"
@@ -95,45 +95,46 @@ class Loaders:
         return index
 
     def _watch_start(self, original: Any) -> Any:
-        here, collector, fail = self.flow.here, self.waits, self.flow.fail
+        here, collector = self.flow.here, self.waits
         start, end = self._begin_start, self._end_start
 
         def __iter__(self: Any) -> Any:  # noqa: N807
-            if here.loading or not collector.on:
+            at = here.at
+            if at.loading or not collector.on:
                 return original(self)
-            here.loading = True
+            at.loading = True
             index = -1
             try:
-                index = start(self)
+                index = start(self, at)
             except Exception as error:
                 collector.fault(error)
             try:
                 return original(self)
             except BaseException as error:
-                fail(error)
+                at.fail(error)
                 raise
             finally:
-                here.loading = False
+                at.loading = False
                 try:
-                    end(index)
+                    end(index, at)
                 except Exception as error:
                     collector.fault(error)
 
         return __iter__
 
-    def _begin_start(self, loader: Any) -> int:
+    def _begin_start(self, loader: Any, at: At) -> int:
         index = self.index(loader)
-        self.flow.here.seen = True
+        at.seen = True
         self.before_next()
         if loader.num_workers:
             os.environ[ENV_LOADER] = f"{self.flow.session.process}:{index}"
-        self.flow.local.begin(self._start_code)
+        at.begin(self._start_code)
         return index
 
-    def _end_start(self, index: int) -> None:
+    def _end_start(self, index: int, at: At) -> None:
         os.environ.pop(ENV_LOADER, None)
         if index >= 0:
-            self.flow.local.end_of(self._start_code, float(index))
+            at.end_of(self._start_code, float(index))
 
     def _watch_iterator(self, original: Any) -> Any:
         number, collector = self.index, self.waits
@@ -148,17 +149,21 @@ class Loaders:
         return __init__
 
     def _watch_next(self, original: Any) -> Any:
-        flow, here, collector, code = self.flow, self.flow.here, self.waits, self._next_code
+        here, collector, code = self.flow.here, self.waits, self._next_code
         before = self._before_next
 
         def __next__(self: Any) -> Any:  # noqa: N807
-            if here.loading or not collector.on:
+            at = here.at
+            if at.loading or not collector.on:
                 return original(self)
-            here.loading = True
+            at.loading = True
             begun = False
             try:
-                before()
-                flow.local.begin(code)
+                if at.optimizers or not at.seen:
+                    before(at)
+                at.seen = False
+                at.forward_end = 0
+                at.begin(code)
                 begun = True
             except Exception as error:
                 collector.fault(error)
@@ -167,26 +172,23 @@ class Loaders:
             except StopIteration:
                 raise
             except BaseException as error:
-                flow.fail(error)
+                at.fail(error)
                 raise
             finally:
-                here.loading = False
+                at.loading = False
                 try:
                     if begun:
-                        flow.local.end_of(code, getattr(self, "_holter_loader", NAN))
+                        at.end_of(code, getattr(self, "_holter_loader", NAN))
                 except Exception as error:
                     collector.fault(error)
 
         return __next__
 
-    def _before_next(self) -> None:
-        here = self.flow.here
-        here.forward_end = 0
-        if here.optimizers:
+    def _before_next(self, at: At) -> None:
+        if at.optimizers:
             self.before_next()
-        if not here.seen:
+        if not at.seen:
             self.end_unseen_step()
-        here.seen = False
 
     # -- where batches are built
 
@@ -203,16 +205,17 @@ class Loaders:
         return __init__
 
     def _watch_collate(self, original: Any) -> Any:
-        flow, here, fetching, collector = self.flow, self.flow.here, self.fetching, self.fetches
+        here, fetching, collector = self.flow.here, self.fetching, self.fetches
         code = self._collate_code(original)
 
         def collate(samples: Any) -> Any:
-            if here.fetching != 1 or not collector.on:
+            at = here.at
+            if at.fetching != 1 or not collector.on:
                 return original(samples)
             begun = False
             try:
                 fetching.stop(perf_counter_ns())
-                flow.local.begin(code)
+                at.begin(code)
                 begun = True
             except Exception as error:
                 collector.fault(error)
@@ -221,7 +224,7 @@ class Loaders:
             finally:
                 try:
                     if begun:
-                        flow.local.end_of(code)
+                        at.end_of(code)
                 except Exception as error:
                     collector.fault(error)
 
@@ -234,21 +237,22 @@ class Loaders:
         return self.flow.code(Phase.COLLATE, name.replace("<locals>.", "") + where)
 
     def _watch_fetch(self, original: Any) -> Any:
-        flow, here, fetching, collector = self.flow, self.flow.here, self.fetching, self.fetches
+        here, fetching, collector = self.flow.here, self.fetching, self.fetches
         begin = self._begin_fetch
 
         def fetch(self: Any, index: Any) -> Any:
             if not collector.on:
                 return original(self, index)
-            inside = here.forward
-            here.forward = True  # models that a dataset calls are not the one that trains
-            here.fetching += 1
+            at = here.at
+            inside = at.forward
+            at.forward = True  # models that a dataset calls are not the one that trains
+            at.fetching += 1
             code, samples = 0, 1
             try:
-                if here.fetching == 1 and not fetching.began:
+                if at.fetching == 1 and not fetching.began:
                     if self.auto_collation:
                         samples = len(index)
-                    code = begin()
+                    code = begin(at)
             except Exception as error:
                 collector.fault(error)
             try:
@@ -257,28 +261,28 @@ class Loaders:
                 if isinstance(error, StopIteration):
                     samples = 0
                 else:
-                    flow.fail(error)
+                    at.fail(error)
                 raise
             finally:
-                here.forward = inside
-                here.fetching -= 1
+                at.forward = inside
+                at.fetching -= 1
                 try:
                     if code:
                         fetching.stop(perf_counter_ns())
-                        flow.local.end_of(code, float(samples))
+                        at.end_of(code, float(samples))
                 except Exception as error:
                     collector.fault(error)
 
         return fetch
 
-    def _begin_fetch(self) -> int:
+    def _begin_fetch(self, at: At) -> int:
         sampler = self.sampler
         if sampler is None or sampler.pid != os.getpid():
             self.fetching.forget()
             self.sampler = sampler = StackSampler(self.flow.session, self.fetching, self._fetch_codes)
         if not self._fetch_code:
             self._fetch_code = self.flow.code(Phase.FETCH, "fetch")
-        self.flow.local.begin(self._fetch_code)
+        at.begin(self._fetch_code)
         self.fetching.start(perf_counter_ns())
         if sampler.asleep:
             sampler.wake()

@@ -10,16 +10,18 @@ time would be cheaper, but torch's compiler, which may be imported meanwhile, re
 from __future__ import annotations
 
 import contextlib
+import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder import imports
 from holter.recorder.frameworks.pytorch.flow import EVAL, NAN, PREDICT, TRAIN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.flow import At, Flow
     from holter.recorder.frameworks.pytorch.steps import StepClock
 
 DISCOVERY_STEPS = 3
@@ -46,7 +48,6 @@ class Roots:
         self._root = 0
         """Code of the forward span that the discovery hooks opened, 0 for none."""
         self._module = flow.torch.nn.Module
-        flow.at_boundary(self._count_step)
 
     def attach(self) -> None:
         """Start the first discovery, and know the wrappers that are roots by nature."""
@@ -55,7 +56,14 @@ class Roots:
             cls = getattr(parallel, name, None)
             if cls is not None:
                 self.add(cls)
+        imports.when_imported("torch.distributed.fsdp", self._on_fsdp)
         self.discover()
+
+    def _on_fsdp(self, module: str) -> None:
+        try:
+            self.add(sys.modules[module].FullyShardedDataParallel)
+        except Exception as error:
+            self.collector.fault(error)
 
     def detach(self) -> None:
         """Take out every hook."""
@@ -102,37 +110,25 @@ class Roots:
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
+        begin, end = self._begin, self._end
 
-        # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
-        if own is None:
-
-            def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-                if is_compiling() or here.forward or not collector.on:
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if is_compiling() or (at := here.at).forward or not collector.on:
+                # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
+                if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
-                code = begin(self)
-                try:
+                return own(self, *args, **kwargs)
+            code = begin(self, at)
+            try:
+                if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
-                except BaseException as error:
-                    fail(error)
-                    raise
-                finally:
-                    end(self, code)
+                return own(self, *args, **kwargs)
+            except BaseException as error:
+                at.fail(error)
+                raise
+            finally:
+                end(self, at, code)
 
-        else:
-
-            def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-                if is_compiling() or here.forward or not collector.on:
-                    return own(self, *args, **kwargs)
-                code = begin(self)
-                try:
-                    return own(self, *args, **kwargs)
-                except BaseException as error:
-                    fail(error)
-                    raise
-                finally:
-                    end(self, code)
-
-        begin, end, fail = self._begin, self._end, self.flow.fail
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
         _skip_frame(self.flow.torch, __call__)
         return __call__
@@ -152,32 +148,30 @@ class Roots:
             self._codes[type(module)] = code
         return code
 
-    def _begin(self, module: Any) -> int:
-        flow = self.flow
-        flow.here.forward = flow.here.seen = True
+    def _begin(self, module: Any, at: At) -> int:
+        at.forward = at.seen = True
         try:
             if self.clock.predicting is None:
                 self.clock.on_forward_begin()
             code = self._codes.get(type(module)) or self._code(module)
-            flow.local.begin(code)
+            at.begin(code)
             return code
         except Exception as error:
             self.collector.fault(error)
             return 0
 
-    def _end(self, module: Any, code: int) -> None:
-        flow = self.flow
-        here = flow.here
-        here.forward = False
+    def _end(self, module: Any, at: At, code: int) -> None:
+        at.forward = False
         if not code:
             return
         try:
-            predicting = self.clock.predicting
-            mode = TRAIN if module.training else EVAL
-            flow.local.end_of(code, NAN, PREDICT if predicting else mode)
-            here.forward_end = now = perf_counter_ns()
-            if predicting is not False:
-                self.clock.on_forward_end(module.training, now)
+            if self.clock.predicting is False:
+                at.end_of(code, NAN, TRAIN if module.training else EVAL)
+                at.forward_end = perf_counter_ns()
+            else:
+                at.end_of(code, NAN, PREDICT if self.clock.predicting else TRAIN if module.training else EVAL)
+                at.forward_end = perf_counter_ns()
+                self.clock.on_forward_end(module.training, at.forward_end)
         except Exception as error:
             self.collector.fault(error)
 
@@ -188,6 +182,7 @@ class Roots:
         self._steps_left, self._calls_left = DISCOVERY_STEPS, DISCOVERY_CALLS
         if self._handles or self.compiled:
             return
+        self.flow.boundary_calls.add(self._count_step)
         module = self.flow.torch.nn.modules.module
         self._handles.append(module.register_module_forward_pre_hook(self._before))
         try:
@@ -231,18 +226,19 @@ class Roots:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        here = self.flow.here
-        if here.depth:  # in the middle of a forward pass, whose end will not be seen
-            here.depth = 0
-            if self._root and here.forward:
-                here.forward = False
-                self.flow.local.end_of(self._root)
+        self.flow.boundary_calls.discard(self._count_step)
+        at = self.flow.here.at
+        if at.depth:  # in the middle of a forward pass, whose end will not be seen
+            at.depth = 0
+            if self._root and at.forward:
+                at.forward = False
+                at.end_of(self._root)
 
     def _before(self, module: Any, args: Any) -> None:
-        here = self.flow.here
-        if here.depth:
-            here.depth += 1
-        elif not (here.forward or self.flow.is_compiling()):
+        at = self.flow.here.at
+        if at.depth:
+            at.depth += 1
+        elif not (at.forward or self.flow.is_compiling() or self._traces()):
             try:
                 self._calls_left -= 1
                 if self._calls_left < 0:
@@ -250,20 +246,25 @@ class Roots:
                     # is one that must not lose a hook on its way.
                     self._close()
                     return
-                here.depth = 1
-                self._root = self._begin(module) if self.is_root(module) else 0
+                at.depth = 1
+                self._root = self._begin(module, at) if self.is_root(module) else 0
             except Exception as error:
                 self.collector.fault(error)
 
+    def _traces(self) -> bool:
+        """Whether modules are called to see what they do: the outermost is then part of a model."""
+        tracer = sys.modules.get("torch.fx._symbolic_trace")
+        return bool(getattr(tracer, "_is_fx_tracing_flag", False) or self.flow.torch._C._get_tracing_state())
+
     def _after(self, module: Any, args: Any, result: Any) -> None:
-        here = self.flow.here
-        if not here.depth:
+        at = self.flow.here.at
+        if not at.depth:
             return
-        here.depth -= 1
-        if here.depth or not self._root:
+        at.depth -= 1
+        if at.depth or not self._root:
             return
         try:
-            self._end(module, self._root)
+            self._end(module, at, self._root)
             self.add(type(module))
         except Exception as error:
             self.collector.fault(error)

@@ -9,19 +9,21 @@ iteration is one step too. Optimizers are only referred to weakly.
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.flow import NAN, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.flow import PREDICT
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.flow import At, Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
 
+SKIPPED = int(Phase.SKIPPED)
 PATIENCE = 6
 """Steps of the first optimizer without those that were made beside it, until they are no longer awaited."""
 ABSENT = 4
@@ -60,6 +62,8 @@ class StepClock:
         self._pending = 0
         """Forward passes so far that may have been steps of a training by hand, or of an inference."""
         self._trains_by_hand = False
+        self._thread = 0
+        """The thread that called a model first; its calls are steps."""
 
     def attach(self, patches: Patches) -> None:
         """Hook optimizers and gradient scalers."""
@@ -108,12 +112,12 @@ class StepClock:
         if self.flow.is_compiling() or not self.collector.on:
             return
         try:
-            here = self.flow.here
-            if here.scaling:
+            at = self.flow.here.at
+            if at.scaling:
                 return
-            if here.optimizers and here.optimizer == id(optimizer):
+            if at.optimizers and at.optimizer == id(optimizer):
                 self.end_stale()
-            self._enter(optimizer)
+            self._enter(optimizer, at)
         except Exception as error:
             self.collector.fault(error)
 
@@ -122,50 +126,49 @@ class StepClock:
             return
         try:
             self._inner_steps += 1
-            if not self.flow.here.scaling:
-                self._leave(optimizer)
+            at = self.flow.here.at
+            if not at.scaling and at.optimizers:
+                self._leave(optimizer, at, stepped=True)
         except Exception as error:
             self.collector.fault(error)
 
-    def _enter(self, optimizer: Any) -> None:
-        here = self.flow.here
-        here.optimizers += 1
-        if here.optimizers > 1:
+    def _enter(self, optimizer: Any, at: At) -> None:
+        at.optimizers += 1
+        if at.optimizers > 1:
+            self._awaited.pop(id(optimizer), None)  # an optimizer inside another
             return
-        key = id(optimizer)
+        at.seen = True
+        at.forward_end = 0
+        at.optimizer = key = id(optimizer)
         if key not in self._known:
-            if len(self._known) > 100_000:  # ids of the dead
-                self._known.clear()
-            self._known.add(key)
-            self.predicting = False
-            self.on_new_optimizer()
-        here.forward_end = 0
-        here.optimizer = key
-        here.seen = True
-        self.flow.local.begin(self._code(optimizer))
+            self._meet(key)
+        at.begin(self._codes.get(type(optimizer)) or self._code(optimizer))
+
+    def _meet(self, key: int) -> None:
+        if len(self._known) > 100_000:  # ids of the dead
+            self._known.clear()
+        self._known.add(key)
+        self.predicting = False
+        self.on_new_optimizer()
 
     def _code(self, optimizer: Any) -> int:
         cls = type(optimizer)
-        code = self._codes.get(cls)
-        if code is None:
-            code = self._codes[cls] = self.flow.code(Phase.OPTIMIZER, cls.__qualname__)
+        code = self._codes[cls] = self.flow.code(Phase.OPTIMIZER, cls.__qualname__)
         return code
 
-    def _leave(self, optimizer: Any, *, stepped: bool = True) -> None:
-        here = self.flow.here
-        if here.optimizers == 0:
+    def _leave(self, optimizer: Any, at: At, *, stepped: bool) -> None:
+        at.optimizers -= 1
+        if at.optimizers:
             return
-        here.optimizers -= 1
-        if here.optimizers:
-            return
-        self.flow.local.end_of(self._code(optimizer), NAN, TRAIN)
+        at.end_of(self._codes[type(optimizer)])
         if stepped:
             self.stepped(optimizer)
 
     def end_stale(self) -> None:
         """Forget an optimizer step that raised: its post hook was never called."""
-        self.flow.here.optimizers = 0
-        marks = self.flow.marks()
+        at = self.flow.here.at
+        at.optimizers = 0
+        marks = at.marks
         for depth, (_, code) in enumerate(marks.open_spans()):
             if code & 255 == Phase.OPTIMIZER:
                 marks.unwind(depth)
@@ -175,40 +178,44 @@ class StepClock:
         flow, here, clock = self.flow, self.flow.here, self
 
         def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if flow.is_compiling() or here.scaling or not clock.collector.on:
+            if flow.is_compiling() or (at := here.at).scaling or not clock.collector.on:
                 return original(self, optimizer, *args, **kwargs)
-            here.scaling = True
+            at.scaling = True
             inner = clock._inner_steps
+            begun = done = False
             try:
-                clock._enter(optimizer)
+                clock._enter(optimizer, at)
+                begun = True
             except Exception as error:
                 clock.collector.fault(error)
-            done = False
             try:
                 result = original(self, optimizer, *args, **kwargs)
                 done = True
                 return result
             finally:
-                here.scaling = False
+                at.scaling = False
                 try:
-                    if done and clock._inner_steps == inner:
-                        clock._skipped(optimizer)
-                    clock._leave(optimizer, stepped=done)
+                    if begun:
+                        if done and clock._inner_steps == inner:
+                            at.add(SKIPPED, clock._codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
+                        clock._leave(optimizer, at, stepped=done)
                 except Exception as error:
                     clock.collector.fault(error)
 
         return step
 
-    def _skipped(self, optimizer: Any) -> None:
-        name = self._code(optimizer) >> 8
-        self.flow.marks().add(int(Phase.SKIPPED), name, perf_counter_ns(), 0, mode=TRAIN)
-
     # -- where a step ends
 
     def stepped(self, optimizer: Any) -> None:
         """An outermost optimizer step is over: decide whether the iteration is, too."""
+        if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
+            self._cycle = 1  # the usual case, ahead of the others: one optimizer
+            self._note_learning_rate(optimizer)
+            self.flow.boundary()
+            return
         self._since += 1
-        self._awaited.pop(id(optimizer), None)
+        if self._awaited:
+            self._awaited.pop(id(optimizer), None)
         leader = self._leader() if self._leader is not None else None
         if leader is None:
             self._lead(optimizer)
@@ -244,12 +251,14 @@ class StepClock:
         if self._led == SETTLED:
             self._settled = True
         self._note_learning_rate(optimizer)
-        self.flow.boundary(TRAIN)
+        self.flow.boundary()
 
     def _note_learning_rate(self, optimizer: Any) -> None:
         groups = optimizer.param_groups
         value = groups[0].get("lr") if groups else None
         self._lr_age += 1
+        if value is self._learning_rate and self._lr_age < LR_EVERY:
+            return
         if type(value) is not float:
             if isinstance(value, int):
                 value = float(value)
@@ -272,7 +281,9 @@ class StepClock:
 
     def on_forward_end(self, training: bool, now: int) -> None:
         """A forward pass is over, and no optimizer exists: it was a step, unless gradients may follow."""
-        if self._trains_by_hand:
+        thread = threading.get_ident()
+        self._thread = self._thread or thread
+        if self._trains_by_hand or thread != self._thread:  # replicas of a model run on threads of their own
             return
         torch = self.flow.torch
         if self.predicting is None and training and torch.is_grad_enabled():
@@ -285,4 +296,4 @@ class StepClock:
         """A backward pass with no optimizer: parameters are updated by hand, each pass is a step."""
         if self.predicting is not False and not self._known:
             self.predicting, self._trains_by_hand, self._pending = None, True, 0
-            self.flow.boundary(TRAIN)
+            self.flow.boundary()

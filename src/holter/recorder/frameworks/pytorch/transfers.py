@@ -37,7 +37,7 @@ class Transfers:
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
             # A subclass, or a mode that watches functions, would see us ask where the tensor is.
-            if is_compiling() or here.moving or observed(self) or not self.is_cpu:
+            if is_compiling() or observed(self) or not self.is_cpu or here.at.moving:
                 return original(self, *args, **kwargs)
             begin = perf_counter_ns()
             result = original(self, *args, **kwargs)
@@ -56,7 +56,7 @@ class Transfers:
         now = perf_counter_ns()
         size = result.numel() * result.element_size()
         name = self._name(result.device.type)
-        self.flow.marks().add(H2D, name, begin, now - begin, float(size))
+        self.flow.here.at.add(H2D, name, begin, now - begin, float(size))
 
     def _name(self, device: str) -> int:
         name = self._names.get(device)
@@ -69,16 +69,16 @@ class Transfers:
         roots, write = self.roots, self._write_module
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or here.moving or not collector.on:
+            if is_compiling() or (at := here.at).moving or not collector.on:
                 return original(self, *args, **kwargs)
-            here.moving = True  # one span for the whole module, not one for each parameter
+            at.moving = True  # one span for the whole module, not one for each parameter
             before = next(self.parameters(), None)
             from_host = before is not None and before.device.type == "cpu"
             begin = perf_counter_ns()
             try:
                 return original(self, *args, **kwargs)
             finally:
-                here.moving = False
+                at.moving = False
                 try:
                     roots.on_move(self)
                     if from_host:
@@ -96,4 +96,4 @@ class Transfers:
         self.flow.note_device(after.device.type)
         size = sum(p.numel() * p.element_size() for p in module.parameters())
         name = self._name(f"{type(module).__qualname__} to {after.device.type}")
-        self.flow.marks().add(H2D, name, begin, now - begin, float(size))
+        self.flow.here.at.add(H2D, name, begin, now - begin, float(size))

@@ -1,0 +1,126 @@
+"""The description of a job: true to its tables, its schema, and itself, however much of a job there is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from tests.cli.conftest import told
+
+import holter.views
+from holter.analysis.steps import steps as build_steps
+from holter.store.trial import Trial
+from holter.store.writer import Writer
+from holter.views import reading
+from holter.views.cost import cost
+from holter.views.description import describe, diagnosis
+
+PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def before(store):
+    return told("before", store, ranks=2, cores=8)
+
+
+def test_the_published_schema_is_a_schema_and_refuses_what_is_wrong(before):
+    jsonschema.Draft202012Validator.check_schema(PUBLISHED)
+    document = describe(Trial(before[0]))
+    jsonschema.validate(document, PUBLISHED)
+    for path, wrong in (
+        (("job", "status"), "Running"),
+        (("verdict", "suspect"), "bad luck"),
+        (("breakdown", "forward"), 120.0),
+        (("steps", "count"), 0),
+    ):
+        broken = json.loads(json.dumps(document))
+        broken[path[0]][path[1]] = wrong
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(broken, PUBLISHED)
+
+
+def test_the_worked_case(before):
+    document = describe(Trial(before[0]))
+    assert document["verdict"]["suspect"] == "data_pipeline"
+    assert sum(document["breakdown"].values()) == pytest.approx(100, abs=0.5)
+    assert document["breakdown"]["data_loading"] == pytest.approx(60, abs=1)
+    stages = document["dataloading"]["stages"]
+    assert sum(stages.values()) == pytest.approx(document["breakdown"]["data_loading"], abs=0.5)
+    assert stages["transform"] == pytest.approx(28, abs=2)
+    assert document["ranks"] == [0, 1]
+    assert document["steps"]["count"] == 500
+    assert document["looked_at_pct"] == 100
+    phases = document["phases"]
+    shares = [phases[f"{name}_pct"] for name in ("initialization", "training_loop", "finalization")]
+    assert sum(shares) == pytest.approx(100)
+
+
+def test_diagnosis_is_the_verdict_and_the_breakdown(before):
+    document = describe(Trial(before[0]))
+    told_ = diagnosis(document)
+    assert told_["verdict"] == document["verdict"]
+    assert told_["breakdown"] == document["breakdown"]
+    assert told_["job"]["name"] == "before"
+
+
+def test_a_long_job_looked_at_in_stretches_says_the_same(before, monkeypatch):
+    whole = describe(Trial(before[0]))
+    monkeypatch.setattr(reading, "MOST_ROWS", 6_000)
+    parts = describe(Trial(before[0]))
+    assert parts["looked_at_pct"] < 50
+    jsonschema.validate(parts, PUBLISHED)
+    assert parts["breakdown"] == whole["breakdown"]
+    assert parts["steps"] == whole["steps"]
+    assert parts["verdict"]["suspect"] == whole["verdict"]["suspect"]
+    assert parts["dataloading"]["stages"]["transform"] == pytest.approx(28, abs=3)
+    for one, all_ in zip(parts["utilization"], whole["utilization"], strict=True):
+        assert [one[key] for key in ("node", "metric", "device", "count", "min", "max")] == [
+            all_[key] for key in ("node", "metric", "device", "count", "min", "max")
+        ]
+        assert one["p50"] == pytest.approx(all_["p50"], rel=0.1, abs=2)
+
+
+def test_steps_that_are_stored_are_continued_from_spans(store, before):
+    folder, story = told("after", store, ranks=2, cores=4)
+    everything = build_steps(story.spans)
+    writer = Writer(folder, "node-0")
+    early = everything.where(everything["step"] < everything["step"].min() + 100)
+    writer.append("steps", early.columns)
+    writer.close()
+    steps = reading.steps_of(Trial(folder)).sorted("rank", "step")
+    expected = everything.sorted("rank", "step")
+    assert steps["step"].tolist() == expected["step"].tolist()
+    np.testing.assert_allclose(steps["forward"], expected["forward"], atol=200)
+
+
+def test_cost_is_what_the_nodes_say(store):
+    folder, _ = told("mixed", store, ranks=1, cores=4)
+    trial = Trial(folder)
+    events, steps = trial.table("events"), reading.steps_of(trial)
+    unknown = cost(trial, events, steps)
+    assert unknown["recorder_pct"] is None
+    loop = int(steps["duration"].sum())
+    kept = {"recorder_ns": loop // 100, "agent_cpu_s": 3.0, "duration_s": 100.0, "dropped": 7}
+    folder.write_node("node-0", {**folder.node("node-0"), "cost": kept})
+    known = cost(Trial(folder), events, steps)
+    assert known["recorder_pct"] == pytest.approx(1.0, rel=0.01)
+    assert known["agent_cpu_pct"] == pytest.approx(3.0)
+    assert known["dropped"] == 7
+    assert known["bytes"] == sum(
+        file.stat().st_size for file in Path(folder.url).rglob("*") if file.is_file()
+    )
+    assert known["bytes_per_step"] == pytest.approx(known["bytes"] / 500)
+
+
+def test_numbers_without_a_value_are_absent_never_0(store):
+    folder, _ = told("model", store, ranks=1, cores=2)
+    text = json.dumps(describe(Trial(folder)), allow_nan=False)
+    assert "NaN" not in text
