@@ -142,3 +142,20 @@ def hangs_in_store(run) -> bool:
         return bool(run.events("hang"))
     except Exception:  # nothing is in the store yet
         return False
+
+
+def test_ranks_that_begin_to_hang_one_after_the_other_are_told_together(start, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        SCRIPT.replace("if step == 40:", "if step == 40 + 60 * int(__import__('os').environ['RANK']):")
+    )
+    train = f"{sys.executable} {path} 60"
+    command = f"RANK=0 WORLD_SIZE=2 {train} & RANK=1 WORLD_SIZE=2 {train}"
+    run = start("sh", "-c", command, options={"hang": {"min_s": 2.0, "max_s": 4.0}})
+    until(lambda: hangs_in_store(run), timeout=40)
+    run.folder.write_control({"stop": {"grace_s": 2}})
+    run.wait(30)
+    told = run.events("hang")
+    ranks = sorted(rank for event in told for rank in event["detail"]["ranks"])
+    assert ranks == [0, 1]
+    assert len(run.events("stacks")) == 2

@@ -104,13 +104,13 @@ def test_steps_that_are_stored_are_continued_from_spans(store, before):
 def test_cost_is_what_the_nodes_say(store):
     folder, _ = told("mixed", store, ranks=1, cores=4)
     trial = Trial(folder)
-    events, steps = trial.table("events"), reading.steps_of(trial)
-    unknown = cost(trial, events, steps)
+    tables = trial.table("events"), reading.steps_of(trial), trial.table("samples")
+    unknown = cost(trial, *tables)
     assert unknown["recorder_pct"] is None
-    loop = int(steps["duration"].sum())
+    loop = int(tables[1]["duration"].sum())
     kept = {"recorder_ns": loop // 100, "agent_cpu_s": 3.0, "duration_s": 100.0, "dropped": 7}
     folder.write_node("node-0", {**folder.node("node-0"), "cost": kept})
-    known = cost(Trial(folder), events, steps)
+    known = cost(Trial(folder), *tables)
     assert known["recorder_pct"] == pytest.approx(1.0, rel=0.01)
     assert known["agent_cpu_pct"] == pytest.approx(3.0)
     assert known["dropped"] == 7

@@ -90,13 +90,13 @@ class Watch:
             if silence is not None:
                 silences[process.key] = silence
         begun, ended = self.hangs.update(silences, now)
-        if begun and self._asked is None:
-            self._begun, self._asked = begun, now
+        if begun:
+            self._asked = now if self._asked is None else self._asked
+            self._begun |= begun
             wanted = [self._drain.processes[key] for key in begun]
             wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
-            self._requests = [
-                Request(self._drain.spool, one, proc=self._proc) for one in wanted[:_MAX_REQUESTS]
-            ]
+            room = _MAX_REQUESTS - len(self._requests)
+            self._requests += [Request(self._drain.spool, one, proc=self._proc) for one in wanted[:room]]
         events = []
         for key, silence in ended.items():
             process = self._drain.processes[key]
@@ -177,7 +177,7 @@ class Watch:
         found: dict[str, Any] = {
             "ranks": sorted(silence.rank for silence in silences),
             "phase": silences[0].phase,
-            "step": silences[0].step,
+            "step": silences[0].step if silences[0].step >= 0 else None,
             "silent_s": round(max(silence.silent_s for silence in silences), 1),
             "limit_s": round(max(silence.limit_s for silence in silences), 1),
             "cpu_pct": None if cpu_pct is None else round(cpu_pct, 1),

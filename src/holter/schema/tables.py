@@ -107,7 +107,8 @@ EVENTS = TableSchema(
         Column(
             "kind",
             "VARCHAR",
-            "process, loader, exception, exit, oom, hang, lost, stacks, fault, dropped, clock, signal.",
+            "process, framework, rank, loader, exception, end, exit, oom, hang, lost, stacks, fault, dropped, "
+            "clock, signal, control.",
         ),
         Column("name", "VARCHAR", "Which one; a short text."),
         Column("detail", "VARCHAR", "A JSON object with everything else."),

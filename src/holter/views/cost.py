@@ -14,21 +14,23 @@ if TYPE_CHECKING:
 _MOST_FAULTS = 20
 
 
-def cost(trial: Trial, events: Table, steps: Table) -> dict[str, Any]:
+def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str, Any]:
     """Return the document's `cost`; what nobody measured is None.
 
     Args:
         trial: The job.
         events: Its table `events`.
         steps: Its table `steps`.
+        samples: Its table `samples`, or a part of it.
     """
     kept = [node["cost"] for node in trial.nodes.values() if isinstance(node.get("cost"), dict)]
     bytes_ = sum(max(entry.size, 0) for entry in trial.folder.place.files())
-    count = len(np.unique(steps["step"])) if steps.rows else 0
+    ranks = len(np.unique(steps["rank"])) if steps.rows else 1
+    count = steps.rows / ranks
     spans = trial.sql("SELECT count(*) AS spans FROM spans")["spans"]
     return {
         "recorder_pct": _recorder_percent(kept, events, steps),
-        "agent_cpu_pct": _agent_percent(kept, trial),
+        "agent_cpu_pct": _agent_percent(kept, samples),
         "bytes": bytes_,
         "bytes_per_step": bytes_ / count if count else None,
         "spans": int(spans[0]),
@@ -59,7 +61,7 @@ def _recorder_percent(kept: list[dict[str, Any]], events: Table, steps: Table) -
     return min(100.0, 100.0 * spent / loop) if spent and loop else None
 
 
-def _agent_percent(kept: list[dict[str, Any]], trial: Trial) -> float | None:
+def _agent_percent(kept: list[dict[str, Any]], samples: Table) -> float | None:
     """Return the CPU time of holter's own processes in percent of a core, the nodes' mean."""
     told = [
         100.0 * n["agent_cpu_s"] / n["duration_s"]
@@ -68,7 +70,7 @@ def _agent_percent(kept: list[dict[str, Any]], trial: Trial) -> float | None:
     ]
     if told:
         return float(np.mean(told))
-    read = trial.table("samples", columns=("value",), where="metric = 'agent.cpu'")["value"]
+    read = samples["value"][samples["metric"] == "agent.cpu"]
     return float(np.mean(read)) if len(read) else None
 
 

@@ -63,7 +63,7 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
         "operators": None,
         "verdict": verdict(facts).to_json(),
         "rules": _rules(trial),
-        "cost": cost(trial, events, steps),
+        "cost": cost(trial, events, steps, samples),
         "looked_at_pct": 100.0 / stretches.every,
         "skipped": trial.skipped,
     }

@@ -77,6 +77,8 @@ def steps_of(trial: Trial) -> Table:
     ends = stored["time"] + stored["duration"]
     last = {rank: int(ends[stored["rank"] == rank].max()) for rank in np.unique(stored["rank"]).tolist()}
     fresh = build_steps(trial.table("spans", where=_MAIN_THREAD, start_ns=min(last.values())))
+    if not fresh.rows:
+        return stored
     done = np.array([last.get(rank, 0) for rank in fresh["rank"].tolist()], dtype=np.int64)
     return Table.concat([stored, fresh.where(fresh["time"] >= done)])
 

@@ -175,7 +175,8 @@ def test_disabled_means_nothing_is_there(record, monkeypatch):
     monkeypatch.setenv("HOLTER_DISABLE", "1")
     recording = record("""
         import sys
-        print([name for name in sys.modules if name.startswith("holter")], "holter" in torch.save.__code__.co_filename)
+        loaded = [name for name in sys.modules if name.startswith("holter")]
+        print(loaded, "holter" in torch.save.__code__.co_filename)
     """)
     assert recording.stdout == "[] False\n"
     assert not recording.processes

@@ -1,7 +1,8 @@
 """Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
 
 Read in this order: `flow` (what the parts share), `steps` (where a step ends), `roots` (forward),
-`backward`, `loaders` with `stacks` (data), then `transfers`, `saving`, `distributed`, `compilers`.
+`backward`, `loaders` (data), with `stacks`, `fetching` and `paths` for what a dataset does; then `transfers`,
+`saving`, `distributed`, `compilers`. `patches` is how each of them gets in and out.
 """
 
 from __future__ import annotations
