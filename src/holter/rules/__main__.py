@@ -19,7 +19,8 @@ def page() -> str:
         "Written by `python -m holter.rules`; a test compares this page with the code.",
         "",
         "`holter run` starts with those of the pack `default`. Set a parameter with "
-        "`--rule NAME:parameter=value`; judge a finished job again with `holter rules run JOB NAME:parameter=value`.",
+        "`--rule NAME:parameter=value`; judge a finished job again with "
+        "`holter rules run JOB NAME:parameter=value`.",
         "",
         "| rule | finds | category | usual severity | in `default` |",
         "|---|---|---|---|---|",
