@@ -135,11 +135,16 @@ class Agent:
     def _supervise(self, pid: int, signals: Signals, scribe: Scribe, others: set[int]) -> Ended:
         """Wait for the end of the command; pass signals on and obey a stop meanwhile."""
         ended: Ended | None = None
+        # SIGCHLD alone is not enough: a library's thread that does not block it may be given it, and drop it.
+        end_of_command = _pidfd(pid)
         while True:
-            for message in signals.wait(self._patience()):
+            watched = (end_of_command,) if ended is None else ()
+            for message in signals.wait(self._patience(), *watched):
                 self._heed(message, pid, scribe, alive=ended is None)
             if ended is None and (status := reap(pid)) is not None:
                 ended = status
+                if end_of_command >= 0:
+                    os.close(end_of_command)
             self._reap_orphans(pid, scribe, others)
             if scribe.stop_wanted is not None and self._stop_at is None:
                 self._stop(pid, scribe)
@@ -235,3 +240,11 @@ class Agent:
     def _remove_spool(self) -> None:
         if self._spool is not None:
             shutil.rmtree(self._spool, ignore_errors=True)
+
+
+def _pidfd(pid: int) -> int:
+    """Open a descriptor that can be read once the process has ended; -1 where there is no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return -1

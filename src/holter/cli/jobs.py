@@ -21,6 +21,7 @@ EXAMPLES = """  holter jobs
   holter jobs --json"""
 
 STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
+_NAME_WIDTH = 34
 _SINCE = re.compile(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)")
 _SECONDS = {"min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _COLORS = {
@@ -116,21 +117,30 @@ def _print(listed: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    console = output.console(sys.stdout)
+    rows = [
+        (
+            job["name"],
+            time.strftime("%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
+            Text(job["status"], style=_COLORS.get(job["status"], "")),
+            output.duration(job["duration_s"]) if job["duration_s"] is not None else "",
+        )
+        for job in listed
+    ]
+    # The verdict is what gives way where it is narrow: the name is what the other commands ask for.
+    width = min(max(len(row[0]) for row in rows), _NAME_WIDTH)
+    taken = width + sum(max(len(row[i]) for row in rows) for i in (1, 2, 3)) + 4 * 2
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("job", overflow="fold", ratio=3)
+    table.add_column("job", overflow="fold", min_width=width, max_width=width)
     table.add_column("created", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("duration", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="ellipsis", no_wrap=True, ratio=2)
-    for job in listed:
-        table.add_row(
-            job["name"],
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
-            Text(job["status"], style=_COLORS.get(job["status"], "")),
-            output.duration(job["duration_s"]) if job["duration_s"] is not None else "",
-            Text(output.clean(_said(job))),
-        )
-    output.console(sys.stdout).print(table)
+    table.add_column("verdict", no_wrap=True)
+    for job, row in zip(listed, rows, strict=True):
+        said = Text(output.clean(_said(job)))
+        said.truncate(max(console.width - max(taken, width + 33), 7), overflow="ellipsis")
+        table.add_row(*row, said)
+    console.print(table)
 
 
 def _said(job: dict[str, Any]) -> str:
