@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.backward import Backward
+from holter.recorder.frameworks.pytorch.batches import Batches
 from holter.recorder.frameworks.pytorch.compilers import Compilers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
 from holter.recorder.frameworks.pytorch.flow import Flow
@@ -50,7 +51,8 @@ def attach(session: Session) -> Callable[[], None]:
         roots.detach()
         backward.flush()
 
-    loaders = Loaders(flow, detach_training)
+    loaders = Loaders(flow)
+    batches = Batches(flow, detach_training)
     loaders.before_next = clock.end_stale
     loaders.end_unseen_step = roots.end_unseen_step
 
@@ -81,6 +83,7 @@ def attach(session: Session) -> Callable[[], None]:
             session.fault(f"pytorch.{name}", error)
     try:
         loaders.attach(loading)
+        batches.attach(loading)
         loading.later(flow.watch_pauses())
     except Exception as error:
         session.fault("pytorch.data_loading", error)

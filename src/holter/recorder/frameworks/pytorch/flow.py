@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -188,6 +189,8 @@ class Flow:
     def watch_pauses(self) -> Callable[[], None]:
         """Record pauses of the garbage collector from now on; return what ends that."""
         gc.callbacks.append(self._on_gc)
+        # A forked worker would write its parent's pauses once more.
+        os.register_at_fork(after_in_child=lambda: self._pauses.clear())
 
         def stop() -> None:
             if self._on_gc in gc.callbacks:

@@ -246,8 +246,9 @@ class Roots:
                     # is one that must not lose a hook on its way.
                     self._close()
                     return
-                at.depth = 1
-                self._root = self._begin(module, at) if self.is_root(module) else 0
+                if self.is_root(module):  # else a module that it calls may be one
+                    at.depth = 1
+                    self._root = self._begin(module, at)
             except Exception as error:
                 self.collector.fault(error)
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 INTERVAL_S = 0.02
 COST_SHARE = 200
 """A look may cost one part in this many of the time between looks."""
+MAX_PATIENCE = 8.0
+"""By how much looks become rarer where few batches are being built when it comes to look."""
 IDLE_S = 1.0
 SWITCH_S = 0.0002
 """Time a thread waits before it asks for the interpreter lock, while batches are built.
@@ -82,20 +84,23 @@ class StackSampler:
         interval = INTERVAL_S
         looked = perf_counter_ns()
         last = 0
+        patience = 1.0
         self._sharpen()
         # Random intervals, so that no rhythm of the dataset hides from us.
         while not self._stopped and collector.on:
-            pause = interval * (0.5 + self._random.random())
+            pause = interval * patience * (0.5 + self._random.random())
             soon = perf_counter_ns() + int(pause * 1e9) + ON_TIME_NS
             if self._awake.wait(pause):
                 self._awake.clear()
             try:
                 now = perf_counter_ns()
                 if not fetching.began:
+                    patience = min(patience * 1.5, MAX_PATIENCE)
                     if now - looked > IDLE_S * 1e9:
                         self._write(last, now, ledger.rest())
                         self._sleep()
                     continue
+                patience = max(patience / 2, 1.0)
                 known = self._paths.count
                 cpu = thread_time_ns()
                 files = fetching.files
