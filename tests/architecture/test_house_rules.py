@@ -25,7 +25,7 @@ VAGUE = {"utils", "util", "core", "common", "helpers", "helper", "base", "manage
 }
 LONGEST = 300
 # Files over the limit, with their size on the day they were let in. This list may only shrink.
-LONGER: dict[str, int] = {"src/holter/recorder/frameworks/pytorch/loaders.py": 318}
+LONGER: dict[str, int] = {}
 
 
 def _id(path: Path) -> str:
