@@ -27,7 +27,7 @@ def test_slow_image_input_is_found_and_the_advice_keeps_its_promise(jobs: Jobs, 
     # What else the machine does in one of the two trainings but not in the other breaks a promise that was
     # right; a promise that is wrong stays so, however often one tries.
     pairs = []
-    for _ in range(3):
+    for _ in range(5):
         promised, measured = _slow_then_prepared(jobs, photos)
         pairs.append((promised, measured))
         if measured == pytest.approx(promised, rel=0.25):
@@ -56,7 +56,7 @@ def _slow_then_prepared(jobs: Jobs, photos: Path) -> tuple[float, float]:
     assert fixed.code == 0, fixed.stderr
     told = fixed.describe()
     assert told["verdict"]["suspect"] != "data_pipeline"
-    return promised, told["steps"]["p50_ms"]
+    return promised, told["steps"]["mean_ms"]
 
 
 @pytest.mark.slow
