@@ -52,7 +52,7 @@ def main() -> None:
         ) as run:
             largest, cpu = watch(run)
         asked = subprocess.run(
-            [*holter, "describe", "rss", "--json", *store], capture_output=True, check=True, env=environment
+            [*holter, "describe", "rss", "--json", *store], capture_output=True, check=True, env=environment()
         )
     cost = json.loads(asked.stdout)["cost"]
     print(f"{described()}, {chosen.steps} steps of about 1 ms\n")

@@ -33,7 +33,9 @@ def step_tools(tool: str, model: nn.Module, out: Path) -> Any:
     if tool == "smdebug":
         import smdebug.pytorch as smd
 
-        hook = smd.Hook(out_dir=f"{out}.smdebug", save_config=smd.SaveConfig(save_interval=500))
+        hook = smd.Hook(
+            out_dir=f"{out}.smdebug-{time.time_ns()}", save_config=smd.SaveConfig(save_interval=500)
+        )
         hook.register_module(model)
     return nullcontext
 

@@ -1,6 +1,6 @@
 """How much slower a training step becomes under holter and under its peers: ratios to the same script alone.
 
-    python benchmarks/overhead.py [--rounds 5] [--peers FOLDER]
+    python benchmarks/overhead.py [--rounds 3] [--peers FOLDER]
 
 In each round every tool runs once, one after another, and is compared with the bare run of the same
 round; the table shows the median of the rounds, and the lowest and highest. `again` is the bare script
@@ -89,7 +89,7 @@ def _ratio(runs: list[dict[str, float]], bare: list[dict[str, float]], key: str)
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", type=Path, help="folder with the peers' environments")
     parser.add_argument("--sizes", nargs="+", default=sorted(STEPS), choices=sorted(STEPS))
     chosen = parser.parse_args()
