@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -33,9 +34,7 @@ def step_tools(tool: str, model: nn.Module, out: Path) -> Any:
     if tool == "smdebug":
         import smdebug.pytorch as smd
 
-        hook = smd.Hook(
-            out_dir=f"{out}.smdebug-{time.time_ns()}", save_config=smd.SaveConfig(save_interval=500)
-        )
+        hook = smd.Hook(out_dir=f"{out}.{os.getpid()}.smdebug", save_config=smd.SaveConfig(save_interval=500))
         hook.register_module(model)
     return nullcontext
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from holter.analysis.breakdown import breakdown
 from holter.analysis.stacks import Callable, callables
-from holter.analysis.waits import inside, outside, split_waits, within
+from holter.analysis.waits import holding, inside, outside, split_waits, within
 from holter.analysis.warmup import by_rank, steady
 from holter.schema.phases import STAGES
 
@@ -124,6 +124,8 @@ def stages(
     # An epoch's first step holds the evaluation before it, and that one's own waits.
     waits = within(main.where(~(np.isfinite(main["value"]) & ~np.isin(main["value"], plain["value"]))), used)
     fetches, joins, stacks = _work(spans, plain)
+    if loader.get("workers") == 0:  # what its own thread does is recorded while that takes long enough only
+        waits = holding(waits, fetches)
     split = split_waits(waits, fetches, joins)
     every = fetches
     fetches, joins = within(fetches, used), within(joins, used)

@@ -25,6 +25,17 @@ def within(spans: Table, steps: Table) -> Table:
     return spans.where(keep)
 
 
+def holding(waits: Table, fetches: Table) -> Table:
+    """Keep the waits in which a fetch of the same rank begins."""
+    keep = np.zeros(waits.rows, dtype=bool)
+    for rank in np.unique(waits["rank"]).tolist():
+        mine = waits["rank"] == rank
+        begun = np.sort(fetches["time"][fetches["rank"] == rank])
+        begin, end = waits["time"][mine], (waits["time"] + waits["duration"])[mine]
+        keep[mine] = np.searchsorted(begun, begin) < np.searchsorted(begun, end)
+    return waits.where(keep)
+
+
 def split_waits(waits: Table, fetches: Table, collates: Table) -> dict[str, float] | None:
     """Split the waits by what the workers do; fractions that add up to 1."""
     total = {"fetch": 0.0, "collate": 0.0}

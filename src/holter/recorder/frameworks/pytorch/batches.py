@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.flow import At, Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
 
+WORTH = 5
+"""In the training process: one part in this many of its time must go into batches for a closer look.
+
+Below that no verdict asks what a batch is made of, while marks and looks would be dear for short steps.
+"""
+WORTH_NS = 500_000_000
+"""How often that is found out anew."""
+
 
 class Batches:
     """Times the building of batches: by a loader's worker, or by the training process when it has none."""
@@ -28,6 +36,9 @@ class Batches:
         self.fetching = Fetching()
         self.sampler: StackSampler | None = None
         self._become_worker = become_worker
+        self._is_worker = False
+        self._worth = True
+        self._judged = self._began = self._spent = 0
         self._fetch_code = 0
         self._fetch_codes: tuple[Any, ...] = ()
 
@@ -65,7 +76,7 @@ class Batches:
 
         def collate(samples: Any) -> Any:
             at = here.at
-            if at.fetching != 1 or not collector.on:
+            if at.fetching != 1 or not fetching.began or not collector.on:
                 return original(samples)
             begun = False
             try:
@@ -93,7 +104,7 @@ class Batches:
 
     def _watch_fetch(self, original: Any) -> Any:
         here, fetching, collector = self.flow.here, self.fetching, self.fetches
-        begin = self._begin_fetch
+        begin, end = self._begin_fetch, self._end_fetch
 
         def fetch(self: Any, index: Any) -> Any:
             if not collector.on:
@@ -123,14 +134,21 @@ class Batches:
                 at.fetching -= 1
                 try:
                     if code:
-                        fetching.stop(perf_counter_ns())
-                        at.end_of(code, float(samples))
+                        end(at, code, samples)
                 except Exception as error:
                     collector.fault(error)
 
         return fetch
 
     def _begin_fetch(self, at: At) -> int:
+        """Begin a span and return its code, or time the fetch only and return -1."""
+        self._began = now = perf_counter_ns()
+        if not self._is_worker:
+            if now - self._judged > WORTH_NS:
+                self._worth = not self._judged or self._spent * WORTH > now - self._judged
+                self._judged, self._spent = now, 0
+            if not self._worth:
+                return -1
         sampler = self.sampler
         if sampler is None or sampler.pid != os.getpid():
             self.fetching.forget()
@@ -142,6 +160,13 @@ class Batches:
         if sampler.asleep:
             sampler.wake()
         return self._fetch_code
+
+    def _end_fetch(self, at: At, code: int, samples: int) -> None:
+        now = perf_counter_ns()
+        self._spent += now - self._began
+        if code > 0:
+            self.fetching.stop(now)
+            at.end_of(code, float(samples))
 
     def _watch_worker(self, original: Any) -> Any:
         flow, collector = self.flow, self.fetches
@@ -165,6 +190,7 @@ class Batches:
     def _enter_worker(self, worker_id: int) -> None:
         """This process is a worker from here on: of all that trains, nothing is watched any more."""
         session = self.flow.session
+        self._is_worker = True
         parent, _, index = os.environ.pop(ENV_LOADER, "").rpartition(":")
         if index:
             # So that the stages of one loader are not taken for another's.
