@@ -59,7 +59,7 @@ def main() -> None:
     print("| of the agent | value | target |\n|---|---|---|")
     print(f"| largest resident memory, the final verdict included | {largest:.0f} MB | ≤ {LIMIT_MB} MB |")
     print(f"| CPU, the final verdict included | {cpu:.1f} % of a core | |")
-    print(f"| CPU, its own samples | {cost['agent_cpu_pct']} % of a core | |")
+    print(f"| CPU, its own samples | {cost['agent_cpu_pct']:.1f} % of a core | |")
 
 
 if __name__ == "__main__":
