@@ -156,7 +156,7 @@ def test_dataset_that_takes_lists_of_indices_and_one_without_batches(record):
         import time
         class Table(Dataset):
             def __len__(self):
-                return 24
+                return 72
             def __getitem__(self, i):
                 time.sleep(0.01)
                 return torch.zeros(8), 0
@@ -171,7 +171,7 @@ def test_dataset_that_takes_lists_of_indices_and_one_without_batches(record):
                 model(x).sum().backward()
                 optimizer.step()
     """).trainer
-    assert [f.value for f in trainer.of(Phase.FETCH)] == [6.0] * 4 + [1.0] * 24
+    assert [f.value for f in trainer.of(Phase.FETCH)] == [6.0] * 12 + [1.0] * 72
     names = {s.name.split(" ")[0] for s in trainer.of(Phase.STACK)}
     assert {"Table.__getitems__", "Table.__getitem__"} <= names
     assert {s.value for s in trainer.of(Phase.DATA_LOADING)} == {0.0, 1.0}

@@ -24,7 +24,8 @@ WORTH = 5
 Below that no verdict asks what a batch is made of, while marks and looks would be dear for short steps.
 """
 WORTH_NS = 500_000_000
-"""How often that is found out anew."""
+WORTH_FETCHES = 20
+"""How often that is found out anew: after so long, and so many fetches."""
 
 
 class Batches:
@@ -39,6 +40,8 @@ class Batches:
         self._is_worker = False
         self._worth = True
         self._judged = self._began = self._spent = 0
+        # The first steps of a training take long for reasons of their own: nothing is judged by them.
+        self._awaited = WORTH_FETCHES
         self._fetch_code = 0
         self._fetch_codes: tuple[Any, ...] = ()
 
@@ -144,9 +147,10 @@ class Batches:
         """Begin a span and return its code, or time the fetch only and return -1."""
         self._began = now = perf_counter_ns()
         if not self._is_worker:
-            if now - self._judged > WORTH_NS:
+            self._awaited -= 1
+            if self._awaited <= 0 and now - self._judged > WORTH_NS:
                 self._worth = not self._judged or self._spent * WORTH > now - self._judged
-                self._judged, self._spent = now, 0
+                self._judged, self._spent, self._awaited = now, 0, WORTH_FETCHES
             if not self._worth:
                 return -1
         sampler = self.sampler
