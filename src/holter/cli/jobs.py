@@ -129,7 +129,10 @@ def _print(listed: list[dict[str, Any]]) -> None:
     ]
     # The verdict is what gives way where it is narrow: the name is what the other commands ask for.
     width = min(max(len(row[0]) for row in rows), _NAME_WIDTH)
-    taken = width + sum(max(len(row[i]) for row in rows) for i in (1, 2, 3)) + 4 * 2
+    heads = ("created", "status", "duration")
+    taken = width + 2
+    for i, head in enumerate(heads, start=1):
+        taken += max(len(head), *(len(row[i]) for row in rows)) + 2
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("job", overflow="fold", min_width=width, max_width=width)
     table.add_column("created", no_wrap=True)
@@ -138,7 +141,7 @@ def _print(listed: list[dict[str, Any]]) -> None:
     table.add_column("verdict", no_wrap=True)
     for job, row in zip(listed, rows, strict=True):
         said = Text(output.clean(_said(job)))
-        said.truncate(max(console.width - max(taken, width + 33), 7), overflow="ellipsis")
+        said.truncate(max(console.width - taken, len("verdict")), overflow="ellipsis")
         table.add_row(*row, said)
     console.print(table)
 
