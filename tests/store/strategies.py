@@ -19,8 +19,8 @@ _WORDS = st.sampled_from(["forward", "", "O'Hara; DROP", 'a"b', "größe", "\x00
 
 
 def values(type_: str) -> st.SearchStrategy[Any]:
-    if type_ == "DOUBLE":
-        return st.floats(allow_nan=True, allow_infinity=True)
+    if type_ in ("DOUBLE", "FLOAT"):
+        return st.floats(allow_nan=True, allow_infinity=True, width=32 if type_ == "FLOAT" else 64)
     if type_ == "VARCHAR":
         return _WORDS | _TEXT
     return st.integers(-_INTEGERS[type_] - 1, _INTEGERS[type_])

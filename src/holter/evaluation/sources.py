@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.evaluation.evaluator import KEYS, STEP_PHASES
+from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +30,7 @@ SILENT_NS = 75_000_000_000
 
 def tables(evaluator: Evaluator) -> list[str]:
     """Return the tables to read: what the rules read, and what steps and facts come from."""
-    return [
-        name
-        for name in ("samples", "spans", "scalars", "events")
-        if name in {*evaluator.reads, "spans", "events"}
-    ]
+    return [name for name in TABLES if name != "steps" and name in {*evaluator.reads, "spans", "events"}]
 
 
 def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> Iterator[int]:

@@ -154,6 +154,41 @@ class Window:
         """The events within the lookback."""
         return self._table("events")
 
+    @cached_property
+    def tensors(self) -> Table:
+        """The statistics of tensors within the lookback."""
+        return self._table("tensors")
+
+    @cached_property
+    def tensor_values(self) -> Table:
+        """Elements of small tensors, histograms and counts of active units within the lookback."""
+        return self._table("tensor_values")
+
+    @cached_property
+    def kernels(self) -> Table:
+        """The kernels that ended within the lookback; only where they were recorded or imported."""
+        return self._table("kernels")
+
+    @cached_property
+    def launches(self) -> Table:
+        """What the host asked accelerators for within the lookback."""
+        return self._table("launches")
+
+    @cached_property
+    def memory_operations(self) -> Table:
+        """Copies and fills by accelerators that ended within the lookback."""
+        return self._table("memory_operations")
+
+    @cached_property
+    def syncs(self) -> Table:
+        """Stretches in which the host waited for an accelerator, within the lookback."""
+        return self._table("syncs")
+
+    @cached_property
+    def operators(self) -> Table:
+        """Operators of the framework within the lookback."""
+        return self._table("operators")
+
     def new(self, table: str) -> Table:
         """Return the rows that no window of this rule held before."""
         return self._recent.rows(table, self.start, self.end)

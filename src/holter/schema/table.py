@@ -20,6 +20,7 @@ _DTYPES: dict[str, Any] = {
     "BIGINT": np.int64,
     "INTEGER": np.int32,
     "SMALLINT": np.int16,
+    "FLOAT": np.float32,
     "DOUBLE": np.float64,
     "VARCHAR": object,
 }
@@ -97,7 +98,7 @@ class Table:
 
 
 def _default(name: str, type_: str) -> Any:
-    if type_ == "DOUBLE":
+    if type_ in ("FLOAT", "DOUBLE"):
         return float("nan")
     if type_ == "VARCHAR":
         return ""
