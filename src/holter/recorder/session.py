@@ -129,7 +129,9 @@ class Session:
                 begin = earliest(marks, _LOOP, end)
             marks.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
             self._since = end
-            self.step += 1
+            self._step = step = self._step + 1
+            for each in self.threads.all:
+                each.settle(step)
         except Exception as error:
             self.fault("boundary", error)
 

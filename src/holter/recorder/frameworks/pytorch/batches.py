@@ -26,6 +26,8 @@ Below that no verdict asks what a batch is made of, while marks and looks would 
 WORTH_NS = 500_000_000
 WORTH_FETCHES = 20
 """How often that is found out anew: after so long, and so many fetches."""
+UNTIMED = 15
+"""Fetches that pass unseen after each that is timed, while they are not worth a closer look."""
 
 
 class Batches:
@@ -42,6 +44,8 @@ class Batches:
         self._judged = self._began = self._spent = 0
         # The first steps of a training take long for reasons of their own: nothing is judged by them.
         self._awaited = WORTH_FETCHES
+        self.unseen = 0
+        """Fetches yet to pass unseen."""
         self._fetch_code = 0
         self._fetch_codes: tuple[Any, ...] = ()
 
@@ -78,8 +82,7 @@ class Batches:
         code = self._collate_code(original)
 
         def collate(samples: Any) -> Any:
-            at = here.at
-            if at.fetching != 1 or not fetching.began or not collector.on:
+            if not fetching.began or (at := here.at).fetching != 1 or not collector.on:
                 return original(samples)
             begun = False
             try:
@@ -107,14 +110,15 @@ class Batches:
 
     def _watch_fetch(self, original: Any) -> Any:
         here, fetching, collector = self.flow.here, self.fetching, self.fetches
-        begin, end = self._begin_fetch, self._end_fetch
+        begin, end, batches = self._begin_fetch, self._end_fetch, self
 
         def fetch(self: Any, index: Any) -> Any:
+            if batches.unseen:
+                batches.unseen -= 1
+                return original(self, index)
             if not collector.on:
                 return original(self, index)
             at = here.at
-            inside = at.forward
-            at.forward = True  # models that a dataset calls are not the one that trains
             at.fetching += 1
             code, samples = 0, 1
             try:
@@ -133,7 +137,6 @@ class Batches:
                     at.fail(error)
                 raise
             finally:
-                at.forward = inside
                 at.fetching -= 1
                 try:
                     if code:
@@ -150,8 +153,10 @@ class Batches:
             self._awaited -= 1
             if self._awaited <= 0 and now - self._judged > WORTH_NS:
                 self._worth = not self._judged or self._spent * WORTH > now - self._judged
-                self._judged, self._spent, self._awaited = now, 0, WORTH_FETCHES
+                self._judged, self._spent = now, 0
+                self._awaited = WORTH_FETCHES if self._worth else WORTH_FETCHES // (UNTIMED + 1)
             if not self._worth:
+                self.unseen = UNTIMED
                 return -1
         sampler = self.sampler
         if sampler is None or sampler.pid != os.getpid():
@@ -167,7 +172,7 @@ class Batches:
 
     def _end_fetch(self, at: At, code: int, samples: int) -> None:
         now = perf_counter_ns()
-        self._spent += now - self._began
+        self._spent += (now - self._began) * (1 if self._worth else UNTIMED + 1)
         if code > 0:
             self.fetching.stop(now)
             at.end_of(code, float(samples))

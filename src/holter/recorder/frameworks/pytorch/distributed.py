@@ -52,7 +52,7 @@ class Distributed:
         self._last_gradient = 0
         self._ddp: weakref.ref[Any] | None = None
         self._wait_name = flow.session.name("DDP gradients")
-        backward.before_end.append(self._end_backward)
+        self._before_end = backward.before_end
 
     def attach(self, patches: Patches) -> None:
         """Wrap collectives under both names that they have, process groups, and DDP."""
@@ -133,6 +133,8 @@ class Distributed:
         These hooks sit on parameters, but neither a copy nor a pickle of a parameter takes them along.
         """
         self._ddp = weakref.ref(ddp)
+        if self._end_backward not in self._before_end:  # nobody else pays for it
+            self._before_end.append(self._end_backward)
         trained = [p for p in ddp.module.parameters() if p.requires_grad]
         for parameter in trained[:WATCHED_PARAMETERS]:
             parameter.register_post_accumulate_grad_hook(self._on_gradient)

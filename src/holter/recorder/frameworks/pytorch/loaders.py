@@ -131,6 +131,8 @@ class Loaders:
             if at.loading or not collector.on:
                 return original(self)
             at.loading = True
+            inside = at.forward
+            at.forward = True  # models that a dataset calls are not the one that trains
             begun = False
             try:
                 if at.optimizers or not at.seen:
@@ -150,6 +152,7 @@ class Loaders:
                 raise
             finally:
                 at.loading = False
+                at.forward = inside
                 try:
                     if begun:
                         at.end_of(code, getattr(self, "_holter_loader", NAN))
