@@ -44,7 +44,7 @@ class Dataloader(Rule):
         "max_threshold; with need: and data loading > 20 % of the steps, or the load average > cores"
     )
     advice = "Change num_workers; DataloaderBottleneck works out how many would hide the loading."
-    packs = ("performance", "sagemaker")
+    packs = ("sagemaker",)
     every_s = 30.0
 
     min_threshold: float = parameter(25.0, classic=70.0, low=0, unit="% of cores")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,12 @@ from holter.schema.phases import BREAKDOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from holter.schema.table import Table
+
+_DETAILED = 32
+"""Processes whose statistics are told: those with the most outliers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +35,7 @@ class StepOutlier(Rule):
     advice = (
         "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
     )
-    packs = ("default", "performance")
+    packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     stddev: float = parameter(5.0, classic=3.0, above=0, aliases=("threshold",))
@@ -58,6 +63,7 @@ class StepOutlier(Rule):
         steps = window.warm if self.robust else window.steps
         if not steps.rows:
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
+        processes: dict[str, dict[str, Any]] = {}
         keys = np.array([f"{mode}/{rank}" for mode, rank in zip(steps["mode"], steps["rank"], strict=True)])
         for key in np.unique(keys).tolist():
             mode = key.partition("/")[0]
@@ -69,11 +75,13 @@ class StepOutlier(Rule):
                 window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
                 continue
             window.judged(mine.rows)
-            yield from self._judge(mine)
+            yield from self._judge(mine, processes.setdefault(key, {}))
+        worst = sorted(processes, key=lambda key: (-processes[key]["number_of_outliers"], key))
+        window.details = {"processes": {key: processes[key] for key in worst[:_DETAILED]}}
         if not window.points and window.lack is None:
             window.insufficient("mode_missing", f"no step of mode {self.mode}")
 
-    def _judge(self, steps: Table) -> Iterator[Issue]:
+    def _judge(self, steps: Table, details: dict[str, Any]) -> Iterator[Issue]:
         duration = steps["duration"].astype(np.float64)
         middle = float(np.median(duration))
         if self.robust:
@@ -90,6 +98,7 @@ class StepOutlier(Rule):
             slow &= ~explained
             tolerated = self.n_outliers * max(1.0, steps.rows / 1000)
         count = int(slow.sum())
+        details.update(_details(steps, slow, self.stddev))
         if count <= tolerated:
             return
         worst = steps.where(slow)
@@ -117,3 +126,24 @@ class StepOutlier(Rule):
             time_end=int((worst["time"] + worst["duration"]).max()),
             evidence=evidence,
         )
+
+
+def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, Any]:
+    """Return the statistics of one process that the report of old shows; times in ms."""
+    duration = steps["duration"] / 1e6
+    normal = duration[~slow]
+    low, high = (float(normal.min()), float(normal.max())) if len(normal) else (0.0, 0.0)
+    place = (normal - low) / ((high - low) or 1.0) * 100
+    counts = np.bincount(np.minimum(place.astype(np.int64), 99), minlength=100)
+    points = {f"p{q}": float(np.percentile(duration, q)) for q in (99, 95, 50)}
+    return {
+        "mean": float(duration.mean()),
+        "max": float(duration.max()),
+        **points,
+        "min": float(duration.min()),
+        "number_of_outliers": int(slow.sum()),
+        "phase": str(steps["mode"][0]),
+        "stddev": stddev,
+        "histogram": {"counts": counts.tolist(), "from": low, "to": high},
+        "step_numbers": np.sort(steps["step"][slow])[:100].tolist(),
+    }
