@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 
 import numpy as np
 import pytest
+from tests.rules.overheads import WARM, last
 from tests.rules.tables import SECOND, START, found, look, samples, steps
 
-from holter.rules import Job, Window
+from holter.rules import Window
 from holter.rules._speed import mann_whitney
 from holter.rules.dataloader import Dataloader
 from holter.rules.loader_worker_imbalance import LoaderWorkerImbalance
 from holter.rules.throughput_regression import ThroughputRegression
 from holter.schema.table import Table
-
-WARM = Job(start=START, first_step=START, warm=dict.fromkeys(range(8), START), nodes={"n0": {"cpus": 4}})
 
 
 def noisy(seed: int, *stretches: tuple[int, float], noise: float = 0.1) -> np.ndarray:
@@ -87,20 +85,9 @@ def test_a_baseline_is_compared_with():
 def test_speed_does_not_depend_on_how_windows_are_cut():
     table = steps(noisy(8, (1000, 0.05), (2000, 0.11)))
     tables = {"steps": Table.concat([table]), "scalars": told("samples", np.full(3000, 32.0), table)}
-    end = int((table["time"] + table["duration"]).max())
     rule = ThroughputRegression()
-
-    def last(looks: int) -> list[tuple]:
-        state: dict = {}
-        edges = np.linspace(START - 1, end, looks + 1).astype(np.int64).tolist()
-        for since, until in itertools.pairwise(edges):
-            window = Window.of(rule.lookback, job=WARM, state=state, start=since, end=until, **tables)
-            issues = list(rule.evaluate(window))
-            state = json.loads(json.dumps(window.state))
-        return [(i.key, i.severity, i.evidence) for i in issues]
-
-    assert last(1) == last(7) == last(50)
-    assert last(1)
+    assert last(rule, tables, 1) == last(rule, tables, 7) == last(rule, tables, 50)
+    assert last(rule, tables, 1)
 
 
 def test_state_stays_small():
