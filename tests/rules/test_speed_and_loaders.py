@@ -150,7 +150,9 @@ def test_a_slow_worker_nobody_waits_for_is_no_news():
 )
 def test_workers_that_cannot_be_compared(spans, reason):
     given = {"spans": spans} if spans is not None else {}
-    issues, window = look(LoaderWorkerImbalance(), job=WARM, steps=steps([1.0] * 60), **given)
+    issues, window = look(
+        LoaderWorkerImbalance(), job=WARM, steps=steps([1.0] * 60, data_loading=0.5), **given
+    )
     assert issues == []
     assert window.lack.reason == reason
 

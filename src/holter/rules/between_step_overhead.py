@@ -37,6 +37,7 @@ class BetweenStepOverhead(Rule):
         "metrics without waiting for the GPU."
     )
     packs = ("performance",)
+    every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))

@@ -45,6 +45,7 @@ class CheckpointStall(Rule):
         "Write asynchronously, to fast local storage first, from all ranks, and no more often than needed."
     )
     packs = ("default", "performance")
+    every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(2.0, low=0, high=100, unit="%", aliases=("threshold",))
@@ -162,8 +163,9 @@ def _learn(window: Window) -> None:
         events.append([int(ends[i]), int(steps["checkpoint"][i]), int(steps["step"][i])])
         del events[:-_KEPT]
     spans = window.new("spans")
+    spans = spans.where(spans["phase"] == "checkpoint")
     size = np.nan_to_num(spans["value"], nan=0.0, posinf=0.0, neginf=0.0)
-    known = (spans["phase"] == "checkpoint") & (size >= _SMALL_BYTES) & (size < 2**60)
+    known = (size >= _SMALL_BYTES) & (size < 2**60)
     spans, size = spans.where(known), size[known]
     _hour.add(
         window.state.setdefault("written", {}),

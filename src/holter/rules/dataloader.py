@@ -45,7 +45,7 @@ class Dataloader(Rule):
     )
     advice = "Change num_workers; DataloaderBottleneck works out how many would hide the loading."
     packs = ("sagemaker",)
-    every_s = 30.0
+    every_s = 60.0
 
     min_threshold: float = parameter(25.0, classic=70.0, low=0, unit="% of cores")
     """Fewer processes than this share of the cores are too few."""
@@ -108,10 +108,10 @@ class Dataloader(Rule):
 def _learn(window: Window, nodes: dict[str, dict[str, Any]]) -> None:
     """Count for each second which processes built a batch; seconds that are complete become counts."""
     spans = window.new("spans")
-    for node in sorted(set(spans["node"].tolist())):
-        here = spans.where(spans["node"] == node)
-        fetches = here.where((here["phase"] == "fetch") & (here["duration"] >= 0))
-        waits = here.where((here["phase"] == "data_loading") & (here["worker"] == -1))
+    built = spans.where((spans["phase"] == "fetch") & (spans["duration"] >= 0))
+    waited = spans.where((spans["phase"] == "data_loading") & (spans["worker"] == -1))
+    for node in sorted({*built["node"].tolist(), *waited["node"].tolist()}):
+        fetches, waits = (table.where(table["node"] == node) for table in (built, waited))
         if not fetches.rows and node not in nodes:
             continue
         known = nodes.setdefault(node, {"open": {}, "counts": {}, "waits": {}})
@@ -134,11 +134,12 @@ def _presence(fetches: Table) -> set[tuple[int, str]]:
     """Return which process (rank and worker) was at work in which second."""
     last = (fetches["time"] + fetches["duration"]) // SECOND
     first = np.maximum(fetches["time"] // SECOND, last - _LATE_S + 1)
-    found = set()
-    columns = (first.tolist(), last.tolist(), fetches["rank"].tolist(), fetches["worker"].tolist())
-    for begin, end, rank, worker in zip(*columns, strict=True):
-        found |= {(second, f"{rank}/{worker}") for second in range(begin, end + 1)}
-    return found
+    count = last - first + 1
+    row = np.repeat(np.arange(fetches.rows), count)
+    second = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    rank, worker = fetches["rank"][row].astype(np.int64), fetches["worker"][row].astype(np.int64)
+    present = np.unique(np.stack([second, rank, worker]), axis=1)
+    return {(at, f"{rank}/{worker}") for at, rank, worker in present.T.tolist()}
 
 
 def _middle(known: dict[str, Any]) -> tuple[int, int]:

@@ -27,6 +27,7 @@ class EvalOverhead(Rule):
     )
     advice = "Evaluate less often, on fewer batches, with larger ones, or in a job of its own."
     packs = ("performance",)
+    every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(10.0, low=0, high=100, unit="%", aliases=("threshold",))

@@ -25,6 +25,7 @@ class FirstStepSlow(Rule):
     formula = "the first step > ratio x the median of the later ones, and > min_s"
     advice = "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before."
     packs = ("performance",)
+    every_s = 60.0
 
     ratio: float = parameter(50.0, above=1, aliases=("threshold",))
     """How many times the median is too long."""
@@ -44,6 +45,8 @@ class FirstStepSlow(Rule):
         first: dict[str, dict[str, Any]] = state.setdefault("first", {})
         if window.unchanged("steps"):
             return
+        if state.get("told"):
+            return window.judged(len(first))
         for row in _earliest(window):
             known = first.setdefault(str(row["rank"]), row)
             if row["time"] < known["time"]:
@@ -51,8 +54,6 @@ class FirstStepSlow(Rule):
         if not first:
             return window.insufficient("no_input", "no step")
         steady = window.steady
-        if state.get("told"):
-            return window.judged(len(first))
         if steady.rows < self.min_steps:
             text = "too few steps after the first"
             return window.insufficient("too_few_points", text, have=steady.rows, need=self.min_steps)

@@ -37,6 +37,7 @@ class GCPause(Rule):
         "gc.freeze() after start-up."
     )
     packs = ("performance",)
+    every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(0.5, low=0, high=100, unit="%", aliases=("threshold",))
@@ -139,7 +140,8 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
 def _pauses(window: Window) -> Table:
     """Return the new pauses of training processes after their warm-up."""
     spans = window.new("spans")
-    spans = spans.where((spans["phase"] == "gc") & (spans["worker"] == -1) & (spans["step"] >= 0))
+    spans = spans.where(spans["phase"] == "gc")
+    spans = spans.where((spans["worker"] == -1) & (spans["step"] >= 0))
     warm = window.job.warm
     since = np.array([warm.get(rank, 2**62) for rank in spans["rank"].tolist()], dtype=np.int64)
     return spans.where(spans["time"] >= since)

@@ -34,6 +34,7 @@ class H2DBound(Rule):
     formula = "time in copies from host to device that nothing hides, as percent of the steps >= levels"
     advice = "Pin memory, copy with non_blocking=True while the batch before is computed, send smaller types."
     packs = ("performance",)
+    every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
@@ -95,8 +96,9 @@ class H2DBound(Rule):
         ends = steps["time"] + steps["duration"]
         wall = np.maximum(steps["duration"] - steps["eval"], 0)
         _hour.add(bins, ends, wall=wall, steps=np.ones(steps.rows, dtype=np.int64))
-        spans = _warm(window, window.new("spans"))
-        spans = spans.where((spans["phase"] == "h2d") & (spans["worker"] == -1) & (spans["mode"] != "eval"))
+        spans = window.new("spans")
+        spans = _warm(window, spans.where(spans["phase"] == "h2d"))
+        spans = spans.where((spans["worker"] == -1) & (spans["mode"] != "eval"))
         size = np.nan_to_num(spans["value"], nan=0.0, posinf=0.0, neginf=0.0).clip(0, 2.0**50)
         # A copy whose size is not known counts for nothing: how long it waited cannot be told.
         harm = np.minimum(spans["duration"], np.rint(size / self.slowest_gb_s).astype(np.int64))

@@ -25,6 +25,7 @@ class LoaderWorkerImbalance(Rule):
     formula = "a worker's median fetch > ratio x the median of the workers' medians, with min_fetches each"
     advice = "Give each worker files of the same size, shard by size, or set in_order=False on the loader."
     packs = ("performance",)
+    every_s = 60.0
     consecutive = 2
 
     ratio: float = parameter(2.0, above=1, aliases=("threshold",))
@@ -43,11 +44,16 @@ class LoaderWorkerImbalance(Rule):
         """Judge each rank's workers among themselves."""
         if window.unchanged("steps"):
             return
+        steps = window.steady
+        waits = {int(r): _waited(steps.where(steps["rank"] == r)) for r in np.unique(steps["rank"])}
+        waits = {rank: share for rank, share in waits.items() if share >= self.min_wait / 5}
+        if steps.rows and not waits:
+            # Nobody waits, so which worker is slow is all one; the fetches are many.
+            return window.judged(steps.rows)
         spans = window.spans
         fetches = spans.where((spans["phase"] == "fetch") & (spans["worker"] >= 0))
         if not fetches.rows:
             return window.insufficient("no_input", "no data-loader worker was seen")
-        steps = window.steady
         for rank in np.unique(fetches["rank"]).tolist():
             mine = fetches.where(fetches["rank"] == rank)
             workers, counts = np.unique(mine["worker"], return_counts=True)
@@ -61,7 +67,7 @@ class LoaderWorkerImbalance(Rule):
                     window.insufficient("too_few_points", text, have=have, need=self.min_fetches)
                 continue
             window.judged(int(counts.sum()))
-            waited = _waited(steps.where(steps["rank"] == rank))
+            waited = waits.get(rank, 0.0)
             medians = {int(w): float(np.median(mine["duration"][mine["worker"] == w])) for w in workers}
             usual = float(np.median(list(medians.values())))
             slowest = max(medians, key=lambda w: (medians[w], -w))

@@ -80,6 +80,11 @@ _WORDS = {
 def _learn(window: Window) -> None:
     """Keep the moments at which start-up went on, and the first and last step."""
     state = window.state
+    steps = window.new("steps")
+    if steps.rows:
+        state["last"] = max(int(steps["time"].max()), state.get("last", -(2**62)))
+    if state.get("judged"):
+        return
     events = window.new("events")
     for kind in _MOMENTS:
         rows = events.where(events["kind"] == kind)
@@ -89,10 +94,8 @@ def _learn(window: Window) -> None:
     scalars = window.new("scalars")
     if scalars.rows:
         state["scalar"] = min(int(scalars["time"].min()), state.get("scalar", 2**62))
-    steps = window.new("steps")
     if not steps.rows:
         return
-    state["last"] = max(int(steps["time"].max()), state.get("last", -(2**62)))
     row = next(steps.where(np.lexsort((steps["rank"], steps["time"]))[:1]).to_rows())
     if row["time"] < state.get("first", {}).get("time", 2**62):
         state["first"] = {name: row[name] for name in ("time", "compile", "data_loading")}

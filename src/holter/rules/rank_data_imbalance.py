@@ -30,6 +30,7 @@ class RankDataImbalance(Rule):
     formula = "median over the last steps of (most - median of the ranks) / median, in percent >= levels"
     advice = "Batch by number of tokens, sort by length within a global batch, or balance the shards."
     packs = ("distributed",)
+    every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(15.0, low=0, unit="%", aliases=("threshold",))

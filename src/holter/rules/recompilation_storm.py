@@ -13,6 +13,8 @@ from holter.rules._levels import severity_of, worth
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holter.schema.table import Table
+
 _BIN = 50
 """Steps that are counted together."""
 
@@ -30,6 +32,7 @@ class RecompilationStorm(Rule):
     )
     advice = "Mark dynamic dimensions, pad to few sizes, and do not close over Python numbers that change."
     packs = ("performance", "deep_trace")
+    every_s = 60.0
     consecutive = 2
 
     recompiles_info: int | None = parameter(1, low=1, unit="steps")
@@ -96,21 +99,28 @@ class RecompilationStorm(Rule):
                 },
             )
 
-    def _count(self, known: dict[str, Any], steps: Any) -> None:
+    def _count(self, known: dict[str, Any], steps: Table) -> None:
         """Add steps to bins of (steps, compiling steps, compile ns, ns); keep as many as are judged."""
         bins: list[list[int]] = known["bins"]
-        columns = (steps[name].tolist() for name in ("step", "compile", "duration"))
-        for number, compiled, duration in zip(*columns, strict=True):
-            if number <= known["last"]:
-                # A new attempt starts with a warm-up of its own, and may repeat step numbers.
-                known["seen"] = 0
-            known["last"], known["seen"] = number, known["seen"] + 1
-            if known["seen"] <= self.skip_steps:
-                continue
+        number = steps["step"].astype(np.int64)
+        # A new attempt starts with a warm-up of its own, and may repeat step numbers.
+        restart = np.diff(np.concatenate([[known["last"]], number])) <= 0
+        row = np.arange(len(number))
+        since = np.maximum.accumulate(np.where(restart, row, -1))
+        seen = np.where(since >= 0, row - since, row + known["seen"]) + 1
+        known["last"], known["seen"] = int(number[-1]), int(seen[-1])
+        counted = steps.where(seen > self.skip_steps)
+        compiled = np.minimum(counted["compile"], counted["duration"])
+        one = np.ones(counted.rows, dtype=np.int64)
+        values = np.column_stack([one, compiled > 0, compiled, counted["duration"]])
+        at = 0
+        while at < len(values):
             if not bins or bins[-1][0] >= _BIN:
                 bins.append([0, 0, 0, 0])
-            known.setdefault("since", number)
-            for i, add in enumerate((1, int(compiled > 0), min(compiled, duration), duration)):
-                bins[-1][i] += add
-            # The newest bin is not full yet: one more than fits keeps at least a whole window.
-            del bins[: -(self.window // _BIN + 1)]
+            some = values[at : at + _BIN - bins[-1][0]]
+            bins[-1] = [int(n) for n in bins[-1] + some.sum(axis=0)]
+            at += len(some)
+        if counted.rows:
+            known.setdefault("since", int(counted["step"][0]))
+        # The newest bin is not full yet: one more than fits keeps at least a whole window.
+        del bins[: -(self.window // _BIN + 1)]

@@ -122,14 +122,17 @@ class StalledTraining(Rule):
         steps, told = window.steps, window.state.setdefault("silent", {})
         for rank in np.unique(steps["rank"]).tolist():
             mine = steps.where(steps["rank"] == rank)
+            last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
+            silent = (window.end - last) / 1e9
+            window.judged(mine.rows)
+            if silent <= min(self.min_s, self.max_s):
+                told.pop(str(rank), None)
+                continue
             limit = min(
                 max(self.factor * float(np.percentile(mine["duration"], 99)) / 1e9, self.min_s), self.max_s
             )
             # An agent that watches the process knows what is open, as a checkpoint, and tells a hang.
             limit = self.max_s if window.job.trainers else limit
-            last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
-            silent = (window.end - last) / 1e9
-            window.judged(mine.rows)
             severity = "critical" if silent > 3 * limit else "warning"
             if silent <= limit or rank in gone:
                 told.pop(str(rank), None)

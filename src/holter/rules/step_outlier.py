@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.schema.phases import BREAKDOWN
+from holter.schema.phases import BREAKDOWN, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
+_MODES = tuple(mode.name.lower() for mode in Mode)
 _DETAILED = 32
 """Processes whose statistics are told: those with the most outliers."""
 
@@ -36,7 +37,7 @@ class StepOutlier(Rule):
         "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
     )
     packs = ("default", "performance", "sagemaker")
-    every_s = 30.0
+    every_s = 60.0
 
     stddev: float = parameter(5.0, classic=3.0, above=0, aliases=("threshold",))
     """How many deviations above the middle a step is an outlier."""
@@ -64,12 +65,15 @@ class StepOutlier(Rule):
         if not steps.rows:
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
         processes: dict[str, dict[str, Any]] = {}
-        keys = np.array([f"{mode}/{rank}" for mode, rank in zip(steps["mode"], steps["rank"], strict=True)])
-        for key in np.unique(keys).tolist():
-            mode = key.partition("/")[0]
+        codes = {mode: code for code, mode in enumerate(_MODES)}
+        of = np.fromiter((codes.get(mode, 0) for mode in steps["mode"].tolist()), np.int64, steps.rows)
+        keys = steps["rank"].astype(np.int64) * len(_MODES) + of
+        for key_ in np.unique(keys).tolist():
+            rank, mode = key_ // len(_MODES), _MODES[key_ % len(_MODES)]
+            key = f"{mode}/{rank}"
             if self.mode is not None and mode != self.mode:
                 continue
-            mine = steps.where(keys == key)
+            mine = steps.where(keys == key_)
             if mine.rows <= self.min_steps:
                 text = f"rank {mine['rank'][0]} has too few steps of mode {mode}"
                 window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)

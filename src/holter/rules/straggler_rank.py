@@ -37,6 +37,7 @@ class StragglerRank(Rule):
         "GPU's clock and temperature, its neighbours on the node."
     )
     packs = ("distributed",)
+    every_s = 60.0
     consecutive = 2
 
     warning: float = parameter(100 * EXCESS, above=0, unit="%", aliases=("threshold",))

@@ -45,6 +45,7 @@ class ThroughputRegression(Rule):
         "heat, storage, a cache that no longer fits, a replaced node."
     )
     packs = ("performance",)
+    every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
@@ -135,20 +136,18 @@ class ThroughputRegression(Rule):
         if state["unit"] == "steps":
             return steps, np.ones(steps.rows)
         told: dict[str, float] = state["told"][state["unit"]]
-        waiting = [*state.get("waiting", []), *steps.to_rows()]
-        newest = max((int(step) for step in told), default=-1)
-        many = len(waiting) - _WAITING
-        ready = [row for i, row in enumerate(waiting) if row["step"] <= newest or i < many or ended]
-        state["waiting"] = (
-            [] if ended else [r for i, r in enumerate(waiting) if r["step"] > newest and i >= many]
-        )
+        if state.get("waiting"):
+            steps = Table.concat([Table.of("steps", state["waiting"]), steps])
+        ready = (steps["step"] <= state["newest"][state["unit"]]) | ended
+        ready |= np.arange(steps.rows) < steps.rows - _WAITING
+        state["waiting"] = list(steps.where(~ready).to_rows())
         units = []
-        for row in ready:
-            state["usual"] = told.get(str(row["step"]), state.get("usual", 0.0))
+        for step in steps["step"][ready].tolist():
+            state["usual"] = told.pop(str(step), state.get("usual", 0.0))
             units.append(state["usual"])
-        for step in [step for step in told if int(step) < newest - _WAITING]:
-            del told[step]
-        return Table.of("steps", ready), np.array(units, dtype=np.float64)
+        for name in list(told)[:-_WAITING]:
+            del told[name]
+        return steps.where(ready), np.array(units, dtype=np.float64)
 
 
 def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None:
@@ -162,6 +161,7 @@ def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None
     for name, step, value in zip(*(rows[c].tolist() for c in ("name", "step", "value")), strict=True):
         if rank is not None or name not in told:
             told.setdefault(name, {})[str(step)] = value
+            state.setdefault("newest", {})[name] = step
 
 
 def _median(block: Block) -> float:
