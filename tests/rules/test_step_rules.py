@@ -40,6 +40,11 @@ def test_few_outliers_and_few_steps_are_tolerated():
     assert (window.lack.reason, window.lack.have) == ("too_few_points", 95)
 
 
+def test_jitter_of_tiny_steps_is_a_note_at_most():
+    assert [i.severity for i in found(StepOutlier(), steps=steps([0.002] * 800 + [0.006] * 200))] == ["info"]
+    assert [i.severity for i in found(StepOutlier(), steps=steps([0.02] * 800 + [0.06] * 200))] == ["warning"]
+
+
 def test_noise_has_no_outliers():
     noise = np.exp(np.random.default_rng(3).normal(0, 0.05, 2000)) * 0.1
     assert found(StepOutlier(), steps=steps(noise)) == []

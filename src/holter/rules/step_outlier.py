@@ -49,6 +49,8 @@ class StepOutlier(Rule):
     """More steps than this are needed to judge."""
     min_relative: float = parameter(0.3, classic=0.0, low=0)
     """How much longer than the median an outlier is at least; 0 = not asked."""
+    min_extra_ms: float = parameter(10.0, classic=0.0, low=0, unit="ms")
+    """Outliers that take less than this longer than the median, on average, are a note at most: jitter."""
     robust: bool = parameter(True, classic=False)
     """Median and MAD, which outliers do not move, instead of mean and standard deviation."""
 
@@ -119,9 +121,11 @@ class StepOutlier(Rule):
                 :20
             ].tolist(),
         }
+        beyond = float(worst["duration"].mean() - middle) / 1e6
         yield self.issue(
             f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
             f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
+            severity="info" if beyond < self.min_extra_ms else self.severity,
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,
             step_start=int(worst["step"].min()),
