@@ -68,7 +68,7 @@ def _blocks(state: dict[str, Any], points: NDArray[np.int64], units: NDArray[np.
         at = some.stop
         ns = points[some, 4]
         speed = np.divide(1e9 * units[some], ns, out=np.zeros(len(ns)), where=ns > 0)
-        block["points"] += speed.tolist()
+        block["points"] += [float(f"{value:.6g}") for value in speed.tolist()]
         block["units"] += float(units[some].sum())
         for part, spent in zip(BREAKDOWN, points[some, 5:].sum(axis=0).tolist(), strict=True):
             block["parts"][part] += spent

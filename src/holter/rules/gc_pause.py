@@ -132,7 +132,9 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
         one[0], one[1] = max(one[2].values()), min(one[1], time)
     done = min(newest.values(), default=-1)
     until = max(done, max(newest.values(), default=-1) - _OPEN_STEPS)
-    for step in [step for step in waiting if int(step) <= until]:
+    whole = {step for step in waiting if int(step) <= until}
+    whole |= set(sorted(waiting, key=int)[:-_OPEN_STEPS])
+    for step in whole:
         lost, time, _ = waiting.pop(step)
         _hour.add(sums, np.array([time]), lost=np.array([lost]))
 

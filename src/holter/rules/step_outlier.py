@@ -75,7 +75,7 @@ class StepOutlier(Rule):
             key = f"{mode}/{rank}"
             if self.mode is not None and mode != self.mode:
                 continue
-            mine = steps.where(keys == key_)
+            mine = steps.where(keys == key_).sorted("time", "step", "duration")
             if mine.rows <= self.min_steps:
                 text = f"rank {mine['rank'][0]} has too few steps of mode {mode}"
                 window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
@@ -102,6 +102,10 @@ class StepOutlier(Rule):
         tolerated: float = self.n_outliers
         if self.robust:
             slow &= ~explained
+            # Training that was slow at first and is fast now, as in a first epoch, is no matter of outliers.
+            first = np.flatnonzero(2 * np.cumsum(slow) >= np.arange(1, len(slow) + 1))
+            if len(first) and first[-1] >= self.min_steps:
+                slow[: first[-1] + 1] = False
             tolerated = self.n_outliers * max(1.0, steps.rows / 1000)
         count = int(slow.sum())
         details.update(_details(steps, slow, self.stddev))

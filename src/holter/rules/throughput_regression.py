@@ -145,8 +145,12 @@ class ThroughputRegression(Rule):
         for step in steps["step"][ready].tolist():
             state["usual"] = told.pop(str(step), state.get("usual", 0.0))
             units.append(state["usual"])
-        for name in list(told)[:-_WAITING]:
-            del told[name]
+        # What is left belongs to steps that do not count: evaluations, compilations, checkpoints.
+        done = int(steps["step"][ready][-1]) if ready.any() else -1
+        for step in [step for step in told if int(step) <= done]:
+            del told[step]
+        for step in list(told)[:-_WAITING]:
+            del told[step]
         return steps.where(ready), np.array(units, dtype=np.float64)
 
 
