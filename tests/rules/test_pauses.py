@@ -1,15 +1,17 @@
-"""Rules on what makes training stand still: checkpoints, garbage collection."""
+"""Rules on what makes training stand still: checkpoints, garbage collection, hangs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from tests.rules.overheads import WARM, every, last, spans
-from tests.rules.tables import found, look, steps
+from tests.rules.tables import SECOND, START, found, look, samples, steps
 
+from holter.rules import Job, Window
 from holter.rules.checkpoint_stall import CheckpointStall
 from holter.rules.gc_pause import GCPause
 from holter.rules.no_checkpoint import NoCheckpoint
+from holter.rules.stalled_training import StalledTraining
 from holter.schema.table import Table
 
 # --- checkpoints
@@ -120,3 +122,15 @@ def test_one_long_pause(pause, count, severity):
 def test_the_last_finding_does_not_depend_on_how_windows_are_cut(rule, tables):
     assert last(rule, tables, 1) == last(rule, tables, 7) == last(rule, tables, 23)
     assert last(rule, tables, 1)
+
+
+@pytest.mark.parametrize(("watts", "spinning"), [(120.0, ["n0/gpu0"]), (380.0, [])])
+def test_a_stall_names_gpus_that_are_busy_at_little_power(watts, spinning):
+    rule = StalledTraining()
+    readings = {("gpu.util", "gpu0"): 100.0, ("gpu.power", "gpu0"): watts, ("gpu.power_limit", "gpu0"): 400.0}
+    load = samples({place: [value] * 800 for place, value in readings.items()})
+    job = Job(start=START, first_step=START)
+    end = START + 400 * SECOND
+    window = Window.of(rule.lookback, job=job, end=end, steps=steps([0.3] * 300), samples=load)
+    (issue,) = rule.evaluate(window)
+    assert issue.evidence["spinning_gpus"] == spinning
