@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.rules.tables import SECOND, START, found, look, steps
 
-from holter.rules import Job
+from holter.rules import Job, Window
 from holter.rules.dataloader_bottleneck import DataloaderBottleneck
 from holter.rules.max_initialization_time import MaxInitializationTime
 from holter.rules.overall_framework_metrics import OverallFrameworkMetrics
@@ -38,6 +38,11 @@ def test_few_outliers_and_few_steps_are_tolerated():
     issues, window = look(StepOutlier(), steps=steps([1.0] * 105))
     assert issues == []
     assert (window.lack.reason, window.lack.have) == ("too_few_points", 95)
+
+
+def test_jitter_of_tiny_steps_is_a_note_at_most():
+    assert [i.severity for i in found(StepOutlier(), steps=steps([0.002] * 800 + [0.006] * 200))] == ["info"]
+    assert [i.severity for i in found(StepOutlier(), steps=steps([0.02] * 800 + [0.06] * 200))] == ["warning"]
 
 
 def test_noise_has_no_outliers():
@@ -134,6 +139,66 @@ def test_framework_metrics_never_fire_and_add_up():
     assert window.details["phase_pct"] == {"train": 100.0, "others": 0.0}
     assert window.details["part_pct"]["data_loading"] == pytest.approx(40)
     assert window.details["forward_pct_of_passes"] == pytest.approx(50)
+
+
+def test_framework_metrics_under_the_names_of_old_reports():
+    table = steps([0.5] * 100, data_loading=0.5, forward=0.2, backward=0.3)
+    operators = [("aten::mm", 98), ("aten::add", 1), ("aten::relu", 1)]
+    rows = [{"time": START, "duration": us * 1000, "name": n, "kind": "operator"} for n, us in operators]
+    kernels = [{"time": START, "duration": 300_000, "device": 1, "name": "gemm", "kind": "compute"}]
+    _, window = look(
+        OverallFrameworkMetrics(),
+        steps=table,
+        operators=Table.of("operators", rows),
+        kernels=Table.of("kernels", kernels),
+    )
+    details = window.details
+    assert details["phase"] == {"Step:ModeKeys.TRAIN": 100.0, "others": 0.0}
+    assert details["phase_time"]["Step:ModeKeys.TRAIN"] == 50_000_000
+    assert details["general"]["data_loading"] == pytest.approx(50)
+    assert details["forward_backward"] == pytest.approx({"forward": 40, "backward": 60})
+    assert details["ratio"] == pytest.approx({"cpu_functions": 25, "gpu_functions-dev:1": 75})
+    assert (details["CPU"], details["CPU_total"]) == ({"aten::mm": 100.0}, 100)
+    assert (details["GPU"], details["GPU_total"]) == ({"gemm": 100.0}, 300)
+
+
+def test_outliers_leave_the_statistics_of_their_process():
+    _, window = look(StepOutlier.of(defaults="classic"), steps=steps([1.0] * 1000 + [10.0] * 11))
+    (details,) = window.details["processes"].values()
+    assert (details["number_of_outliers"], details["phase"], details["stddev"]) == (11, "train", 3.0)
+    assert (details["p50"], details["max"]) == (1000.0, 10_000.0)
+    assert details["step_numbers"] == list(range(1000, 1011))
+    assert sum(details["histogram"]["counts"]) == 1000
+
+
+def test_initialization_is_split_and_any_number_is_a_sign_of_life():
+    rule, minute = MaxInitializationTime(), MINUTE
+    events = Table.of(
+        "events",
+        [
+            {"time": START + minute, "kind": "process", "detail": '{"role": "trainer"}'},
+            {"time": START + 3 * minute, "kind": "framework"},
+        ],
+    )
+    job = Job(start=START, first_step=START + 12 * minute, trainers=True)
+    late = steps([30.0], start=START + 12 * minute, data_loading=0.5)
+    issues, window = look(rule, job=job, steps=late, events=events)
+    parts = {"launch": 60, "import": 120, "preparation": 540, "first_batch": 15}
+    assert issues[0].evidence["parts_s"] == pytest.approx(parts)
+    assert "from the framework's import to the first step" in issues[0].summary
+    assert window.details["step_num"]["first"] == (START + 12 * minute) // 1000
+    logged = Table.of("scalars", [{"time": START + 2 * minute, "name": "loss", "value": 1.0}])
+    window = Window.of(job=Job(start=START, trainers=True), end=START + 40 * minute, scalars=logged)
+    assert list(rule.evaluate(window)) == []
+    assert window.points
+
+
+def test_a_wait_of_less_than_a_second_in_all_is_a_note_at_most():
+    short = steps([0.004] * 200, data_loading=0.5, forward=0.5)
+    (issue,) = found(DataloaderBottleneck(), steps=short)
+    assert issue.severity == "info"
+    (issue,) = found(DataloaderBottleneck(), steps=steps([0.02] * 200, data_loading=0.5, forward=0.5))
+    assert issue.severity == "critical"
 
 
 def test_time_between_steps_is_other():

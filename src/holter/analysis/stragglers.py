@@ -22,6 +22,10 @@ SLOW_SHARE = 0.6
 COST = 0.05
 """What it costs is at least this share of the step."""
 MIN_STEPS = 20
+MANY_RANKS = 8
+"""From so many ranks on, the spread between them is known well enough to ask for more:"""
+MIN_DEVIATIONS = 4.0
+"""its own work lies so many median absolute deviations above the others'."""
 
 _NOT_OWN = ("communication", "eval", "checkpoint")
 
@@ -74,10 +78,17 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
     waiting = np.stack([rank["communication"] for rank in ranks]) / 1e6
     wall = float(np.median([rank["duration"] for rank in ranks])) / 1e6
     medians = np.median(own, axis=1)
+    middle = float(np.median(medians))
+    spread = 1.4826 * float(np.median(np.abs(medians - middle)))
     found = []
     for i, rank in enumerate(ranks):
         others = np.arange(len(ranks)) != i
         usual = float(np.median(medians[others]))
+        # Of a thousand ranks hardly one gets further, and what follows looks at all the others' steps.
+        if usual > 0 and medians[i] <= (1 + excess) * usual:
+            continue
+        if len(ranks) >= MANY_RANKS and medians[i] - middle < MIN_DEVIATIONS * spread:
+            continue
         rivals = np.median(own[others], axis=0)
         part, part_ms = _blamed(ranks, i)
         straggler = Straggler(

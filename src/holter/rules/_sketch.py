@@ -58,3 +58,20 @@ def _quantile(sketch: Sketch, share: float) -> float:
         if seen > rank:
             break
     return round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2)
+
+
+def quantile(sketch: Sketch, share: float) -> float | None:
+    """Return the reading below which `share` (0 to 1) of them lie; None when nothing was counted."""
+    return _quantile(sketch, share) if sketch.get("n") else None
+
+
+def histogram(sketch: Sketch, bins: int = 100) -> list[int]:
+    """Count the readings in equal bins from 0 to the largest; empty when nothing was counted."""
+    if not sketch.get("n"):
+        return []
+    counts = [0] * bins
+    width = sketch["max"] / bins
+    for number, count in sketch["bins"].items():
+        value = 0.0 if number == "zero" else 2 * math.exp(int(number) * _GAMMA) / (math.exp(_GAMMA) + 1)
+        counts[min(int(value / width), bins - 1) if width > 0 else 0] += count
+    return counts

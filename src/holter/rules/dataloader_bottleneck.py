@@ -60,6 +60,8 @@ class DataloaderBottleneck(Rule):
     """Fewer steps than this are not judged."""
     min_wait_ms: float = parameter(1.0, classic=0.0, low=0, unit="ms")
     """A mean wait of less per step is worth a note at most."""
+    min_lost_s: float = parameter(1.0, classic=0.0, low=0, unit="s")
+    """When the whole job has waited for less so far, it is worth a note at most."""
 
     @property
     def lookback(self) -> Lookback:
@@ -82,14 +84,14 @@ class DataloaderBottleneck(Rule):
             return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
         window.judged(steps.rows)
         share, ratio = _share(steps)
-        severity = self._severity(steps, share, ratio)
+        severity = self._severity(window, steps, share, ratio)
         rank: int | None = None
         if severity is None:
             # Ranks wait for one another, so one with a slow loader slows down all and hides in their mean.
             shares = {int(r): _share(steps.where(steps["rank"] == r)) for r in np.unique(steps["rank"])}
             rank = max(shares, key=lambda r: (shares[r][0], -r))
             share, ratio = shares[rank]
-            severity = self._severity(steps.where(steps["rank"] == rank), share, ratio)
+            severity = self._severity(window, steps.where(steps["rank"] == rank), share, ratio)
         if severity is None:
             return
         evidence = {
@@ -112,7 +114,7 @@ class DataloaderBottleneck(Rule):
             advice=_ADVICE.get(causes[0], self.advice) if causes else self.advice,
         )
 
-    def _severity(self, steps: Table, share: float, ratio: float | None) -> Severity | None:
+    def _severity(self, window: Window, steps: Table, share: float, ratio: float | None) -> Severity | None:
         if self.compute_ratio is not None and ratio is not None and ratio > self.compute_ratio:
             return "critical"
         levels: list[tuple[Severity, float | None]] = [
@@ -124,7 +126,9 @@ class DataloaderBottleneck(Rule):
         least = self.info or 0.0
         for severity, limit in levels:
             if limit is not None and share > max(limit, least):
+                trained = (window.end - (window.job.first_step or window.job.start)) / 1e9
                 small = float(steps["data_loading"].mean()) < self.min_wait_ms * 1e6
+                small |= share / 100 * trained < self.min_lost_s
                 return "info" if small else severity
         return None
 

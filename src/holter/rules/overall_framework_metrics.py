@@ -13,17 +13,22 @@ from holter.schema.phases import BREAKDOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holter.schema.table import Table
+
+_NAMES = 1000
+"""Operators that are told apart; what comes later is put together."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverallFrameworkMetrics(Rule):
-    """Time in each mode, in each part of the step, and between steps. It never fires."""
+    """Time in each mode, in each part of the step, between steps, and in operators. It never fires."""
 
-    reads = ("steps",)
+    reads = ("steps", "operators", "kernels")
     category = "framework"
     severity = "info"
-    description = "summary of time per phase"
+    description = "summary of time per phase and operator"
     formula = "never"
-    packs = ("default", "performance")
+    packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -46,7 +51,7 @@ class OverallFrameworkMetrics(Rule):
         if not ranks:
             window.insufficient("no_input", "no step")
         window.judged(steps.rows)
-        window.details = _shares(list(ranks.values()))
+        window.details = _shares(list(ranks.values())) | _profiled(window)
         yield from ()
 
 
@@ -63,9 +68,62 @@ def _shares(ranks: list[dict[str, Any]]) -> dict[str, Any]:
     modes, parts = total("modes"), total("parts")
     passes = parts["forward"] + parts["backward"]
     between = max(loop - sum(modes.values()), 0)
+    phase = {f"Step:ModeKeys.{mode.upper()}": ns for mode, ns in modes.items()} | {"others": between}
+    named = {part: ns for part, ns in parts.items() if part not in ("other", "compile") and ns > 0}
     return {
+        # What the report of old calls these; times in microseconds.
+        "phase": {name: 100.0 * ns / loop for name, ns in phase.items()},
+        "phase_time": {name: ns // 1000 for name, ns in phase.items()},
+        "general": _percent(named),
+        "forward_backward": _percent({part: parts[part] for part in ("forward", "backward")}),
         "phase_pct": {**{m: 100.0 * ns / loop for m, ns in modes.items()}, "others": 100.0 * between / loop},
         "phase_s": {**{m: ns / 1e9 for m, ns in modes.items()}, "others": between / 1e9},
         "part_pct": {part: 100.0 * ns / loop for part, ns in parts.items()},
         "forward_pct_of_passes": 100.0 * parts["forward"] / passes if passes else None,
     }
+
+
+def _profiled(window: Window) -> dict[str, Any]:
+    """Add up operators of the host, kernels of each device and collectives, where they were recorded."""
+    state = window.state
+    operators, kernels = window.new("operators"), window.new("kernels")
+    cpu: dict[str, int] = state.setdefault("cpu", {})
+    _count(cpu, operators.where(operators["kind"] == "operator"), "name")
+    gpu: dict[str, dict[str, int]] = state.setdefault("gpu", {})
+    for device in np.unique(kernels["device"]).tolist():
+        mine = kernels.where(kernels["device"] == device)
+        _count(gpu.setdefault(f"gpu_functions-dev:{device}", {}), mine, "name")
+    collectives: dict[str, int] = state.setdefault("collectives", {})
+    _count(collectives, kernels.where(kernels["kind"] == "communication"), "collective")
+    if not cpu and not gpu:
+        return {}
+    totals = {"cpu_functions": sum(cpu.values())} | {name: sum(one.values()) for name, one in gpu.items()}
+    every: dict[str, int] = {}
+    for one in gpu.values():
+        for name, ns in one.items():
+            every[name] = every.get(name, 0) + ns
+    return {
+        "ratio": _percent(totals),
+        "CPU": _largest(cpu),
+        "CPU_total": totals["cpu_functions"] // 1000,
+        "GPU": _largest(every),
+        "GPU_total": sum(every.values()) // 1000,
+        "horovod": _percent(collectives),
+    }
+
+
+def _count(sums: dict[str, int], rows: Table, column: str) -> None:
+    for name, ns in zip(rows[column].tolist(), rows["duration"].tolist(), strict=True):
+        known = name if name in sums or len(sums) < _NAMES else "(others)"
+        sums[known] = sums.get(known, 0) + ns
+
+
+def _percent(times: dict[str, int]) -> dict[str, float]:
+    total = sum(times.values())
+    return {name: 100.0 * ns / total for name, ns in sorted(times.items())} if total > 0 else {}
+
+
+def _largest(times: dict[str, int]) -> dict[str, float]:
+    """Return those that take 2 % of all and more, in percent of these."""
+    total = sum(times.values())
+    return _percent({name: ns for name, ns in times.items() if ns > 0 and 50 * ns >= total})

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 class StalledTraining(Rule):
     """A rank hangs, is lost, or has ended no step for far longer than its steps take."""
 
-    reads = ("steps", "events/hang", "events/lost", "events/exit")
+    reads = (
+        "steps",
+        "events/hang",
+        "events/lost",
+        "events/exit",
+        "samples/gpu.util",
+        "samples/gpu.power",
+        "samples/gpu.power_limit",
+    )
     category = "reliability"
     severity = "critical"
     description = "training has stopped moving"
@@ -26,7 +34,7 @@ class StalledTraining(Rule):
         "no progress for clamp(factor x p99 of the last 200 steps, min_s, max_s); critical beyond 3 x that"
     )
     advice = "Look at the stacks of the ranks that hang; first at those that are not where the others wait."
-    packs = ("default", "essentials")
+    packs = ("default", "essentials", "sagemaker")
     also_called = ("StalledTrainingRule",)
 
     factor: float = parameter(10.0, low=1)
@@ -38,8 +46,8 @@ class StalledTraining(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The steps that tell how long a step takes."""
-        return Lookback(steps=200)
+        """The steps that tell how long a step takes, and what the GPUs do now."""
+        return Lookback(steps=200, seconds=60.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge what the agent saw of the processes, then the silence of ranks nobody watched."""
@@ -104,6 +112,7 @@ class StalledTraining(Rule):
                 "silent_s": silent,
                 "limit_s": limit,
                 "kind": hang.get("kind"),
+                "spinning_gpus": _spinning(window),
                 "ranks": ranks,
                 "frame": hang.get("own_frame") or hang.get("frame"),
             },
@@ -113,14 +122,17 @@ class StalledTraining(Rule):
         steps, told = window.steps, window.state.setdefault("silent", {})
         for rank in np.unique(steps["rank"]).tolist():
             mine = steps.where(steps["rank"] == rank)
+            last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
+            silent = (window.end - last) / 1e9
+            window.judged(mine.rows)
+            if silent <= min(self.min_s, self.max_s):
+                told.pop(str(rank), None)
+                continue
             limit = min(
                 max(self.factor * float(np.percentile(mine["duration"], 99)) / 1e9, self.min_s), self.max_s
             )
             # An agent that watches the process knows what is open, as a checkpoint, and tells a hang.
             limit = self.max_s if window.job.trainers else limit
-            last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
-            silent = (window.end - last) / 1e9
-            window.judged(mine.rows)
             severity = "critical" if silent > 3 * limit else "warning"
             if silent <= limit or rank in gone:
                 told.pop(str(rank), None)
@@ -137,8 +149,20 @@ class StalledTraining(Rule):
                     step_end=step,
                     time_start=last,
                     time_end=window.end,
-                    evidence={"silent_s": silent, "limit_s": limit},
+                    evidence={"silent_s": silent, "limit_s": limit, "spinning_gpus": _spinning(window)},
                 )
+
+
+def _spinning(window: Window) -> list[str]:
+    """Return the GPUs that are fully busy at little power: they wait inside a collective."""
+    power, limit = window.series("gpu.power"), window.series("gpu.power_limit")
+    found = []
+    for place, util in window.series("gpu.util").items():
+        if place in power and place in limit and float(np.median(util.value)) >= 95:
+            share = float(np.median(power[place].value)) / max(float(limit[place].value[-1]), 1.0)
+            if share < 0.4:
+                found.append("/".join(place))
+    return found
 
 
 def _detail(text: str) -> dict[str, Any]:

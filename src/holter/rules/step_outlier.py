@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.schema.phases import BREAKDOWN
+from holter.schema.phases import BREAKDOWN, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from holter.schema.table import Table
+
+_MODES = tuple(mode.name.lower() for mode in Mode)
+_DETAILED = 32
+"""Processes whose statistics are told: those with the most outliers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +36,8 @@ class StepOutlier(Rule):
     advice = (
         "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
     )
-    packs = ("default", "performance")
-    every_s = 30.0
+    packs = ("default", "performance", "sagemaker")
+    every_s = 60.0
 
     stddev: float = parameter(5.0, classic=3.0, above=0, aliases=("threshold",))
     """How many deviations above the middle a step is an outlier."""
@@ -43,6 +49,8 @@ class StepOutlier(Rule):
     """More steps than this are needed to judge."""
     min_relative: float = parameter(0.3, classic=0.0, low=0)
     """How much longer than the median an outlier is at least; 0 = not asked."""
+    min_extra_ms: float = parameter(10.0, classic=0.0, low=0, unit="ms")
+    """Outliers that take less than this longer than the median, on average, are a note at most: jitter."""
     robust: bool = parameter(True, classic=False)
     """Median and MAD, which outliers do not move, instead of mean and standard deviation."""
 
@@ -58,22 +66,28 @@ class StepOutlier(Rule):
         steps = window.warm if self.robust else window.steps
         if not steps.rows:
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
-        keys = np.array([f"{mode}/{rank}" for mode, rank in zip(steps["mode"], steps["rank"], strict=True)])
-        for key in np.unique(keys).tolist():
-            mode = key.partition("/")[0]
+        processes: dict[str, dict[str, Any]] = {}
+        codes = {mode: code for code, mode in enumerate(_MODES)}
+        of = np.fromiter((codes.get(mode, 0) for mode in steps["mode"].tolist()), np.int64, steps.rows)
+        keys = steps["rank"].astype(np.int64) * len(_MODES) + of
+        for key_ in np.unique(keys).tolist():
+            rank, mode = key_ // len(_MODES), _MODES[key_ % len(_MODES)]
+            key = f"{mode}/{rank}"
             if self.mode is not None and mode != self.mode:
                 continue
-            mine = steps.where(keys == key)
+            mine = steps.where(keys == key_).sorted("time", "step", "duration")
             if mine.rows <= self.min_steps:
                 text = f"rank {mine['rank'][0]} has too few steps of mode {mode}"
                 window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
                 continue
             window.judged(mine.rows)
-            yield from self._judge(mine)
+            yield from self._judge(mine, processes.setdefault(key, {}))
+        worst = sorted(processes, key=lambda key: (-processes[key]["number_of_outliers"], key))
+        window.details = {"processes": {key: processes[key] for key in worst[:_DETAILED]}}
         if not window.points and window.lack is None:
             window.insufficient("mode_missing", f"no step of mode {self.mode}")
 
-    def _judge(self, steps: Table) -> Iterator[Issue]:
+    def _judge(self, steps: Table, details: dict[str, Any]) -> Iterator[Issue]:
         duration = steps["duration"].astype(np.float64)
         middle = float(np.median(duration))
         if self.robust:
@@ -88,8 +102,13 @@ class StepOutlier(Rule):
         tolerated: float = self.n_outliers
         if self.robust:
             slow &= ~explained
+            # Training that was slow at first and is fast now, as in a first epoch, is no matter of outliers.
+            first = np.flatnonzero(2 * np.cumsum(slow) >= np.arange(1, len(slow) + 1))
+            if len(first) and first[-1] >= self.min_steps:
+                slow[: first[-1] + 1] = False
             tolerated = self.n_outliers * max(1.0, steps.rows / 1000)
         count = int(slow.sum())
+        details.update(_details(steps, slow, self.stddev))
         if count <= tolerated:
             return
         worst = steps.where(slow)
@@ -106,9 +125,11 @@ class StepOutlier(Rule):
                 :20
             ].tolist(),
         }
+        beyond = float(worst["duration"].mean() - middle) / 1e6
         yield self.issue(
             f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
             f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
+            severity="info" if beyond < self.min_extra_ms else self.severity,
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,
             step_start=int(worst["step"].min()),
@@ -117,3 +138,24 @@ class StepOutlier(Rule):
             time_end=int((worst["time"] + worst["duration"]).max()),
             evidence=evidence,
         )
+
+
+def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, Any]:
+    """Return the statistics of one process that the report of old shows; times in ms."""
+    duration = steps["duration"] / 1e6
+    normal = duration[~slow]
+    low, high = (float(normal.min()), float(normal.max())) if len(normal) else (0.0, 0.0)
+    place = (normal - low) / ((high - low) or 1.0) * 100
+    counts = np.bincount(np.minimum(place.astype(np.int64), 99), minlength=100)
+    points = {f"p{q}": float(np.percentile(duration, q)) for q in (99, 95, 50)}
+    return {
+        "mean": float(duration.mean()),
+        "max": float(duration.max()),
+        **points,
+        "min": float(duration.min()),
+        "number_of_outliers": int(slow.sum()),
+        "phase": str(steps["mode"][0]),
+        "stddev": stddev,
+        "histogram": {"counts": counts.tolist(), "from": low, "to": high},
+        "step_numbers": np.sort(steps["step"][slow])[:100].tolist(),
+    }

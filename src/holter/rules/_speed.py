@@ -1,0 +1,98 @@
+"""How fast a rank trains, in blocks of points, kept in bounded memory while steps arrive."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.schema.phases import BREAKDOWN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+POINTS = 200
+"""Points of a block."""
+POINT_NS = 150_000_000
+"""Shorter steps are put together until a point is about so long: a block is never a moment only."""
+
+Block = dict[str, Any]
+"""`points`: units per second; `parts`: ns of each part of the step; `units`; `first`, `last` step; `end`."""
+
+
+def add(state: dict[str, Any], steps: Table, units: NDArray[np.float64]) -> list[Block]:
+    """Add steps of one rank; return the blocks that are complete now.
+
+    A point is complete when a step begins that belongs to the next, so where the rows are cut is all one.
+
+    Args:
+        state: What is kept between calls; empty at first.
+        steps: Table `steps` of one rank, in the order of time.
+        units: What each step processed, shape (steps,): tokens, samples, or 1.
+    """
+    if not steps.rows:
+        return []
+    duration = steps["duration"].astype(np.int64)
+    clock = state.get("clock", 0) + np.cumsum(duration)
+    state["clock"] = int(clock[-1])
+    # Of each step: point, first and last step, end, duration, parts. The open point comes before them as one.
+    step = steps["step"].astype(np.int64)
+    parts = [steps[part].astype(np.int64) for part in BREAKDOWN]
+    rows = np.column_stack(
+        [(clock - duration) // POINT_NS, step, step, steps["time"] + duration, duration, *parts]
+    )
+    if "open" in state:
+        rows = np.concatenate([np.array([state["open"][0]], dtype=np.int64), rows])
+        units = np.concatenate([[state["open"][1]], units])
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(rows[:, 0])) + 1])
+    ends = np.concatenate([starts[1:], [len(rows)]]) - 1
+    points = rows[ends]
+    points[:, 1] = rows[starts, 1]
+    points[:, 4:] = np.add.reduceat(rows[:, 4:], starts, axis=0)
+    sums = np.add.reduceat(units, starts)
+    state["open"] = [points[-1].tolist(), float(sums[-1])]
+    return _blocks(state, points[:-1], sums[:-1])
+
+
+def _blocks(state: dict[str, Any], points: NDArray[np.int64], units: NDArray[np.float64]) -> list[Block]:
+    done: list[Block] = []
+    at = 0
+    while at < len(points):
+        first = int(points[at, 1])
+        fresh = {"points": [], "units": 0.0, "parts": dict.fromkeys(BREAKDOWN, 0), "first": first}
+        block: Block = state.setdefault("block", fresh)
+        some = slice(at, at + POINTS - len(block["points"]))
+        at = some.stop
+        ns = points[some, 4]
+        speed = np.divide(1e9 * units[some], ns, out=np.zeros(len(ns)), where=ns > 0)
+        block["points"] += [float(f"{value:.6g}") for value in speed.tolist()]
+        block["units"] += float(units[some].sum())
+        for part, spent in zip(BREAKDOWN, points[some, 5:].sum(axis=0).tolist(), strict=True):
+            block["parts"][part] += spent
+        block["last"], block["end"] = int(points[some][-1, 2]), int(points[some][-1, 3])
+        if len(block["points"]) == POINTS:
+            done.append(state.pop("block"))
+    return done
+
+
+def mann_whitney(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    """Return how probable it is by chance that `low` lies so far below `high`; one-sided, for 20 and more.
+
+    The normal approximation of the rank-sum test with the correction for ties.
+    """
+    n, m = len(low), len(high)
+    if not n or not m:
+        return 1.0
+    _, where, counts = np.unique(np.concatenate([low, high]), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[where]
+    score = float(ranks[:n].sum()) - n * (n + 1) / 2
+    ties = float((counts.astype(np.float64) ** 3 - counts).sum())
+    total = n + m
+    variance = n * m / 12 * (total + 1 - ties / (total * (total - 1)))
+    if variance <= 0:
+        return 1.0
+    z = (score - n * m / 2 + 0.5) / math.sqrt(variance)
+    return 0.5 * math.erfc(-z / math.sqrt(2))

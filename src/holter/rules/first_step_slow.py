@@ -1,0 +1,88 @@
+"""A first step that takes minutes where the others take seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.schema.phases import BREAKDOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStepSlow(Rule):
+    """The first step takes many times as long as the later ones: autotuning, compiling, cold caches."""
+
+    reads = ("steps",)
+    category = "framework"
+    severity = "info"
+    description = "the first step is very slow"
+    formula = "the first step > ratio x the median of the later ones, and > min_s"
+    advice = "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before."
+    packs = ("performance",)
+    every_s = 60.0
+
+    ratio: float = parameter(50.0, above=1, aliases=("threshold",))
+    """How many times the median is too long."""
+    min_s: float = parameter(60.0, low=0, unit="s")
+    """A first step that is shorter is not worth a note."""
+    min_steps: int = parameter(20, low=1, unit="steps")
+    """Later steps that are needed to know how long one takes."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The steps that tell how long one takes."""
+        return Lookback(steps=200)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge once, when enough later steps are known: the slowest first step of any rank."""
+        state = window.state
+        first: dict[str, dict[str, Any]] = state.setdefault("first", {})
+        if window.unchanged("steps"):
+            return
+        if state.get("told"):
+            return window.judged(len(first))
+        for row in _earliest(window):
+            known = first.setdefault(str(row["rank"]), row)
+            if row["time"] < known["time"]:
+                first[str(row["rank"])] = row
+        if not first:
+            return window.insufficient("no_input", "no step")
+        steady = window.steady
+        if steady.rows < self.min_steps:
+            text = "too few steps after the first"
+            return window.insufficient("too_few_points", text, have=steady.rows, need=self.min_steps)
+        window.judged(len(first))
+        state["told"] = True
+        median = float(np.median(steady["duration"]))
+        slow = max(first.values(), key=lambda row: (row["duration"], -row["rank"]))
+        if slow["duration"] <= self.ratio * median or slow["duration"] <= self.min_s * 1e9:
+            return
+        parts = {part: slow[part] / 1e9 for part in (*BREAKDOWN, "compile") if slow[part] > 0}
+        parts = dict(sorted(parts.items(), key=lambda item: -item[1]))
+        yield self.issue(
+            f"the first step took {slow['duration'] / 1e9:.0f} s, {slow['duration'] / median:.0f} times the "
+            f"median of {median / 1e6:.3g} ms; most of it in {next(iter(parts), 'other')}",
+            step_start=slow["step"],
+            step_end=slow["step"],
+            time_start=slow["time"],
+            time_end=slow["time"] + slow["duration"],
+            evidence={
+                "first_step_s": slow["duration"] / 1e9,
+                "median_ms": median / 1e6,
+                "parts_s": parts,
+                "slowest_rank": slow["rank"],
+            },
+        )
+
+
+def _earliest(window: Window) -> list[dict[str, Any]]:
+    """Return each rank's earliest step among the new ones."""
+    steps = window.new("steps").sorted("rank", "time", "duration", "step")
+    _, at = np.unique(steps["rank"], return_index=True)
+    return list(steps.where(at).to_rows())

@@ -1,0 +1,97 @@
+"""A data-loader worker that is slower than the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderWorkerImbalance(Rule):
+    """One worker takes far longer for a batch than the others; batches come in order, so all wait for it."""
+
+    reads = ("steps", "spans/fetch")
+    category = "framework"
+    description = "one data-loader worker is slower than the others"
+    formula = "a worker's median fetch > ratio x the median of the workers' medians, with min_fetches each"
+    advice = "Give each worker files of the same size, shard by size, or set in_order=False on the loader."
+    packs = ("performance",)
+    every_s = 60.0
+    consecutive = 2
+
+    ratio: float = parameter(2.0, above=1, aliases=("threshold",))
+    """How many times the others' time is too much."""
+    min_fetches: int = parameter(20, low=1, unit="fetches")
+    """Workers with fewer fetches within two minutes are not judged."""
+    min_wait: float = parameter(5.0, low=0, high=100, unit="%")
+    """When training waits for data for less of its time it is a note at most, below a fifth nothing."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The fetches of two minutes."""
+        return Lookback(seconds=120.0)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each rank's workers among themselves."""
+        if window.unchanged("steps"):
+            return
+        steps = window.steady
+        waits = {int(r): _waited(steps.where(steps["rank"] == r)) for r in np.unique(steps["rank"])}
+        waits = {rank: share for rank, share in waits.items() if share >= self.min_wait / 5}
+        if steps.rows and not waits:
+            # Nobody waits, so which worker is slow is all one; the fetches are many.
+            return window.judged(steps.rows)
+        spans = window.spans
+        fetches = spans.where((spans["phase"] == "fetch") & (spans["worker"] >= 0))
+        if not fetches.rows:
+            return window.insufficient("no_input", "no data-loader worker was seen")
+        for rank in np.unique(fetches["rank"]).tolist():
+            mine = fetches.where(fetches["rank"] == rank)
+            workers, counts = np.unique(mine["worker"], return_counts=True)
+            workers = workers[counts >= self.min_fetches]
+            if len(workers) < 2:
+                if counts.size < 2:
+                    window.insufficient("no_match", "one worker; to be slower takes another", have=1, need=2)
+                else:
+                    have = int(np.sort(counts)[-2])
+                    text = "too few fetches of each worker"
+                    window.insufficient("too_few_points", text, have=have, need=self.min_fetches)
+                continue
+            window.judged(int(counts.sum()))
+            waited = waits.get(rank, 0.0)
+            medians = {int(w): float(np.median(mine["duration"][mine["worker"] == w])) for w in workers}
+            usual = float(np.median(list(medians.values())))
+            slowest = max(medians, key=lambda w: (medians[w], -w))
+            if medians[slowest] <= self.ratio * usual or waited < self.min_wait / 5:
+                continue
+            yield self.issue(
+                f"worker {slowest} of rank {rank} takes {medians[slowest] / 1e6:.3g} ms for a batch, the "
+                f"others {usual / 1e6:.3g} ms",
+                severity="warning" if waited >= self.min_wait else "info",
+                rank=rank,
+                node=str(mine["node"][0]) or None,
+                time_start=int(mine["time"].min()),
+                time_end=int((mine["time"] + mine["duration"]).max()),
+                evidence={
+                    "worker": slowest,
+                    "fetch_ms": medians[slowest] / 1e6,
+                    "others_ms": usual / 1e6,
+                    "workers": len(medians),
+                    "waiting_pct": waited,
+                },
+            )
+
+
+def _waited(steps: Table) -> float:
+    """Return data loading as percent of the steps; 0 when there are none."""
+    wall = int(steps["duration"].sum())
+    return 100.0 * int(steps["data_loading"].sum()) / wall if wall else 0.0

@@ -1,0 +1,58 @@
+"""Long training without a checkpoint to go back to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holter.rules import Issue, Rule, Window, parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoCheckpoint(Rule):
+    """For hours no checkpoint was finished, so a fault would cost all of them."""
+
+    reads = ("steps", "spans/checkpoint")
+    category = "reliability"
+    description = "no checkpoint for hours"
+    formula = "time since the last checkpoint, or the first step, > max(after_h, 10 % of planned_h)"
+    advice = "Save model and optimizer regularly; what is lost at a fault is the time since the last one."
+    packs = ("performance",)
+    every_s = 60.0
+
+    after_h: float = parameter(4.0, above=0, unit="h", aliases=("threshold",))
+    """Hours that are allowed without one."""
+    planned_h: float | None = parameter(None, above=0, unit="h")
+    """How long the whole job is meant to run, when that is known."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge the job as a whole: one rank's checkpoint is enough."""
+        state, job = window.state, window.job
+        spans = window.new("spans")
+        saved = spans.where(spans["phase"] == "checkpoint")
+        if saved.rows:
+            state["last"] = max(state.get("last", 0), int((saved["time"] + saved["duration"]).max()))
+        steps = window.new("steps")
+        if steps.rows:
+            state["newest"] = max(state.get("newest", 0), int((steps["time"] + steps["duration"]).max()))
+        if job.first_step is None or "newest" not in state:
+            return window.insufficient("no_input", "no step")
+        limit = max(self.after_h, 0.1 * (self.planned_h or 0.0))
+        since = max(job.first_step, state.get("last", 0))
+        # Up to the last step: what stands still is told by another rule.
+        hours = (state["newest"] - since) / 3600e9
+        if hours <= limit and "last" not in state:
+            text = "no checkpoint was seen, and the job is too young for that to matter"
+            return window.insufficient("patience_not_reached", text, have=max(hours, 0.0), need=limit)
+        window.judged(1)
+        if hours > limit:
+            what = "since the last checkpoint" if "last" in state else "without any checkpoint"
+            yield self.issue(
+                f"{hours:.1f} h of training {what}",
+                time_start=since,
+                time_end=state["newest"],
+                evidence={"hours": hours, "limit_h": limit, "checkpoints_seen": "last" in state},
+            )
