@@ -75,7 +75,9 @@ def test_activations_near_the_largest_half(share, severity):
     assert judged(NumericHeadroom(), tensors=sizes([10] * 5, low=-65504.0), scalars=SCALER) == []
 
 
-@pytest.mark.parametrize(("share", "severity"), [(0.1, None), (0.3, "info"), (0.6, "warning"), (0.95, "critical")])
+@pytest.mark.parametrize(
+    ("share", "severity"), [(0.1, None), (0.3, "info"), (0.6, "warning"), (0.95, "critical")]
+)
 def test_gradients_below_the_smallest_normal(share, severity):
     tiny = {"count": 10_000, "zeros": 5_000, "tiny": int(5_000 * share)}
     found = judged(NumericHeadroom(), tensors=sizes([1e-5] * 4, name="gradient/a", role="grad", **tiny))

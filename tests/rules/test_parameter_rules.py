@@ -30,7 +30,9 @@ def gradients(pattern, *, every=1, ranks=1, prefix=""):
 
 
 def test_parameters_without_a_gradient_are_listed():
-    rows = gradients({"fc1.weight": "g" * 40, "head.weight": "n" * 40, "head.bias": "g" * 10 + "0" * 30}, every=100)
+    rows = gradients(
+        {"fc1.weight": "g" * 40, "head.weight": "n" * 40, "head.bias": "g" * 10 + "0" * 30}, every=100
+    )
     (issue,) = same_in_pieces(MissingGradient(), tensors=rows)
     assert issue.severity == "warning"
     assert issue.evidence["parameters"] == ["head.bias", "head.weight"]
@@ -64,7 +66,11 @@ def test_a_gradient_on_any_rank_is_one():
 
 
 def test_the_base_under_adapters_is_info():
-    pattern = {"model.q.weight": "n" * 30, "model.q.lora_A.weight": "g" * 30, "model.q.lora_B.weight": "g" * 30}
+    pattern = {
+        "model.q.weight": "n" * 30,
+        "model.q.lora_A.weight": "g" * 30,
+        "model.q.lora_B.weight": "g" * 30,
+    }
     (issue,) = judged(MissingGradient(), tensors=gradients(pattern))
     assert (issue.code, issue.severity) == ("base", "info")
 
@@ -87,7 +93,9 @@ def changes(pattern, *, every=1, gradient=True, first=0):
     return Table.of("tensors", rows)
 
 
-@pytest.mark.parametrize(("steps", "every", "severity"), [(12, 1, "warning"), (101, 1, "critical"), (3, 100, "critical")])
+@pytest.mark.parametrize(
+    ("steps", "every", "severity"), [(12, 1, "warning"), (101, 1, "critical"), (3, 100, "critical")]
+)
 def test_nothing_changes(steps, every, severity):
     rows = changes({"a": [None] + [0.0] * steps, "b": [None] + [0.0] * steps}, every=every)
     lr = scalars(lr=[1e-3] * (steps + 1), every=every)
@@ -133,7 +141,9 @@ def test_a_learning_rate_of_zero_is_told_when_it_lasts():
 def test_a_learning_rate_that_jumps_beyond_all_before():
     (issue,) = judged(OptimizerNotStepping(), scalars=scalars(lr=[1e-3] * 200 + [1e-2] * 50))
     assert (issue.code, issue.step_start) == ("lr_jump", 200)
-    warm = np.concatenate([np.linspace(0, 1e-3, 500), np.linspace(1e-3, 1e-6, 500), np.linspace(1e-3, 1e-6, 500)])
+    warm = np.concatenate(
+        [np.linspace(0, 1e-3, 500), np.linspace(1e-3, 1e-6, 500), np.linspace(1e-3, 1e-6, 500)]
+    )
     assert judged(OptimizerNotStepping(), scalars=scalars(lr=warm)) == []
 
 

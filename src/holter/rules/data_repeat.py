@@ -50,7 +50,9 @@ class DataRepeat(Rule):
             for step, at in one.steps():
                 yield from self._step(window, step, at)
         if not state.get("last"):
-            window.insufficient("no_input", "no fingerprints of model inputs are recorded; use --save inputs@10")
+            window.insufficient(
+                "no_input", "no fingerprints of model inputs are recorded; use --save inputs@10"
+            )
 
     def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
         state = window.state

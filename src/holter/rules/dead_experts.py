@@ -31,7 +31,9 @@ class DeadExperts(Rule):
         "for `steps` steps, over all ranks: an expert below `least` of the uniform share: warning, over 25 % of them: "
         "critical; largest load > `most` x the mean, or entropy of the loads < `entropy` x ln(experts): warning"
     )
-    advice = "Raise the weight of the load-balancing loss or add router noise; lower the router's learning rate."
+    advice = (
+        "Raise the weight of the load-balancing loss or add router noise; lower the router's learning rate."
+    )
     packs = ("convergence",)
 
     names: str = parameter(

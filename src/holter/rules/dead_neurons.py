@@ -103,7 +103,9 @@ def _layers(rows: Table) -> Iterator[tuple[str, int, float, NDArray[np.float64]]
     if not rows.rows:
         return
     names, where = np.unique(rows["name"].astype(str), return_inverse=True)
-    order = np.lexsort((rows["value"], rows["position"], rows["kind"] == "samples", where, rows["rank"], rows["time"]))
+    order = np.lexsort(
+        (rows["value"], rows["position"], rows["kind"] == "samples", where, rows["rank"], rows["time"])
+    )
     rows, where = rows.where(order), where[order]
     keys = np.column_stack([rows["time"], rows["rank"].astype(np.int64), where])
     first = np.flatnonzero(np.any(np.diff(keys, axis=0, prepend=keys[:1] - 1) != 0, axis=1))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules._layers import ADAPTER, EXPERT, is_gradient, listed, of
 from holter.rules._settled import settled

@@ -25,7 +25,12 @@ _SOME = 100
 """Elements that are not zero: fewer say nothing of a share; and a size below which growth takes no headroom."""
 _LOOKED_AT = ("act_in", "act_out", "input", "output", "logits")
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
-_LEVELS = {"over": (0.1, 0.25, 0.5), "under": (0.2, 0.5, 0.9), "logits": (50.0, 100.0), "growth": (np.inf, 10.0)}
+_LEVELS = {
+    "over": (0.1, 0.25, 0.5),
+    "under": (0.2, 0.5, 0.9),
+    "logits": (50.0, 100.0),
+    "growth": (np.inf, 10.0),
+}
 _TEXTS = {
     "over": "reaches {value:.3g} of the largest float16",
     "under": "has {value:.0%} of its elements below the smallest normal number of its type",
@@ -46,7 +51,9 @@ class NumericHeadroom(Rule):
         "non-zero elements below the smallest normal of their type >= 0.2, 0.5, 0.9; largest attention logit >= 50, "
         "100: info, warning, critical; an activation 10 x larger within 1000 steps, after the first 1000: warning"
     )
-    advice = "Use bfloat16, normalize before attention (QK norm), raise the loss scale, lower the learning rate."
+    advice = (
+        "Use bfloat16, normalize before attention (QK norm), raise the loss scale, lower the learning rate."
+    )
     packs = ("convergence",)
 
     dtype: str | None = parameter(None, choices=("float16", "bfloat16", "float32"))
@@ -63,13 +70,17 @@ class NumericHeadroom(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each saved step; the worst tensor of each kind is told."""
         state = window.state
-        for one in settled(self._rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+        for one in settled(
+            self._rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
+        ):
             for step, rows in one.steps():
                 if (rows["role"] == "scale").any():
                     state["scaled"] = state.get("scaled", False) or bool((rows["max"] > 1).any())
                 yield from self._step(window, step, rows.where(rows["role"] != "scale"))
         if not state.get("seen"):
-            text = "no activation and no gradient is recorded; use --save gradients@100 --save activations@100"
+            text = (
+                "no activation and no gradient is recorded; use --save gradients@100 --save activations@100"
+            )
             window.insufficient("no_input", text)
 
     def _rows(self, window: Window) -> Table:
@@ -130,8 +141,15 @@ class NumericHeadroom(Rule):
         held, state["held"] = state.get("held", {}), {}
         for code, levels in _LEVELS.items():
             over = {name: value for name, value in found[code].items() if value >= min(levels)}
-            state["held"][code] = {**{n: v for n, v in held.get(code, {}).items() if n not in found[code]}, **over}
-            told = {name: min(value, held[code][name]) for name, value in over.items() if name in held.get(code, {})}
+            state["held"][code] = {
+                **{n: v for n, v in held.get(code, {}).items() if n not in found[code]},
+                **over,
+            }
+            told = {
+                name: min(value, held[code][name])
+                for name, value in over.items()
+                if name in held.get(code, {})
+            }
             if told:
                 yield self._told(code, step, told)
 

@@ -66,7 +66,9 @@ class OptimizerNotStepping(Rule):
     def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
         known: dict[str, dict[str, Any]] = state.setdefault("known", {})
         gradients = rows["kind"] == "gradient"
-        for name, size in zip(rows["name"][gradients].tolist(), rows["value"][gradients].tolist(), strict=True):
+        for name, size in zip(
+            rows["name"][gradients].tolist(), rows["value"][gradients].tolist(), strict=True
+        ):
             known.setdefault(of(name), _new(step))["gradient"] = size > 0
         mine = rows.where(rows["kind"] == "parameter")
         moved: dict[str, bool] = {}
@@ -122,7 +124,10 @@ class OptimizerNotStepping(Rule):
         never = sorted(
             name
             for name, one in known.items()
-            if one["still"] >= 10 and not one["changed"] and one["gradient"] is not False and not EXPERT.search(name)
+            if one["still"] >= 10
+            and not one["changed"]
+            and one["gradient"] is not False
+            and not EXPERT.search(name)
         )
         if grown and never:
             sure = any(known[name]["gradient"] for name in never)

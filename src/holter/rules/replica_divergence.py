@@ -86,7 +86,11 @@ class ReplicaDivergence(Rule):
                 odd.update(rank for rank, print_ in by_rank.items() if print_ != most)
         ranks = sorted({rank for by_rank in differ.values() for rank in by_rank})
         who = f"; ranks {', '.join(map(str, sorted(odd)))} differ from the majority" if odd else ""
-        what = f"{len(differ)} parameters, {listed(differ)}," if kind == "tensor" else " and ".join(sorted(differ))
+        what = (
+            f"{len(differ)} parameters, {listed(differ)},"
+            if kind == "tensor"
+            else " and ".join(sorted(differ))
+        )
         return self.issue(
             f"{what} differ between replicas at step {step}{who}",
             code=kind,

@@ -35,9 +35,7 @@ class UnevenGradientScale(Rule):
         "info, warn; or the median q of the first (last) third of the layers < 1e-4 x that of all while log q rises "
         "(falls) with depth, Spearman > 0.7; at two saved steps in a row"
     )
-    advice = (
-        "Check depth, normalization, activation and initialization of the layers named; residual connections help."
-    )
+    advice = "Check depth, normalization, activation and initialization of the layers named; residual connections help."
     packs = ("convergence",)
 
     info: float = parameter(3.0, above=0, unit="decades")
@@ -58,11 +56,15 @@ class UnevenGradientScale(Rule):
             for step, at in one.steps():
                 yield from self._step(window, step, at)
         if not state.get("gradients") or not state.get("weights"):
-            text = "gradients and weights are needed together; use --save gradients@100 and --save weights@100"
+            text = (
+                "gradients and weights are needed together; use --save gradients@100 and --save weights@100"
+            )
             window.insufficient("no_input", text)
         elif not window.points:
             most = len(state.get("ratios", {}))
-            window.insufficient("too_few_points", "too few matrices or steps", have=most, need=self.min_layers)
+            window.insufficient(
+                "too_few_points", "too few matrices or steps", have=most, need=self.min_layers
+            )
 
     def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
         state = window.state
@@ -102,7 +104,12 @@ class UnevenGradientScale(Rule):
         values = np.array(list(known.values()))
         spread = float(np.quantile(values, 0.95) - np.quantile(values, 0.05))
         ordered = sorted(known, key=lambda name: (known[name], name))
-        evidence = {"decades": spread, "smallest": ordered[:5], "largest": ordered[-5:], "matrices": len(known)}
+        evidence = {
+            "decades": spread,
+            "smallest": ordered[:5],
+            "largest": ordered[-5:],
+            "matrices": len(known),
+        }
         if spread >= self.info:
             severity: Severity = "warning" if spread >= self.warn else "info"
             yield "spread", severity, f"gradients of layers differ by {spread:.1f} decades", evidence
@@ -113,11 +120,19 @@ class UnevenGradientScale(Rule):
         by_depth = np.array([known[name] for name in names])
         trend = _spearman(np.array([deep[name] for name in names], dtype=float), by_depth)
         third, middle = max(1, len(names) // 3), float(np.median(values))
-        for code, part, sign in (("vanishing", by_depth[:third], 1.0), ("exploding", by_depth[-third:], -1.0)):
+        for code, part, sign in (
+            ("vanishing", by_depth[:third], 1.0),
+            ("exploding", by_depth[-third:], -1.0),
+        ):
             if float(np.median(part)) < middle - 4 and sign * trend > 0.7:
                 side = "first" if sign > 0 else "last"
                 text = f"gradients of the {side} third of the layers are {middle - float(np.median(part)):.1f} decades"
-                yield f"{code}_with_depth", "warning", f"{text} below the others", {**evidence, "spearman": trend}
+                yield (
+                    f"{code}_with_depth",
+                    "warning",
+                    f"{text} below the others",
+                    {**evidence, "spearman": trend},
+                )
 
 
 def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
