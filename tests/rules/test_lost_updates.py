@@ -19,7 +19,7 @@ def bfloat16(values):
 
 
 def training(lr, *, half=True, master=False, adam=True, every=1):
-    """Train 1000 weights on noise; a step's update is what Adam or SGD would make of it; save the last steps."""
+    """Train 1000 weights on noise, with updates as Adam or SGD would make; save the last steps."""
     rng = np.random.default_rng(0)
     kept = bfloat16(0.02 * rng.standard_normal(1000))
     copy, rows = kept.astype(np.float64), []

@@ -49,7 +49,7 @@ def listed(names: Iterable[str], most: int = 3) -> str:
 
 
 def depths(names: Iterable[str]) -> dict[str, int]:
-    """Return how deep parameters lie, 0 first, for those of which the names tell: `layers.0.fc`, `layers.1.fc`.
+    """Return how deep parameters lie, 0 first, where names tell: `layers.0.fc`, `layers.1.fc`.
 
     Layers are numbered within a family of names that begin alike; the family with most parameters counts.
     """

@@ -22,14 +22,15 @@ _KEPT = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRepeat(Rule):
-    """Two data-parallel ranks get the same batch at one step; or a rank's batches come in the same order again."""
+    """Data-parallel ranks get the same batch at one step; or batches come in the same order again."""
 
     reads = ("tensors",)
     category = "training"
     description = "batches are repeated over ranks or epochs"
     formula = (
-        "same fingerprint of a model input on two ranks at `steps` saved steps in a row, where their weights are "
-        "the same: warning, not known: info; `again` saved batches in a row that came before, equally long ago: info"
+        "same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning where their "
+        "weights are the same, info where those are not known; `again` saved batches in a row that came "
+        "before, equally long ago: info"
     )
     advice = "Give the loader a DistributedSampler, and call its set_epoch at the start of each epoch."
     packs = ("distributed", "convergence")

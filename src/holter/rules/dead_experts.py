@@ -28,8 +28,9 @@ class DeadExperts(Rule):
     category = "training"
     description = "experts get no tokens"
     formula = (
-        "for `steps` steps, over all ranks: an expert below `least` of the uniform share: warning, over 25 % of them: "
-        "critical; largest load > `most` x the mean, or entropy of the loads < `entropy` x ln(experts): warning"
+        "for `steps` steps, over all ranks: an expert below `least` of the uniform share: warning, over 25 % "
+        "of them: critical; largest load > `most` x the mean, or entropy of the loads < `entropy` x "
+        "ln(experts): warning"
     )
     advice = (
         "Raise the weight of the load-balancing loss or add router noise; lower the router's learning rate."

@@ -28,8 +28,8 @@ class DeadNeurons(Rule):
     category = "training"
     description = "units never activate"
     formula = (
-        "share of a layer's units active in 0 of >= min_samples samples of >= 4 saved steps, over all ranks, >= info, "
-        "warn, critical at 3 judgements in a row"
+        "share of a layer's units active in 0 of >= min_samples samples of >= 4 saved steps, over all ranks, "
+        ">= info, warn, critical at 3 judgements in a row"
     )
     advice = "Lower the learning rate, use leaky ReLU or GELU, check initialization and biases."
     packs = ("convergence",)

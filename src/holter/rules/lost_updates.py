@@ -101,7 +101,7 @@ class LostUpdates(Rule):
             size = update.get(name)
             if before == step - 1 and not skipped and size and math.isfinite(row["value"]):
                 window.judged(1)
-                # A copy in higher precision needs so many steps to wander half a number away from where it was.
+                # A copy in higher precision needs so many steps to wander half a number away.
                 wandered = 4 * (row["size"] / 512 / size) ** 2
                 if row["half"] and step - began >= wandered:
                     changed[name] = [row["value"] / size, row["count"]]
@@ -179,7 +179,7 @@ def _rows(window: Window) -> Table:
 
 
 def _half(weights: Table) -> NDArray[np.bool_]:
-    """Tell whose smallest and largest elements are numbers of bfloat16 or of float16; 1 in 2^26 is by chance."""
+    """Tell whose smallest and largest element are numbers of half precision; 1 in 2^26 is by chance."""
     low, high = (weights[name].astype(np.float32).view(np.uint32) for name in ("min", "max"))
     bits = low | high
     varied = np.isfinite(weights["min"]) & np.isfinite(weights["max"]) & (weights["min"] < weights["max"])

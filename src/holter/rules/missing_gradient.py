@@ -26,8 +26,8 @@ class MissingGradient(Rule):
     category = "training"
     description = "trainable parameters get no gradient"
     formula = (
-        "gradient None or all zero at `steps` saved optimizer steps in a row; experts are left out; info for the "
-        "base under adapters"
+        "gradient None or all zero at `steps` saved optimizer steps in a row; experts are left out; info for "
+        "the base under adapters"
     )
     advice = (
         "Look for a detached graph, an unused branch, wrong freezing; freeze what is not to be trained with "

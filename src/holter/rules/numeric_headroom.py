@@ -22,7 +22,7 @@ _MASKS = (-_FLOAT16, -10000.0)
 """What attention masks are filled with; a smallest element that is one of them is no activation."""
 _BUCKET, _BUCKETS = 100, 11
 _SOME = 100
-"""Elements that are not zero: fewer say nothing of a share; and a size below which growth takes no headroom."""
+"""Fewer elements that are not zero say nothing of a share; growth up to this size takes no headroom."""
 _LOOKED_AT = ("act_in", "act_out", "input", "output", "logits")
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 _LEVELS = {
@@ -41,15 +41,16 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumericHeadroom(Rule):
-    """Activations near the largest number of their type, gradients below the smallest, attention logits too high."""
+    """Activations near the largest number of their type, gradients below the smallest, or high logits."""
 
     reads = ("tensors", "scalars")
     category = "training"
     description = "numbers are close to the limits of their type"
     formula = (
-        "at two saved steps in a row: largest activation / 65504 (float16) >= 0.1, 0.25, 0.5; share of a gradient's "
-        "non-zero elements below the smallest normal of their type >= 0.2, 0.5, 0.9; largest attention logit >= 50, "
-        "100: info, warning, critical; an activation 10 x larger within 1000 steps, after the first 1000: warning"
+        "at two saved steps in a row: largest activation / 65504 (float16) >= 0.1, 0.25, 0.5; share of a "
+        "gradient's non-zero elements below the smallest normal of their type >= 0.2, 0.5, 0.9; largest "
+        "attention logit >= 50, 100: info, warning, critical; an activation 10 x larger within 1000 steps, "
+        "after the first 1000: warning"
     )
     advice = (
         "Use bfloat16, normalize before attention (QK norm), raise the loss scale, lower the learning rate."

@@ -23,19 +23,19 @@ _ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerNotStepping(Rule):
-    """No parameter changes though the learning rate is not zero; or some never do; or the rate is at fault."""
+    """Parameters do not change though the learning rate is not zero; or the rate is at fault."""
 
     reads = ("tensors", "scalars", "spans/skipped")
     category = "training"
     description = "optimizer steps change nothing"
     formula = (
-        "change of every parameter 0 while lr > 0 and the step not skipped, at two saved steps at least: over `warn` "
-        "steps: warning, `critical` steps: critical. Parameters with a gradient that never changed at 10 saved steps, "
-        "lr = 0 for 100 steps, lr 5 times higher than ever in one step: warning"
+        "change of every parameter 0 while lr > 0 and the step not skipped, at two saved steps at least: for "
+        "`warn` steps: warning, `critical` steps: critical. Parameters with a gradient that never changed at "
+        "10 saved steps, lr = 0 for 100 steps, lr 5 times higher than ever in one step: warning"
     )
     advice = (
-        "Check that optimizer.step() is called, that the optimizer was given all parameters of this very model, and "
-        "the schedule of the learning rate."
+        "Check that optimizer.step() is called, that the optimizer was given all parameters of this very "
+        "model, and the schedule of the learning rate."
     )
     packs = ("convergence",)
 
@@ -55,8 +55,9 @@ class OptimizerNotStepping(Rule):
             for step, rows in one.steps():
                 window.judged(1)
                 kinds = rows["kind"]
-                if (rates := rows["value"][kinds == "lr"]).size:
-                    yield from self._rate(step, float(np.nanmax(rates)), state)
+                rates = rows["value"][kinds == "lr"]
+                if (rates := rates[np.isfinite(rates)]).size:
+                    yield from self._rate(step, float(rates.max()), state)
                 if (kinds == "parameter").any() and not (kinds == "skipped").any():
                     yield from self._change(step, rows, state)
         if "first_rate" not in state and "known" not in state:
@@ -141,14 +142,12 @@ class OptimizerNotStepping(Rule):
             )
 
     def _rate(self, step: int, rate: float, state: dict[str, Any]) -> Iterator[Issue]:
-        if not math.isfinite(rate):
-            return
         first = state.setdefault("first_rate", step)
         highest, state["rate"] = state.get("highest", 0.0), rate
         state["highest"] = max(highest, rate)
         if step - first >= self.start_steps and highest > 0 and rate > _JUMP * highest:
             yield self.issue(
-                f"the learning rate jumped to {rate:.3g} at step {step}; before it never was above {highest:.3g}",
+                f"the learning rate jumped to {rate:.3g} at step {step}; before it was at most {highest:.3g}",
                 code="lr_jump",
                 step_start=step,
                 step_end=step,

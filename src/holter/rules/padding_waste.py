@@ -29,10 +29,12 @@ class PaddingWaste(Rule):
     category = "training"
     description = "batches are mostly padding"
     formula = (
-        "mean share of padding in the last `batches` batches >= info, warn, critical, at two batches in a row; padding "
-        "is pad_id, or what ends (or begins) rows with a run of two at least"
+        "mean share of padding in the last `batches` batches >= info, warn, critical, at two batches in a "
+        "row; padding is pad_id, or what ends (or begins) rows with a run of two at least"
     )
-    advice = "Bucket samples by length, or pack several into one row; the evidence says what bucketing would leave."
+    advice = (
+        "Bucket samples by length, or pack several into one row; the evidence says what that would leave."
+    )
     packs = ("convergence",)
 
     info: float = parameter(0.15, low=0, high=1)

@@ -32,12 +32,12 @@ class ReplicaDivergence(Rule):
     severity = "critical"
     description = "replicas of the model differ"
     formula = (
-        "a parameter's fingerprint, lr or loss_scale that was the same on two ranks differs at two saved steps in a "
-        "row; what never was the same is taken for shards or experts"
+        "a parameter's fingerprint, lr or loss_scale that was the same on all ranks differs at two saved "
+        "steps in a row; what never was the same is taken for shards or experts"
     )
     advice = (
-        "Restart from a checkpoint of a rank of the majority; check the device of the others, and whether all "
-        "parameters and buffers are synchronized."
+        "Restart from a checkpoint of a rank of the majority; check the device of the others, and whether "
+        "all parameters and buffers are synchronized."
     )
     packs = ("distributed",)
 

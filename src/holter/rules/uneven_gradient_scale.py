@@ -31,11 +31,11 @@ class UnevenGradientScale(Rule):
     category = "training"
     description = "gradient scales differ widely between layers"
     formula = (
-        "q = rms(gradient) / rms(weight) of each matrix, median of five saved steps; log10 of p95(q) / p05(q) >= "
-        "info, warn; or the median q of the first (last) third of the layers < 1e-4 x that of all while log q rises "
-        "(falls) with depth, Spearman > 0.7; at two saved steps in a row"
+        "q = rms(gradient) / rms(weight) of each matrix, median of 5 saved steps; log10 of p95(q) / p05(q) "
+        ">= info, warn; or the median q of the first (last) third of the layers < 1e-4 x that of all while "
+        "log q rises (falls) with depth, Spearman > 0.7: warning; at two saved steps in a row"
     )
-    advice = "Check depth, normalization, activation and initialization of the layers named; residual connections help."
+    advice = "Check normalization, activation and initialization of these layers; residual connections help."
     packs = ("convergence",)
 
     info: float = parameter(3.0, above=0, unit="decades")
@@ -73,8 +73,8 @@ class UnevenGradientScale(Rule):
         ratios: dict[str, list[float]] = state.setdefault("ratios", {})
         rms = np.hypot(rows["std"].astype(np.float64), rows["mean"].astype(np.float64))
         gradient = is_gradient(rows)
-        for name, size in zip(rows["name"][~gradient].tolist(), rms[~gradient].tolist(), strict=True):
-            weights[name] = size
+        weights |= dict(zip(rows["name"][~gradient].tolist(), rms[~gradient].tolist(), strict=True))
+        state["weights"] = weights
         got = dict(zip(map(of, rows["name"][gradient].tolist()), rms[gradient].tolist(), strict=True))
         state["gradients"] = state.get("gradients", False) or bool(got)
         if not got or step - start < self.start_steps:
@@ -124,15 +124,11 @@ class UnevenGradientScale(Rule):
             ("vanishing", by_depth[:third], 1.0),
             ("exploding", by_depth[-third:], -1.0),
         ):
-            if float(np.median(part)) < middle - 4 and sign * trend > 0.7:
+            below = middle - float(np.median(part))
+            if below > 4 and sign * trend > 0.7:
                 side = "first" if sign > 0 else "last"
-                text = f"gradients of the {side} third of the layers are {middle - float(np.median(part)):.1f} decades"
-                yield (
-                    f"{code}_with_depth",
-                    "warning",
-                    f"{text} below the others",
-                    {**evidence, "spearman": trend},
-                )
+                text = f"gradients of the {side} third of the layers are {below:.1f} decades below the others"
+                yield f"{code}_with_depth", "warning", text, {**evidence, "spearman": trend}
 
 
 def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
