@@ -13,14 +13,14 @@ from holter.rules import find
 from holter.schema.table import Table
 
 NAMES = """
-NonFiniteGradient LossSpike GradientNormSpike DeadNeurons LossScaleCollapse OptimizerNotStepping MissingGradient
-UnevenGradientScale NumericHeadroom LostUpdates ReplicaDivergence PaddingWaste DeadExperts ValidationNotRun
+NonFiniteGradient LossSpike GradientNormSpike DeadNeurons LossScaleCollapse OptimizerNotStepping
+MissingGradient UnevenGradientScale NumericHeadroom LostUpdates ReplicaDivergence PaddingWaste DeadExperts ValidationNotRun
 MetricDivergence DataRepeat
 """
 RULES = [find(name) for name in NAMES.split()]
 EAGER = {
-    "start_steps": 0, "min_steps": 1, "steps": 2, "min_layers": 3, "batches": 1, "min_samples": 1, "min_units": 1,
-    "history": 5, "planned_steps": 8, "evaluations": 2, "again": 2,
+    "start_steps": 0, "min_steps": 1, "steps": 2, "min_layers": 3, "batches": 1, "min_samples": 1,
+    "min_units": 1, "history": 5, "planned_steps": 8, "evaluations": 2, "again": 2,
 }  # fmt: skip
 
 place = {
