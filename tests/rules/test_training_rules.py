@@ -13,9 +13,9 @@ from holter.rules import find
 from holter.schema.table import Table
 
 NAMES = """
-NonFiniteGradient LossSpike GradientNormSpike DeadNeurons LossScaleCollapse OptimizerNotStepping
-MissingGradient UnevenGradientScale NumericHeadroom LostUpdates ReplicaDivergence PaddingWaste DeadExperts ValidationNotRun
-MetricDivergence DataRepeat
+NonFiniteGradient LossSpike GradientNormSpike DeadNeurons LossScaleCollapse
+OptimizerNotStepping MissingGradient UnevenGradientScale NumericHeadroom LostUpdates
+ReplicaDivergence PaddingWaste DeadExperts ValidationNotRun MetricDivergence DataRepeat
 """
 RULES = [find(name) for name in NAMES.split()]
 EAGER = {
