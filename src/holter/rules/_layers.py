@@ -1,0 +1,65 @@
+"""Names and roles of a model's parameters, and the order of its layers."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+PARAMETERS = ("weight", "bias", "norm_param", "embedding")
+"""Roles of parameters in table `tensors`."""
+EXPERT = re.compile(r"(?i)experts?([^a-z]|$)")
+"""Parameters that only some samples reach, by design."""
+ADAPTER = re.compile(r"(?i)(^|[^a-z])(lora|adapter|ia3|prefix|prompt)")
+"""Parameters that are trained beside a frozen base."""
+_GRADIENT = "gradient/"
+
+
+def is_parameter(rows: Table) -> NDArray[np.bool_]:
+    """Tell which rows of table `tensors` are of parameters themselves."""
+    roles = rows["role"].astype(str)
+    return np.isin(roles, PARAMETERS) & ~is_gradient(rows)
+
+
+def is_gradient(rows: Table) -> NDArray[np.bool_]:
+    """Tell which rows of table `tensors` are of gradients of parameters."""
+    named = np.char.startswith(rows["name"].astype(str), _GRADIENT)
+    return np.asarray(named | (rows["role"].astype(str) == "grad"))
+
+
+def of(name: str) -> str:
+    """Return the parameter that a gradient is of; a parameter's own name stays."""
+    return name.removeprefix(_GRADIENT)
+
+
+def listed(names: Iterable[str], most: int = 3) -> str:
+    """Name some things in a sentence: `a, b, c and 4 more`."""
+    ordered = sorted(names)
+    more = len(ordered) - most
+    return ", ".join(ordered[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def depths(names: Iterable[str]) -> dict[str, int]:
+    """Return how deep parameters lie, 0 first, where names tell: `layers.0.fc`, `layers.1.fc`.
+
+    Layers are numbered within a family of names that begin alike; the family with most parameters counts.
+    """
+    families: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for name in names:
+        if (first := re.search(r"\d+", name)) is not None:
+            numbers = tuple(int(n) for n in re.findall(r"\d+", name))
+            families[name[: first.start()]][name] = numbers
+    if not families:
+        return {}
+    family = max(sorted(families), key=lambda prefix: len(families[prefix]))
+    places = {numbers: i for i, numbers in enumerate(sorted(set(families[family].values())))}
+    return {name: places[numbers] for name, numbers in families[family].items()}

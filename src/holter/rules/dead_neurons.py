@@ -1,0 +1,117 @@
+"""Units of a layer that no sample activates any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Severity, Window, parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+_HOLD, _ROWS = 3, 4
+"""Judgements in a row that must agree; saved steps that one is made of at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadNeurons(Rule):
+    """Units, or channels, that were active in none of the last thousands of samples."""
+
+    reads = ("tensor_values",)
+    category = "training"
+    description = "units never activate"
+    formula = (
+        "share of a layer's units active in 0 of >= min_samples samples of >= 4 saved steps, over all ranks, "
+        ">= info, warn, critical at 3 judgements in a row"
+    )
+    advice = "Lower the learning rate, use leaky ReLU or GELU, check initialization and biases."
+    packs = ("convergence",)
+
+    info: float = parameter(0.10, low=0, high=1)
+    """Share of dead units that is told as information."""
+    warn: float = parameter(0.30, low=0, high=1)
+    """Share of dead units that is a warning."""
+    critical: float = parameter(0.60, low=0, high=1)
+    """Share of dead units that is critical."""
+    min_samples: int = parameter(4096, low=1, unit="samples")
+    """A unit that fires for one sample in a thousand looks dead in so many with a chance of 1.7 %."""
+    min_units: int = parameter(16, low=1)
+    """Smaller layers are not judged."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Count each layer's samples; judge when there are enough, then count anew."""
+        state, new = window.state, window.new("tensor_values")
+        rows = new.where(np.isin(new["kind"].astype(str), ("active", "samples")) & (new["mode"] != "predict"))
+        for row in _layers(rows):
+            yield from self._add(window, *row)
+        if "layers" not in state:
+            window.insufficient("no_input", "no activity of units is recorded; use --save activations@100")
+        elif not window.points:
+            most = max(one["samples"] for one in state["layers"].values())
+            window.insufficient("too_few_points", "too few samples yet", have=most, need=self.min_samples)
+
+    def _add(
+        self, window: Window, name: str, step: int, samples: float, active: NDArray[np.float64]
+    ) -> Iterator[Issue]:
+        layers: dict[str, Any] = window.state.setdefault("layers", {})
+        one = layers.setdefault(name, {"samples": 0.0, "rows": 0, "units": 0, "silent": [], "held": []})
+        if one["units"] != len(active):
+            one.update(samples=0.0, rows=0, units=len(active), silent=list(range(len(active))), start=step)
+        if samples <= 0 or not len(active):
+            return
+        one["samples"] += samples
+        one["rows"] += 1
+        one["silent"] = [unit for unit in one["silent"] if not active[unit] > 0]
+        if one["samples"] < self.min_samples or one["rows"] < _ROWS or one["units"] < self.min_units:
+            return
+        window.judged(1)
+        dead, one["silent"] = one["silent"], list(range(one["units"]))
+        one["held"] = [*one["held"], len(dead) / one["units"]][-_HOLD:]
+        start, one["start"] = one["start"], step
+        counted, one["samples"], one["rows"] = one["samples"], 0.0, 0
+        share = min(one["held"])
+        if len(one["held"]) < _HOLD or share < self.info:
+            return
+        severity: Severity = (
+            "critical" if share >= self.critical else "warning" if share >= self.warn else "info"
+        )
+        yield self.issue(
+            f"{len(dead)} of {one['units']} units of {name} were active in none of {counted:.0f} samples",
+            severity=severity,
+            tensor=name,
+            step_start=start,
+            step_end=step,
+            evidence={
+                "dead_share": len(dead) / one["units"],
+                "least_share_of_3": share,
+                "units": one["units"],
+                "samples": counted,
+                "dead": dead[:100],
+            },
+        )
+
+
+def _layers(rows: Table) -> Iterator[tuple[str, int, float, NDArray[np.float64]]]:
+    """Yield each layer's counts at each moment it was saved: name, step, samples, active samples per unit."""
+    if not rows.rows:
+        return
+    names, where = np.unique(rows["name"].astype(str), return_inverse=True)
+    order = np.lexsort(
+        (rows["value"], rows["position"], rows["kind"] == "samples", where, rows["rank"], rows["time"])
+    )
+    rows, where = rows.where(order), where[order]
+    keys = np.column_stack([rows["time"], rows["rank"].astype(np.int64), where])
+    first = np.flatnonzero(np.any(np.diff(keys, axis=0, prepend=keys[:1] - 1) != 0, axis=1))
+    for low, high in zip(first, [*first[1:], rows.rows], strict=True):
+        part = slice(low, high)
+        total = (rows["kind"][part] == "samples").nonzero()[0]
+        counts = rows["value"][part][: len(rows["value"][part]) - len(total)]
+        if len(total):
+            yield str(names[where[low]]), int(rows["step"][low]), float(rows["value"][part][total[0]]), counts

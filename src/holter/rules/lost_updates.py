@@ -1,0 +1,186 @@
+"""Updates that rounding takes away, because weights are kept in half precision alone."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules._layers import is_gradient, listed, of
+from holter.rules._logged import is_rate, skips
+from holter.rules._settled import settled
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_COLUMNS = ("kind", "name", "value", "count", "half", "size")
+_SIGN, _ADAPTIVE = re.compile("(?i)lion|sign"), re.compile("(?i)adam|lamb|adafactor|rmsprop|nadam")
+_LEAST_ADAPTIVE = 0.1
+"""Adaptive optimizers move an element by this part of lr at least, on average: |m| / sqrt(v) of pure noise is
+0.18 for beta1 = 0.9."""
+_NOISE = 1e-6
+"""Gradients below it drown in an adaptive optimizer's epsilon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostUpdates(Rule):
+    """Weights in bfloat16 or float16 change by far less than the optimizer's updates.
+
+    The share of elements that stay as they are is not recorded. It is estimated from below: 1 - mean change /
+    mean update, which is at least 0.1 x lr for Adam and its kin, lr for Lion, lr x |gradient| for SGD. With a
+    copy of the weights in higher precision the mean change is that of the updates, once the copy has wandered
+    off the numbers it began with; before, no parameter is judged.
+    """
+
+    reads = ("tensors", "scalars", "spans/optimizer", "spans/skipped")
+    category = "training"
+    description = "rounding loses the optimizer's updates"
+    formula = (
+        "of weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / least mean update "
+        "over the last `steps` pairs of successive saved steps, of all their elements, >= info, warn, "
+        "critical; after 4 x (|weight| / 512 / update)^2 steps"
+    )
+    advice = (
+        "Keep the weights in float32 (autocast, master weights), round stochastically, or raise lr x batch."
+    )
+    packs = ("convergence",)
+
+    info: float = parameter(0.3, low=0, high=1)
+    """Share of the updates lost that is told as information."""
+    warn: float = parameter(0.6, low=0, high=1)
+    """Share lost that is a warning."""
+    critical: float = parameter(0.9, low=0, high=1)
+    """Share lost that is critical."""
+    steps: int = parameter(20, low=2, high=500, unit="saved steps")
+    """How many steps, each saved right after the one before, are judged together."""
+    optimizer: str | None = parameter(None)
+    """Name of the optimizer's class, as AdamW or SGD; what the recorder saw when not set."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Compare changes with updates at steps that were saved one after another."""
+        state = window.state
+        for one in settled(_rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+            if state.setdefault("attempt", one.attempt) != one.attempt:
+                state.update(attempt=one.attempt, last={}, began=int(one.rows["step"][0]))
+            for step, rows in one.steps():
+                yield from self._step(window, step, rows)
+        if window.points or state.get("judged"):
+            state["judged"] = True
+            return
+        text = (
+            "no pairs of successive steps; use --save weights@1 and --save gradients@1 for a stretch of steps"
+        )
+        window.insufficient("no_input", text)
+
+    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+        state, parts = window.state, dict[str, dict[str, float]]()
+        began = state.setdefault("began", step)
+        columns = [rows[name].tolist() for name in ("kind", "name", "value")]
+        for kind, name, value in zip(*columns, strict=True):
+            if kind == "optimizer":
+                state["optimizers"] = sorted({*state.get("optimizers", []), name})
+            elif kind == "lr":
+                state["lr"] = min(parts.setdefault("lr", {}).get("", math.inf), value)
+                parts["lr"][""] = state["lr"]
+            elif math.isfinite(value):
+                parts.setdefault(kind, {})[name] = value
+        last: dict[str, int] = state.setdefault("last", {})
+        skipped = bool((rows["kind"] == "skipped").any())
+        update = self._update(state.get("lr"), state.get("optimizers", []), parts)
+        changed: dict[str, list[float]] = {}
+        for row in rows.where(rows["kind"] == "weight").to_rows():
+            name, before = row["name"], last.get(row["name"])
+            last[name] = step
+            size = update.get(name)
+            if before == step - 1 and not skipped and size and math.isfinite(row["value"]):
+                window.judged(1)
+                # A copy in higher precision needs so many steps to wander half a number away.
+                wandered = 4 * (row["size"] / 512 / size) ** 2
+                if row["half"] and step - began >= wandered:
+                    changed[name] = [row["value"] / size, row["count"]]
+        if changed:
+            yield from self._judge(step, changed, state)
+
+    def _update(
+        self, lr: float | None, seen: list[str], parts: dict[str, dict[str, float]]
+    ) -> dict[str, float]:
+        """Return the least mean update of each parameter, where it is known."""
+        if not lr or not math.isfinite(lr) or lr <= 0:
+            return {}
+        name = self.optimizer or (seen[0] if len(seen) == 1 else "")
+        numbers = parts.get("norm", {})
+        norm, clipped = numbers.get("grad_norm", 0.0), numbers.get("grad_norm_clipped", math.inf)
+        clip = min(1.0, clipped / norm) if norm > 0 else 1.0
+        gradients = {of(n): size for n, size in parts.get("gradient", {}).items() if size > 0}
+        if _SIGN.search(name):
+            return dict.fromkeys(gradients, lr)
+        if _ADAPTIVE.search(name):
+            return {n: _LEAST_ADAPTIVE * lr for n, size in gradients.items() if size * clip > _NOISE}
+        return {n: lr * size * clip for n, size in gradients.items()} if "SGD" in name.upper() else {}
+
+    def _judge(self, step: int, changed: dict[str, list[float]], state: dict[str, Any]) -> Iterator[Issue]:
+        total = sum(count for _, count in changed.values())
+        kept = sum(min(1.0, ratio) * count for ratio, count in changed.values()) / total if total else 1.0
+        last: list[list[float]] = state.setdefault("kept", [])
+        last.append([step, kept])
+        del last[: -self.steps]
+        lost = 1 - float(np.mean([share for _, share in last]))
+        state["held"] = state.get("held", 0) + 1 if len(last) == self.steps and lost >= self.info else 0
+        if state["held"] < 2:
+            return
+        severity: Severity = (
+            "critical" if lost >= self.critical else "warning" if lost >= self.warn else "info"
+        )
+        worst = [name for name, (ratio, _) in changed.items() if ratio < 1 - self.info]
+        yield self.issue(
+            f"rounding to half precision loses at least {lost:.0%} of the updates of {len(worst)} parameters"
+            + (f": {listed(worst)}" if worst else ""),
+            severity=severity,
+            step_start=int(last[0][0]),
+            step_end=step,
+            evidence={"lost_share": lost, "parameters": sorted(worst)[:50], "lr": state.get("lr")},
+        )
+
+
+def _rows(window: Window) -> Table:
+    """Bring together what tells of changes and updates."""
+    tensors, scalars, spans = window.new("tensors"), window.new("scalars"), window.new("spans")
+    names = scalars["name"].tolist()
+    lr = scalars.where(np.fromiter(map(is_rate, names), bool, scalars.rows))
+    norms = scalars.where(np.isin(scalars["name"].astype(str), ("grad_norm", "grad_norm_clipped")))
+    weights = tensors.where((tensors["role"] == "weight") & (tensors["state"] == "") & ~is_gradient(tensors))
+    gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
+    skipped, optimizers = skips(spans), spans.where(spans["phase"] == "optimizer")
+    parts: list[tuple[str, Table, NDArray[Any]]] = [
+        ("weight", weights, weights["delta_abs_mean"]),
+        ("gradient", gradients, gradients["abs_mean"]),
+        ("lr", lr, lr["value"]),
+        ("norm", norms, norms["value"]),
+        ("skipped", skipped, skipped["value"]),
+        ("optimizer", optimizers, np.zeros(optimizers.rows)),
+    ]
+    made = []
+    for kind, table, value in parts:
+        columns = {name: table[name] for name in ("time", "rank", "step", "name")}
+        columns["kind"] = np.full(table.rows, kind, dtype=object)
+        columns["value"] = value.astype(np.float64)
+        columns["count"] = table.columns.get("count", np.zeros(table.rows, dtype=np.int64))
+        columns["size"] = table.columns.get("abs_mean", np.zeros(table.rows)).astype(np.float64)
+        columns["half"] = _half(table) if kind == "weight" else np.zeros(table.rows, dtype=bool)
+        made.append(Table(columns))
+    return Table.concat(made)
+
+
+def _half(weights: Table) -> NDArray[np.bool_]:
+    """Tell whose smallest and largest element are numbers of half precision; 1 in 2^26 is by chance."""
+    low, high = (weights[name].astype(np.float32).view(np.uint32) for name in ("min", "max"))
+    bits = low | high
+    varied = np.isfinite(weights["min"]) & np.isfinite(weights["max"]) & (weights["min"] < weights["max"])
+    return np.asarray(varied & (((bits & 0xFFFF) == 0) | ((bits & 0x1FFF) == 0)))

@@ -1,0 +1,198 @@
+"""An optimizer that changes nothing, or not all it should, and a learning rate that is zero or jumps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules._layers import EXPERT, is_gradient, is_parameter, listed, of
+from holter.rules._logged import is_rate, skips
+from holter.rules._settled import settled
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COLUMNS = ("kind", "name", "value", "fingerprint")
+_ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerNotStepping(Rule):
+    """Parameters do not change though the learning rate is not zero; or the rate is at fault."""
+
+    reads = ("tensors", "scalars", "spans/skipped")
+    category = "training"
+    description = "optimizer steps change nothing"
+    formula = (
+        "change of every parameter 0 while lr > 0 and the step not skipped, at two saved steps at least: for "
+        "`warn` steps: warning, `critical` steps: critical. Parameters with a gradient that never changed at "
+        "10 saved steps, lr = 0 for 100 steps, lr 5 times higher than ever in one step: warning"
+    )
+    advice = (
+        "Check that optimizer.step() is called, that the optimizer was given all parameters of this very "
+        "model, and the schedule of the learning rate."
+    )
+    packs = ("convergence",)
+
+    warn: int = parameter(10, low=1, unit="steps")
+    """Steps without any change that are a warning."""
+    critical: int = parameter(100, low=1, unit="steps")
+    """Steps without any change that are critical."""
+    start_steps: int = parameter(100, low=0, unit="steps")
+    """First steps in which the learning rate may do what it likes."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each saved step, and each logged learning rate."""
+        state = window.state
+        for one in settled(_rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+            if state.setdefault("attempt", one.attempt) != one.attempt:
+                state.update(attempt=one.attempt, still=None, last=None, rate=None)
+            for step, rows in one.steps():
+                window.judged(1)
+                kinds = rows["kind"]
+                rates = rows["value"][kinds == "lr"]
+                if (rates := rates[np.isfinite(rates)]).size:
+                    yield from self._rate(step, float(rates.max()), state)
+                if (kinds == "parameter").any() and not (kinds == "skipped").any():
+                    yield from self._change(step, rows, state)
+        if "first_rate" not in state and "known" not in state:
+            text = "no learning rate and no change of parameters is recorded; use --save weights@100"
+            window.insufficient("no_input", text)
+
+    def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+        known: dict[str, dict[str, Any]] = state.setdefault("known", {})
+        gradients = rows["kind"] == "gradient"
+        for name, size in zip(
+            rows["name"][gradients].tolist(), rows["value"][gradients].tolist(), strict=True
+        ):
+            known.setdefault(of(name), _new(step))["gradient"] = size > 0
+        mine = rows.where(rows["kind"] == "parameter")
+        moved: dict[str, bool] = {}
+        for row in mine.to_rows():
+            one = known.setdefault(row["name"], _new(step))
+            before = one["prints"].get(str(row["rank"]))
+            one["prints"][str(row["rank"])] = row["fingerprint"]
+            if math.isfinite(row["value"]):
+                changed = row["value"] > 0
+            elif before and row["fingerprint"]:
+                changed = before != row["fingerprint"]
+            else:
+                continue
+            moved[row["name"]] = moved.get(row["name"], False) or changed
+        last, state["last"] = state.get("last"), step
+        if not moved:
+            return
+        if not any(moved.values()):
+            yield from self._nothing(step, last, len(moved), state)
+            return
+        state["still"] = None
+        yield from self._some(step, moved, known)
+
+    def _nothing(self, step: int, last: int | None, count: int, state: dict[str, Any]) -> Iterator[Issue]:
+        if state.get("rate") == 0:
+            state["still"] = None
+            return
+        still = state.get("still") or {"since": step - 1 if last is None else last, "rows": 0}
+        state["still"] = still
+        still["rows"] += 1
+        steps = step - still["since"]
+        severity: Severity | None = None
+        if still["rows"] >= 2 and steps >= self.warn:
+            severity = "critical" if steps >= self.critical else "warning"
+        if severity and severity != still.get("told"):
+            still["told"] = severity
+            yield self.issue(
+                f"none of {count} parameters has changed for {steps} steps",
+                code="nothing_changes",
+                severity=severity,
+                step_start=still["since"],
+                step_end=step,
+                evidence={"steps": steps, "saved_steps": still["rows"], "lr": state.get("rate")},
+            )
+
+    def _some(self, step: int, moved: dict[str, bool], known: dict[str, Any]) -> Iterator[Issue]:
+        grown = False
+        for name, changed in moved.items():
+            one = known[name]
+            one["changed"] = one["changed"] or changed
+            one["still"] += 0 if changed or one["gradient"] is False else 1
+            grown |= one["still"] == 10 and not changed
+        never = sorted(
+            name
+            for name, one in known.items()
+            if one["still"] >= 10
+            and not one["changed"]
+            and one["gradient"] is not False
+            and not EXPERT.search(name)
+        )
+        if grown and never:
+            sure = any(known[name]["gradient"] for name in never)
+            yield self.issue(
+                f"{len(never)} trainable parameters never change while others do: {listed(never)}",
+                code="params_not_in_optimizer",
+                severity="warning" if sure else "info",
+                step_start=min(known[name]["since"] for name in never),
+                step_end=step,
+                evidence={"parameters": never[:_LISTED], "count": len(never), "gradients_seen": sure},
+            )
+
+    def _rate(self, step: int, rate: float, state: dict[str, Any]) -> Iterator[Issue]:
+        first = state.setdefault("first_rate", step)
+        highest, state["rate"] = state.get("highest", 0.0), rate
+        state["highest"] = max(highest, rate)
+        if step - first >= self.start_steps and highest > 0 and rate > _JUMP * highest:
+            yield self.issue(
+                f"the learning rate jumped to {rate:.3g} at step {step}; before it was at most {highest:.3g}",
+                code="lr_jump",
+                step_start=step,
+                step_end=step,
+                evidence={"lr": rate, "highest_before": highest},
+            )
+        zero: dict[str, Any] | None = (state.get("zero") or {"since": step, "rows": 0}) if rate == 0 else None
+        state["zero"] = zero
+        if zero is None:
+            return
+        zero["rows"] += 1
+        if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("told"):
+            zero["told"] = True
+            yield self.issue(
+                f"the learning rate is 0 since step {zero['since']}: training changes nothing any more",
+                code="lr_zero",
+                step_start=zero["since"],
+                step_end=step,
+                evidence={"highest_lr": state["highest"]},
+            )
+
+
+def _new(step: int) -> dict[str, Any]:
+    return {"since": step, "still": 0, "changed": False, "gradient": None, "prints": {}}
+
+
+def _rows(window: Window) -> Table:
+    """Bring together changes of parameters, sizes of gradients, learning rates, and skipped steps."""
+    tensors, scalars, skipped = window.new("tensors"), window.new("scalars"), skips(window.new("spans"))
+    gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
+    own = tensors.where(is_parameter(tensors) & (tensors["state"] == ""))
+    by_scaler = tensors.where(tensors["state"] == "skipped")
+    rates = {name for name in set(scalars["name"].tolist()) if is_rate(name)}
+    lr = scalars.where(np.fromiter((n in rates for n in scalars["name"].tolist()), bool, scalars.rows))
+    parts = [
+        ("parameter", own, own["delta_l2"], own["fingerprint"]),
+        ("gradient", gradients, gradients["abs_mean"], None),
+        ("lr", lr, lr["value"], None),
+        ("skipped", skipped, skipped["value"], None),
+        ("skipped", by_scaler, np.ones(by_scaler.rows), None),
+    ]
+    made = []
+    for kind, table, value, prints in parts:
+        columns = {name: table[name] for name in ("time", "rank", "step", "name")}
+        columns["kind"] = np.full(table.rows, kind, dtype=object)
+        columns["value"] = value.astype(np.float64)
+        columns["fingerprint"] = np.zeros(table.rows, dtype=np.int64) if prints is None else prints
+        made.append(Table(columns))
+    return Table.concat(made)

@@ -1,0 +1,115 @@
+"""Replicas of a model that have stopped being the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Window
+from holter.rules._layers import is_parameter, listed
+from holter.rules._settled import settled
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COLUMNS = ("name", "fingerprint", "value")
+_SCALARS = ("lr", "loss_scale")
+_PROOF = {"tensor": 1, "scalar": 10}
+"""At how many steps something must have been the same on the ranks, to be meant to be."""
+_LISTED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaDivergence(Rule):
+    """Parameters, learning rate or loss scale that were the same on all ranks differ between them."""
+
+    reads = ("tensors", "scalars")
+    category = "training"
+    severity = "critical"
+    description = "replicas of the model differ"
+    formula = (
+        "a parameter's fingerprint, lr or loss_scale that was the same on all ranks differs at two saved "
+        "steps in a row; what never was the same is taken for shards or experts"
+    )
+    advice = (
+        "Restart from a checkpoint of a rank of the majority; check the device of the others, and whether "
+        "all parameters and buffers are synchronized."
+    )
+    packs = ("distributed",)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Compare what the ranks saved at one step."""
+        state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
+        own = tensors.where(is_parameter(tensors) & (tensors["fingerprint"] != 0))
+        named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
+        for kind, rows in (("tensor", _rows(own)), ("scalar", _rows(named))):
+            mine = state.setdefault(kind, {})
+            for one in settled(rows, mine.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+                for step, at in one.steps():
+                    yield from self._step(window, kind, step, at, mine)
+        if not window.points and not state.get("compared"):
+            text = "no parameters with fingerprints of two ranks; use --save weights@500 on all ranks"
+            window.insufficient("no_input", text)
+        state["compared"] = state.get("compared", False) or window.points > 0
+
+    def _step(
+        self, window: Window, kind: str, step: int, rows: Table, state: dict[str, Any]
+    ) -> Iterator[Issue]:
+        prints: dict[str, dict[int, tuple[int, float]]] = {}
+        columns = [rows[name].tolist() for name in ("name", "rank", "fingerprint", "value")]
+        for name, rank, fingerprint, value in zip(*columns, strict=True):
+            prints.setdefault(name, {})[rank] = (fingerprint, value)
+        same: dict[str, int] = state.setdefault("same", {})
+        before, differ = set(state.get("differ", [])), {}
+        for name, by_rank in sorted(prints.items()):
+            if len(by_rank) < 2:
+                continue
+            window.judged(1)
+            if len(set(by_rank.values())) == 1:
+                same[name] = same.get(name, 0) + 1
+            elif same.get(name, 0) >= _PROOF[kind]:
+                differ[name] = by_rank
+        # Parameters may be saved on different steps: those that were not compared now keep their verdict.
+        state["differ"] = sorted(differ.keys() | (before - prints.keys()))
+        if told := {name: by_rank for name, by_rank in differ.items() if name in before}:
+            yield self._told(kind, step, told)
+
+    def _told(self, kind: str, step: int, differ: dict[str, dict[int, tuple[int, float]]]) -> Issue:
+        odd = Counter[int]()
+        for by_rank in differ.values():
+            ((most, count), *others) = Counter(by_rank.values()).most_common()
+            if not others or count > others[0][1]:
+                odd.update(rank for rank, print_ in by_rank.items() if print_ != most)
+        ranks = sorted({rank for by_rank in differ.values() for rank in by_rank})
+        who = f"; ranks {', '.join(map(str, sorted(odd)))} differ from the majority" if odd else ""
+        what = (
+            f"{len(differ)} parameters, {listed(differ)},"
+            if kind == "tensor"
+            else " and ".join(sorted(differ))
+        )
+        return self.issue(
+            f"{what} differ between replicas at step {step}{who}",
+            code=kind,
+            rank=min(odd) if len(odd) == 1 else None,
+            step_start=step,
+            step_end=step,
+            evidence={
+                "names": sorted(differ)[:_LISTED],
+                "count": len(differ),
+                "first": min(differ),
+                "ranks": ranks,
+                "minority": sorted(odd),
+            },
+        )
+
+
+def _rows(table: Table) -> Table:
+    columns = {name: table[name] for name in ("time", "rank", "step", "name")}
+    nothing = np.zeros(table.rows)
+    columns["fingerprint"] = table.columns.get("fingerprint", nothing.astype(np.int64))
+    columns["value"] = np.nan_to_num(table.columns.get("value", nothing), nan=-1.0)
+    return Table(columns)

@@ -1,0 +1,128 @@
+"""GradientNormSpike and LossScaleCollapse: numbers about gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.training import judged, run, same_in_pieces, scalars, spans
+
+from holter.rules.gradient_norm_spike import GradientNormSpike
+from holter.rules.loss_scale_collapse import LossScaleCollapse
+from holter.schema.table import Table
+
+
+def norms(sigma, n=2000, seed=0):
+    return np.exp(sigma * np.random.default_rng(seed).standard_normal(n)) * (
+        0.5 + 2 * np.exp(-np.arange(n) / 100)
+    )
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.2, 0.3, 0.5])
+def test_healthy_norms_are_left_alone(sigma):
+    for seed in range(4):
+        assert judged(GradientNormSpike(), scalars=scalars(grad_norm=norms(sigma, seed=seed))) == []
+
+
+@pytest.mark.parametrize(("sigma", "times"), [(0.2, 5), (0.3, 9)])
+def test_a_spike_is_info(sigma, times):
+    values = norms(sigma)
+    values[900] = 0.5 * times
+    (issue,) = judged(GradientNormSpike(), scalars=scalars(grad_norm=values))
+    assert (issue.code, issue.severity, issue.step_start) == ("spike", "info", 900)
+
+
+def test_many_or_large_spikes_are_a_warning_unless_a_schedule_makes_them():
+    values = norms(0.1)
+    values[[900, 1000, 1300]] = 2.5
+    (issue,) = same_in_pieces(GradientNormSpike(), scalars=scalars(grad_norm=values))
+    assert (issue.severity, issue.count) == ("warning", 3)
+    values = norms(0.1)
+    values[900] = 20
+    assert judged(GradientNormSpike(), scalars=scalars(grad_norm=values))[0].severity == "warning"
+    values = norms(0.1)
+    values[::16] *= 4
+    (regular,) = judged(GradientNormSpike(), scalars=scalars(grad_norm=values))
+    assert regular.severity == "info"
+
+
+def test_a_spike_that_the_loss_follows_is_critical():
+    values, loss = norms(0.1), 2 + 0.02 * np.random.default_rng(0).standard_normal(2000)
+    values[900], loss[910:930] = 4, 4
+    found = {
+        i.code: i for i in same_in_pieces(GradientNormSpike(), scalars=scalars(grad_norm=values, loss=loss))
+    }
+    assert (found["followed"].severity, found["followed"].step_start) == ("critical", 900)
+    assert found["followed"].step_end == 910
+
+
+def test_a_norm_that_stays_high_is_critical_once():
+    values = norms(0.1)
+    values[900:] *= 5
+    found = {i.code: i for i in same_in_pieces(GradientNormSpike(), scalars=scalars(grad_norm=values))}
+    assert (found["high"].severity, found["high"].step_start, found["high"].count) == ("critical", 900, 1)
+
+
+def test_skipped_steps_have_no_norm():
+    values = norms(0.2)
+    values[::100] = np.inf
+    assert judged(GradientNormSpike(), scalars=scalars(grad_norm=values)) == []
+
+
+def test_clipping_at_nearly_every_step_is_told():
+    (issue,) = judged(
+        GradientNormSpike(), scalars=scalars(grad_norm=[3.0] * 700, grad_norm_clipped=[1.0] * 700)
+    )
+    assert (issue.code, issue.severity) == ("always_clipped", "info")
+    clipped = [1.0, 3.0] * 350
+    assert (
+        judged(GradientNormSpike(), scalars=scalars(grad_norm=[3.0] * 700, grad_norm_clipped=clipped)) == []
+    )
+
+
+def test_a_norm_that_vanishes_while_the_loss_stays_is_a_warning():
+    values = np.concatenate([np.ones(600), np.full(300, 1e-3)])
+    stuck = {"grad_norm": values, "loss": np.full(900, 2.3)}
+    (issue,) = same_in_pieces(GradientNormSpike(), scalars=scalars(**stuck))
+    assert (issue.code, issue.severity, issue.step_start) == ("vanishing_norm", "warning", 600)
+    # What has been learned has no gradient any more.
+    learned = np.concatenate([np.full(600, 2.3), np.full(300, 1e-4)])
+    assert judged(GradientNormSpike(), scalars=scalars(grad_norm=values, loss=learned)) == []
+
+
+def test_without_norms_it_says_what_to_record():
+    fared = run(GradientNormSpike(), scalars=scalars(loss=[1.0] * 10))
+    assert fared.reason == "no_input"
+    assert "--save" in fared.lack
+
+
+def scaled(skipped, n=1200, *, scale=65536.0, first=0):
+    falls, now = set(skipped), scale
+    series = []
+    for step in range(n):
+        series.append(now)
+        now = now / 2 if step in falls else now
+    return {"scalars": scalars(loss_scale=series), "spans": spans("skipped", skipped)}
+
+
+def test_a_scaler_that_probes_is_healthy():
+    # From 2^24 down at the start, then one skip in 2000 steps.
+    assert judged(LossScaleCollapse(), **scaled([*range(9), 700], scale=2.0**24)) == []
+
+
+@pytest.mark.parametrize(("every", "severity"), [(60, "info"), (12, "warning"), (4, "critical")])
+def test_the_share_of_skipped_steps_decides(every, severity):
+    tables = scaled(list(range(150, 1200, every)))
+    tables["scalars"] = scalars(loss_scale=[65536.0] * 1200)
+    (issue,) = same_in_pieces(LossScaleCollapse(), **tables)
+    assert (issue.code, issue.severity) == ("skips", severity)
+
+
+def test_a_scale_that_falls_to_nothing_is_critical():
+    found = {i.code: i for i in same_in_pieces(LossScaleCollapse(), **scaled(list(range(300, 700, 20))))}
+    assert found["scale"].severity == "critical"
+    assert found["halvings"].severity == "warning"
+
+
+def test_without_a_scaler_there_is_nothing_to_judge():
+    fared = run(LossScaleCollapse(), scalars=scalars(loss=[1.0] * 10), spans=Table.empty("spans"))
+    assert (fared.reason, fared.covered) == ("no_input", 0)
