@@ -27,7 +27,6 @@ class StalledTraining(Rule):
     )
     advice = "Look at the stacks of the ranks that hang; first at those that are not where the others wait."
     packs = ("default", "essentials")
-    also_called = ("StalledTrainingRule",)
 
     factor: float = parameter(10.0, low=1)
     """Silence allowed, as a multiple of the 99th percentile of the last 200 steps."""
