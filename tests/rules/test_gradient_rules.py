@@ -1,11 +1,11 @@
-"""Rules about gradients, weights and what is not finite: the vectors of the specification, and around them."""
+"""Rules about gradients, weights and what is not finite: the vectors of the specification and more."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from tests.rules.tables import found, look
-from tests.rules.tensors import numbers, rows, summary, tensor
+from tests.rules.tensors import numbers, rows, tensor
 
 from holter.rules import BadRule, Job, Rule
 from holter.rules.all_zero import AllZero
@@ -15,7 +15,6 @@ from holter.rules.tensor_variance import TensorVariance
 from holter.rules.unchanged_tensor import UnchangedTensor
 from holter.rules.vanishing_gradient import VanishingGradient
 from holter.rules.weight_update_ratio import WeightUpdateRatio
-from holter.schema.table import Table
 
 ENDED = Job(start=0, ended=True)
 ONES = {0: [1.0, 1.0], 1: [1.0, 1.0], 2: [1.0, 1.0]}
@@ -244,60 +243,3 @@ class TestPoorWeightInitialization:
     def test_only_the_first_saved_steps_count(self):
         late = [row for layer in self.layers(99, 11) for row in layer if row["step"] == 10]
         assert not judged(classic(PoorWeightInitialization), rows(*self.layers(2, 10), late))
-
-
-def test_all_ranks_or_one():
-    table = rows(weight("w", {1: [np.nan]}, rank=0), weight("w", {1: [np.nan]}, rank=3))
-    assert [i.rank for i in judged(ExplodingTensor(), table)] == [0, 3]
-    assert [i.rank for i in judged(ExplodingTensor(ranks="one"), table)] == [0]
-    assert [i.rank for i in judged(ExplodingTensor(ranks="2, 3"), table)] == [3]
-
-
-def test_steps_modes_and_every():
-    table = rows(weight("w", {s: [np.nan] for s in range(8)}), weight("v", {20: [np.nan]}, mode="eval"))
-    rule = ExplodingTensor(start_step=2, end_step=6)
-    assert [i.step_start for i in judged(rule, table)] == [2, 3, 4, 5]
-    assert [i.step_start for i in judged(ExplodingTensor(mode="EVAL"), table)] == [20]
-    assert [i.step_start for i in judged(ExplodingTensor(every=3), table)] == [0, 3, 6]
-
-
-def test_findings_beyond_the_most_are_counted():
-    table = rows(*(weight("w", {1: [np.nan]}, rank=rank) for rank in range(5)))
-    issues, window = look(ExplodingTensor(max_findings=2), job=ENDED, tensors=table)
-    assert [i.rank for i in issues] == [0, 1]
-    assert window.details["findings_left_out"] == 3
-
-
-def test_tensors_without_a_finite_element_are_counted():
-    table = rows(weight("w", {1: [np.nan]}), weight("v", {1: [1.0, 2.0]}))
-    _, window = look(AllZero(), job=ENDED, tensors=table)
-    assert window.details["skipped_nonfinite"] == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"tensor_regex": "("}, "is no pattern"),
-        ({"mode": "trian"}, "did you mean 'train'"),
-        ({"ranks": "some"}, "all, one, or whole numbers"),
-        ({"consecutive": 0}, "successive"),
-    ],
-)
-def test_bad_parameters_are_refused(given, says):
-    with pytest.raises(BadRule, match="AllZero") as caught:
-        AllZero.of(given)
-    assert says in str(caught.value)
-
-
-def test_the_step_that_is_not_whole_waits():
-    rule, state = ExplodingTensor(), {}
-    first, later = rows(weight("a", {1: [np.nan]})), rows(weight("b", {1: [np.nan]}), weight("a", {2: [1.0]}))
-    assert look(rule, tensors=first, state=state)[0] == []
-    (issue,) = look(rule, tensors=later, state=state)[0]
-    assert issue.evidence["tensors"] == ["a", "b"]
-
-
-def test_summary_is_what_the_schema_says():
-    row = summary([1.0, -1.0, np.nan, 0.0], before=[1.0, 1.0, 0.0, 0.0])
-    assert (row["count"], row["nan"], row["zeros"], row["mean"]) == (4, 1, 1, 0.0)
-    assert Table.of("tensors", [row]).rows == 1
