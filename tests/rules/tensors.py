@@ -72,6 +72,19 @@ def whole(name: str, by_step: dict[int, Any], *, role: str = "", **about: Any) -
     }
 
 
+def together(*parts: dict[str, Table]) -> dict[str, Table]:
+    """Put tables of several tensors together."""
+    return {name: Table.concat([part[name] for part in parts]) for name in parts[0]}
+
+
+def labelled(labels: Any, predictions: Any, step: int = 0) -> dict[str, Table]:
+    """Make both tables of the labels of one step, and of the predictions to them."""
+    parts = [whole("labels", {step: labels}, role="labels")]
+    if predictions is not None:
+        parts.append(whole("predictions", {step: predictions}, role="predictions"))
+    return together(*parts)
+
+
 def rows(*parts: list[dict[str, Any]]) -> Table:
     """Put rows of `tensors` together."""
     return Table.of("tensors", [row for part in parts for row in part])

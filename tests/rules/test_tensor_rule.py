@@ -99,7 +99,8 @@ EAGER = {
 TENSORS = {
     "fc.weight": ("weight", (3, 2)), "gradient/fc.weight": ("grad", (3, 2)), "loss": ("loss", ()),
     "tanh_input_0": ("act_in:tanh", (4, 3)), "relu0_relu_output_0": ("act_out:relu", (4, 3)),
-    "labels": ("labels", (6,)), "predictions": ("logits", (6, 3)), "embedding0_input_0": ("token_ids", (2, 3)),
+    "labels": ("labels", (6,)), "predictions": ("logits", (6, 3)),
+    "embedding0_input_0": ("token_ids", (2, 3)),
     "hybridsequential0_input_0": ("model_input:0", (2, 1, 2, 2)), "trees/Node": ("", (7,)),
     "feature_importance/gain/a": ("", ()), "feature_importance/gain/b": ("", ()),
     "feature_importance/weight/a": ("", ()),
@@ -122,10 +123,12 @@ def story(seed: int) -> dict[str, Table]:
             for i, (name, (role, shape)) in enumerate(TENSORS.items()):
                 place = about | {"time": begin + (i + 1) * SECOND // 20, "name": name}
                 array = np.round(random.normal(0, 2, shape) * random.choice([0, 1e-9, 1, 3]))
+                if role == "weight" and step % 4:
+                    array = tensors[-len(TENSORS)]["values"]
                 if random.random() < 0.1:
                     array = array * np.nan
                 before = array + random.choice([0, 1e-3])
-                tensors.append(place | {"role": role} | summary(array, before))
+                tensors.append(place | {"role": role, "values": array} | summary(array, before))
                 listed = [("shape", v) for v in enumerate(shape)] + [
                     ("value", v) for v in enumerate(array.ravel())
                 ]

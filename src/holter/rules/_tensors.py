@@ -16,7 +16,9 @@ from holter.rules._step_rows import StepRows, complete_steps
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
 MODES = ("train", "eval", "predict", "global")
 LISTED = 50
@@ -195,18 +197,35 @@ class TensorRule(Rule):
         ranks = {-1, 0} if self.ranks == "one" else {int(r) for r in self.ranks.split(",")}
         return _kept(table, (rank in ranks for rank in table["rank"].tolist()))
 
-    def rows(self, window: Window, at: StepRows) -> list[dict[str, Any]]:
-        """Return the tensors of a step that can be judged, by name; the others are counted."""
-        found = []
-        for row in at.tables["tensors"].to_rows():
-            odd = row["nan"] + row["posinf"] + row["neginf"]
-            if row["count"] > 0 and (self.nonfinite or odd < row["count"]):
-                found.append(row | {"finite": row["count"] - odd})
-            elif row["count"] > 0:
-                window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + 1
-        found.sort(key=lambda row: (row["name"], row["time"], repr(row)))
-        window.judged(len(found))
-        at.judged.update(row["name"] for row in found)
+    def rows(
+        self, window: Window, at: StepRows, only: Callable[[Table], NDArray[np.bool_]] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the tensors of a step that can be judged, by name; the others are counted.
+
+        Args:
+            window: Is told how many there are.
+            at: The step.
+            only: Tells which of them can be a finding, so that the others, nearly all, need not be looked at.
+        """
+        table = at.tables["tensors"]
+        odd = table["nan"] + table["posinf"] + table["neginf"]
+        good, filled = table["count"] > 0, table["count"] > odd
+        if not self.nonfinite:
+            skipped = int((good & ~filled).sum())
+            if skipped:
+                window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + skipped
+            good &= filled
+        window.judged(int(good.sum()))
+        at.judged.update(table["name"][good].tolist())
+        if only is not None:
+            good &= only(table)
+            if not good.any():
+                return []
+        wanted = {name: table[name] for name in ("name", "time", *_COUNTS, *self.statistics)}
+        found = list(Table({**wanted, "finite": table["count"] - odd}).where(good).to_rows())
+        # Rows that say the same place twice have an order too, whichever came first.
+        twice = len({row["name"] for row in found}) < len(found)
+        found.sort(key=lambda row: (row["name"], row["time"], repr(row) if twice else ""))
         return found
 
     def withdraw(self, window: Window, at: StepRows) -> None:

@@ -40,16 +40,14 @@ class AllZero(TensorRule):
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Count the zeros of each tensor."""
-        seen: dict[str, int] = window.state.setdefault("seen", {})
-        for row in self.rows(window, at):
-            key = f"{at.rank}/{row['name']}"
-            first = key not in seen
-            seen[key] = 1
+        seen = set(window.state.setdefault("seen", {}).get(str(at.rank), ()))
+        for row in self.rows(window, at, lambda t: 100.0 * t["zeros"] >= self.threshold * t["count"]):
             share = 100.0 * row["zeros"] / row["count"]
-            if (first and self.ignore_first_step) or (row["state"] and not self.include_frozen):
-                continue
-            if share >= self.threshold:
+            first = self.ignore_first_step and row["name"] not in seen
+            if not first and (self.include_frozen or not row["state"]):
                 yield Finding(
                     tensor=row["name"], what="share of zeros", value=share, comparator=">=",
                     threshold=self.threshold, unit=" %", role=row["role"],
                 )  # fmt: skip
+        if not at.judged <= seen:
+            window.state["seen"][str(at.rank)] = sorted(seen | at.judged)

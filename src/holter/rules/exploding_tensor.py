@@ -40,7 +40,7 @@ class ExplodingTensor(TensorRule):
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Count what is not finite in each tensor."""
-        for row in self.rows(window, at):
+        for row in self.rows(window, at, lambda t: t["nan"] + t["posinf"] + t["neginf"] > 0):
             gradient = row["role"] == "grad" or row["name"].startswith("gradient")
             if self.tolerate_scaler_skips and row["state"] == "skipped" and gradient:
                 continue

@@ -69,30 +69,28 @@ class UnchangedTensor(TensorRule):
     def _length(self, window: Window, at: StepRows, row: dict[str, Any]) -> int:
         """Return how many values in a row are the same, this one included; keep it for the next."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("known", {})
-        key = f"{at.rank}/{at.mode}/{row['name']}"
-        now = {
-            "hash": row["fingerprint"], "count": row["count"], "nan": row["nan"], "length": 1,
-            "infinite": [row["posinf"], row["neginf"]], "shown": [float(row[name]) for name in _SHOWN],
-        }  # fmt: skip
-        before = known.get(key)
+        mine = known.setdefault(f"{at.rank}/{at.mode}", {})
+        now: dict[str, Any] = {"hash": row["fingerprint"], "length": 1}
+        if not now["hash"] or self.rtol or self.atol:
+            now["counts"] = [row[name] for name in ("count", "nan", "posinf", "neginf")]
+            now["shown"] = [float(row[name]) for name in _SHOWN]
+        before = mine.get(row["name"])
         if before is not None and self._same(before, now, row):
             now["length"] = min(before["length"] + 1, 10**9)
-        known[key] = now
+        mine[row["name"]] = now
         return int(now["length"])
 
     def _same(self, before: dict[str, Any], now: dict[str, Any], row: dict[str, Any]) -> bool:
-        if now["nan"] and not self.equal_nan:
+        if row["nan"] and not self.equal_nan:
             return False
-        if any(before[part] != now[part] for part in ("count", "nan", "infinite")):
+        hashed = before["hash"] and now["hash"]
+        if hashed and (before["hash"] == now["hash"] or "counts" not in now):
+            return bool(before["hash"] == now["hash"])
+        if "counts" not in before or "counts" not in now or before["counts"] != now["counts"]:
             return False
-        if before["hash"] and now["hash"] and before["hash"] == now["hash"]:
-            return True
-        largest = max(abs(value) for value in now["shown"][2:])
-        near = self.atol + self.rtol * largest
         if math.isfinite(row["delta_max"]):
-            return bool(row["delta_max"] <= near)
-        if before["hash"] and now["hash"] and near == 0:
-            return False
+            largest = max(abs(value) for value in now["shown"][2:])
+            return bool(row["delta_max"] <= self.atol + self.rtol * largest)
         # Neither a hash nor a change was taken: what its statistics cannot tell apart is the same.
         pairs = zip(before["shown"], now["shown"], strict=True)
         return all(abs(a - b) <= self.atol + self.rtol * abs(b) for a, b in pairs)
