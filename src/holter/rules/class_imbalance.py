@@ -46,6 +46,8 @@ class ClassImbalance(LabelRule):
     """Patterns that find the predictions; none = by role."""
     min_class_samples: int = parameter(20, classic=1, low=1, unit="labels")
     """Classes with fewer labels are not judged by their predictions."""
+    min_accuracy: float = parameter(0.5, classic=0.0, low=0, high=1)
+    """Judge classes by their predictions once this share of all is right: at the start none is."""
     num_classes: int | None = parameter(None, low=2)
     """How many classes there are, so that one that never occurs counts; none = those that occur."""
 
@@ -95,6 +97,9 @@ class ClassImbalance(LabelRule):
                 tensor=tensor, what="largest / smallest class", value=ratio, comparator=">",
                 threshold=self.threshold_imbalance, code="imbalance", role="labels", more=more,
             )  # fmt: skip
+        known, missed = (sum(one[i] for one in counts.values()) for i in (1, 2))
+        if known - missed < self.min_accuracy * known:
+            return
         wrong = {
             label: errors / judged
             for label, (count, judged, errors) in counts.items()
