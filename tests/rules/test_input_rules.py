@@ -205,7 +205,7 @@ class TestNLPSequenceRatio:
 
 @pytest.mark.parametrize("defaults", ["modern", "classic"])
 def test_a_run_without_a_matching_tensor_says_so(defaults):
-    only = {"tensors": rows(tensor("nothing", {0: [1.0]}, role="elsewhere"))}
+    only = whole("nothing", {0: [1.0]}, role="elsewhere")
     for name in (
         "VanishingGradient",
         "DeadRelu",

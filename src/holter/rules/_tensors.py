@@ -89,7 +89,9 @@ class TensorRule(Rule):
         Rule.__post_init__(self)
         object.__setattr__(self, "mode", tuple(m.casefold() for m in self.mode) if self.mode else None)
         for mode in self.mode or ():
-            self._known("mode", mode, MODES)
+            if mode not in MODES:
+                near = nearest(mode, MODES)
+                self._refuse("mode", mode, " or ".join(MODES) + (f"; did you mean {near!r}?" if near else ""))
         if self.ranks not in ("all", "one") and not re.fullmatch(r"\d+(\s*,\s*\d+)*", self.ranks):
             self._refuse("ranks", self.ranks, "all, one, or whole numbers separated by commas")
         for name in (f.name for f in fields(self) if f.name.endswith("regex")):
@@ -99,12 +101,6 @@ class TensorRule(Rule):
                 except re.error as error:
                     text = f"{type(self).__name__}: {name}={pattern!r} is no pattern: {error}"
                     raise BadRule(text) from None
-
-    def _known(self, name: str, value: str, valid: tuple[str, ...]) -> None:
-        if value not in valid:
-            near = nearest(value, valid)
-            hint = f"; did you mean {near!r}?" if near else ""
-            self._refuse(name, value, " or ".join(valid) + hint)
 
     def _refuse(self, name: str, value: object, valid: str) -> None:
         raise BadRule(f"{type(self).__name__}: {name}={value!r} is not valid; it takes {valid}")
@@ -147,6 +143,8 @@ class TensorRule(Rule):
             return
         state = window.state
         for at in complete_steps(self._chosen(new), state, ended=window.job.ended):
+            if not at.tables["tensors"].rows:
+                continue
             at.numbers = numbers
             state["matched"] = state.get("matched", 0) + 1
             count = state.setdefault("saved", {}).get(str(at.rank), 0)
@@ -162,25 +160,33 @@ class TensorRule(Rule):
             self._lacking(window)
 
     def _lacking(self, window: Window) -> None:
-        if window.state.get("matched") or window.state.get("waiting"):
+        if window.state.get("matched") or window.state.get("waiting", {}).get("tensors"):
             window.idle = not window.job.ended
             window.insufficient("too_few_points", "no saved step could be judged", have=0, need=1)
             return
-        wanted = ", ".join([*(self.collection_names or ()), *(self.tensor_regex or ())]) or self.save
+        asked = [*(self.collection_names or ()), *(self.tensor_regex or ())]
+        wanted = ", ".join(asked) or f"role {', '.join(self.roles)}"
         text = f"no tensor was recorded that matches {wanted}; run with --save {self.save}"
         window.insufficient("no_match", text)
 
     def _chosen(self, new: Mapping[str, Table]) -> dict[str, Table]:
         """Narrow new rows to the ranks, modes and tensors looked at, and to the columns needed."""
         chosen = {}
+        others: set[str] = set()
         for name, table in new.items():
             table = self._narrowed(table)
-            if name == "tensors" and table.rows:
-                names, roles = table["name"].tolist(), table["role"].tolist()
+            names = table["name"].tolist()
+            if name == "tensors":
+                roles = table["role"].tolist()
                 known = {pair: self.wants(*pair) for pair in set(zip(names, roles, strict=True))}
+                others = {n for (n, _), wanted in known.items() if not wanted}
                 table = _kept(table, (known[pair] for pair in zip(names, roles, strict=True)))
-            elif name == "tensor_values" and table.rows:
-                table = _kept(table, (kind in self.kinds for kind in table["kind"].tolist()))
+            else:
+                # Elements have no role: those of a tensor that is not wanted are known by its name.
+                kinds = table["kind"].tolist()
+                table = _kept(
+                    table, (k in self.kinds and n not in others for n, k in zip(names, kinds, strict=True))
+                )
             rest = ("kind", "position", "value") if name == "tensor_values" else (*_COUNTS, *self.statistics)
             chosen[name] = Table({column: table[column] for column in (*_KEYS, *rest)})
         return chosen

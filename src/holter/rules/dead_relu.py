@@ -25,7 +25,7 @@ class DeadRelu(UnitRule):
     )
     packs = ("sagemaker",)
     roles = ("act_out:relu",)
-    save = "relu_output@100"
+    save = "activations@100"
 
     tensor_regex: tuple[str, ...] | None = parameter(None, classic=(".*relu_output",))
     """Patterns that find outputs of ReLU; none = by the role they were recorded with."""

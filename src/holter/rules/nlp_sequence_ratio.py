@@ -32,7 +32,7 @@ class NLPSequenceRatio(TensorRule):
     roles = ("token_ids",)
     statistics = ("zeros",)
     kinds = ("value",)
-    save = "token_ids@10"
+    save = "inputs@10"
 
     tensor_regex: tuple[str, ...] | None = parameter(None, classic=(".*embedding0_input_0",))
     """Patterns that find token ids; none = by role."""

@@ -55,7 +55,9 @@ class VanishingGradient(TensorRule):
         rows = [r for r in self.rows(window, at) if self.include_frozen or r["state"] == ""]
         gradients = [r for r in rows if r["role"] == "grad" or r["name"].startswith(GRADIENT)]
         if not gradients:
-            window.insufficient("no_match", f"no gradient was recorded; run with --save {self.save}")
+            window.insufficient(
+                "no_match", f"no gradient with finite elements was recorded; run with --save {self.save}"
+            )
             return
         small = (
             self._absolute(gradients) if self.relative_threshold is None else self._relative(gradients, rows)
