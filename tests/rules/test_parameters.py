@@ -18,7 +18,8 @@ def test_any_spelling_of_a_name(name):
 
 
 def test_other_names():
-    assert find("StalledTrainingRule").__name__ == "StalledTraining"
+    assert find("stalled_training_rule").__name__ == "StalledTrainingRule"
+    assert find("PlotVisualizations").__name__ == "CreateXgboostReport"
 
 
 def test_every_name_of_the_catalogue_finds_its_rule():

@@ -46,7 +46,12 @@ class Parameter:
         if self.choices:
             return " or ".join(self.choices)
         words = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-        text = words.get(self.type.removesuffix(" | None"), "text")
+        type_ = self.type.removesuffix(" | None")
+        if type_.startswith("tuple["):
+            kinds = {"tuple[str, ...]": "texts", "tuple[int, ...]": "whole numbers"}
+            text = f"a list of {kinds.get(type_, 'numbers')}, separated by commas"
+        else:
+            text = words.get(type_, "text")
         if self.low is not None and self.high is not None:
             text += f" from {self.low:g} to {self.high:g}"
         elif self.above is not None:
@@ -181,7 +186,7 @@ def _parsed(value: Any, wanted: Any) -> Any:
             return None
         return _parsed(value, next(o for o in options if o is not type(None)))
     if get_origin(wanted) is tuple:
-        parts = value.strip("[]() ").split(",") if isinstance(value, str) else list(value)
+        parts = _listed(value) if isinstance(value, str) else list(value)
         texts = (p.strip() if isinstance(p, str) else p for p in parts)
         return tuple(_parsed(p, get_args(wanted)[0]) for p in texts if p != "")
     if wanted is bool:
@@ -200,6 +205,15 @@ def _parsed(value: Any, wanted: Any) -> Any:
     return value.strip()
 
 
+def _listed(text: str) -> list[Any]:
+    """Split a list as users write it: `a, b` or `["a", "b"]`. Brackets of a pattern are its own."""
+    try:
+        given = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
+        return text.split(",")
+    return list(given) if isinstance(given, list | tuple) else text.split(",")
+
+
 def _absent(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value.strip().casefold() in ("", "none", "null"))
 
@@ -212,12 +226,14 @@ def _boolean(value: Any) -> bool:
 
 
 def _meanings(rule: Any) -> dict[str, str]:
+    # Of the classes it inherits from too; its own sentence wins.
+    inherited = [_meanings(parent) for parent in rule.__bases__ if parent is not object]
+    found = {name: meaning for each in inherited for name, meaning in each.items()}
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(rule)))
     except (OSError, TypeError, SyntaxError):  # a rule typed at a prompt has no source
-        return {}
+        return found
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found = {}
     for line, after in itertools.pairwise(body):
         if (
             isinstance(line, ast.AnnAssign)

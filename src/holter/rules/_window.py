@@ -80,6 +80,7 @@ class Window:
         end: int,
         job: Job,
         state: dict[str, Any] | None = None,
+        baselines: Mapping[str, Mapping[str, Table]] | None = None,
     ) -> None:
         self.start = start
         self.end = end
@@ -93,6 +94,7 @@ class Window:
         self.lack: Coverage | None = None
         self._recent = recent
         self._lookback = lookback
+        self._baselines = baselines or {}
 
     @classmethod
     def of(
@@ -103,6 +105,7 @@ class Window:
         start: int | None = None,
         end: int | None = None,
         state: dict[str, Any] | None = None,
+        baselines: Mapping[str, Mapping[str, Table]] | None = None,
         **tables: Table,
     ) -> Window:
         """Make a window of whole tables, all of it new unless `start` says otherwise."""
@@ -120,6 +123,7 @@ class Window:
             end=max(ends, default=job.start) if end is None else end,
             job=job,
             state=state,
+            baselines=baselines,
         )
 
     @cached_property
@@ -192,6 +196,10 @@ class Window:
     def new(self, table: str) -> Table:
         """Return the rows that no window of this rule held before."""
         return self._recent.rows(table, self.start, self.end)
+
+    def baseline(self, name: str) -> Mapping[str, Table] | None:
+        """Return the tables of another job that this one is compared with; nothing when it was not given."""
+        return self._baselines.get(name)
 
     def series(self, metric: str, *, since: int | None = None, new: bool = False) -> dict[Place, Series]:
         """Return a metric's readings by node and device, in order of time, finite ones only.

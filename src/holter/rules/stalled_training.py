@@ -34,8 +34,7 @@ class StalledTraining(Rule):
         "no progress for clamp(factor x p99 of the last 200 steps, min_s, max_s); critical beyond 3 x that"
     )
     advice = "Look at the stacks of the ranks that hang; first at those that are not where the others wait."
-    packs = ("default", "essentials", "sagemaker")
-    also_called = ("StalledTrainingRule",)
+    packs = ("default", "essentials")
 
     factor: float = parameter(10.0, low=1)
     """Silence allowed, as a multiple of the 99th percentile of the last 200 steps."""

@@ -1,0 +1,57 @@
+"""Which tensors a collection, a role or a pattern means."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+COLLECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "all": ("", ("",)),
+    "default": ("", ("",)),
+    "weights": (r"^(?!gradient).*weight", ("weight", "embedding")),
+    "biases": (r"^(?!gradient).*bias", ("bias",)),
+    "gradients": (r"^gradient", ("grad",)),
+    "losses": (r"[Ll]oss_(?!input).*output|loss._(?!input).*output", ("loss",)),
+    "metrics": (r"^[a-zA-Z]+-[a-zA-Z0-9]+$", ("metric:",)),
+    "inputs": (r"^$", ("model_input:", "token_ids", "input")),
+    "outputs": (r"^$", ("output", "logits", "predictions")),
+    "activations": (r"^$", ("act_in:", "act_out:", "input", "output")),
+    "layers": (r"^$", ("act_in:", "act_out:", "input", "output")),
+    "optimizer_variables": (r"^$", ("opt_state",)),
+    "optimizer_state": (r"^$", ("opt_state",)),
+    "embeddings": (r"^$", ("embedding",)),
+    "hyperparameters": (r"^hyperparameters/", ()),
+    "predictions": (r"^predictions$", ("predictions", "logits")),
+    "labels": (r"^labels$", ("labels",)),
+    "feature_importance": (r"^feature_importance/", ()),
+    "average_shap": (r"^average_shap/", ()),
+    "full_shap": (r"^full_shap/", ()),
+    "trees": (r"^trees/", ()),
+}
+"""Collection → pattern of names, and roles; either makes a tensor a member. Names as smdebug had them."""
+
+GRADIENT = "gradient/"
+"""What the name of a gradient begins with; its parameter's name follows."""
+
+
+def has_role(role: str, wanted: tuple[str, ...]) -> bool:
+    """Tell whether a role is among those wanted; one that ends in a colon, or is empty, means all like it."""
+    return any(role == one or (one[-1:] in ("", ":") and role.startswith(one)) for one in wanted)
+
+
+def belongs(collection: str, name: str, role: str) -> bool:
+    """Tell whether a tensor belongs to a collection; one that is not built in is a role of the user's own."""
+    if collection not in COLLECTIONS:
+        return role == collection
+    pattern, roles = COLLECTIONS[collection]
+    return has_role(role, roles) or _found(pattern, name)
+
+
+def matches(patterns: tuple[str, ...] | None, name: str) -> bool:
+    """Tell whether any pattern is found anywhere in a name; case counts."""
+    return any(_found(pattern, name) for pattern in patterns or ())
+
+
+@lru_cache(maxsize=4096)
+def _found(pattern: str, name: str) -> bool:
+    return re.search(pattern, name) is not None

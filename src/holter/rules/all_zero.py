@@ -1,0 +1,53 @@
+"""Tensors that are all, or nearly all, zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holter.rules import Window, parameter
+from holter.rules._tensors import Finding, TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules._step_rows import StepRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllZero(TensorRule):
+    """A tensor holds nothing but zeros, or as many as threshold says."""
+
+    description = "tensors that are (nearly) all zero"
+    formula = "100 x zeros / elements >= threshold"
+    advice = (
+        "Find out what feeds the listed tensors: dead activations, a loss that does not reach them, or "
+        "weights that start at zero; give them another initialisation or activation."
+    )
+    packs = ("sagemaker",)
+    roles = ("weight", "embedding", "grad", "loss")
+    statistics = ("zeros",)
+    save = "gradients@100"
+
+    threshold: float = parameter(100.0, above=0, high=100, unit="%")
+    """The share of zeros from which a tensor counts as zero."""
+    ignore_first_step: bool = parameter(True, classic=False)
+    """Leave each tensor's first saved step out: some start at zero on purpose."""
+    include_frozen: bool = parameter(False, classic=True)
+    """Also judge parameters that are frozen or unused."""
+    successive: int = parameter(5, classic=1, low=1, aliases=("consecutive",))
+    """At how many evaluations of the same tensor in a row the condition must hold."""
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Count the zeros of each tensor."""
+        seen = set(window.state.setdefault("seen", {}).get(str(at.rank), ()))
+        for row in self.rows(window, at, lambda t: 100.0 * t["zeros"] >= self.threshold * t["count"]):
+            share = 100.0 * row["zeros"] / row["count"]
+            first = self.ignore_first_step and row["name"] not in seen
+            if not first and (self.include_frozen or not row["state"]):
+                yield Finding(
+                    tensor=row["name"], what="share of zeros", value=share, comparator=">=",
+                    threshold=self.threshold, unit=" %", role=row["role"],
+                )  # fmt: skip
+        if not at.judged <= seen:
+            window.state["seen"][str(at.rank)] = sorted(seen | at.judged)
