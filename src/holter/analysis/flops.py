@@ -20,7 +20,7 @@ PEAKS: dict[str, float] = {
     "MI325X": 1300.0,
     "MI300X": 1300.0,
 }
-"""Dense 16-bit TFLOP/s by a part of the device's name, from the makers' data sheets; the first that fits counts."""
+"""Dense 16-bit TFLOP/s by a part of the device's name, by the makers; the first to fit counts."""
 
 
 def peak(device: str, precision: str = "bf16") -> float | None:

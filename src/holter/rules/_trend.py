@@ -34,7 +34,7 @@ def theil_sen(values: NDArray[np.float64]) -> float:
 def rising(values: NDArray[np.float64], *, min_z: float = 4.0) -> float | None:
     """Return the slope per value of a steady rise; None when there is none.
 
-    Both halves must rise at 0.3 of the whole's slope at least: the rank test alone takes one jump for a trend.
+    Both halves must rise at 0.3 of the whole's slope at least: the rank test alone takes a jump for a trend.
     """
     half = len(values) // 2
     slope = theil_sen(values)
