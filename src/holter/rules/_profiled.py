@@ -1,4 +1,7 @@
-"""The steps in which work of accelerators was recorded, device by device."""
+"""The steps in which work of accelerators was recorded, device by device.
+
+A profiling window comes once, often for a second: what its steps show is reported at the first look.
+"""
 
 from __future__ import annotations
 
@@ -92,19 +95,14 @@ def covered(rows: Table) -> Intervals:
 def elsewhere(window: Window, rank: int) -> Intervals:
     """Return when a rank's main thread loaded data, wrote a checkpoint, evaluated, compiled or collected."""
     spans = window.spans
-    rows = spans.where(
-        (spans["rank"] == rank)
-        & (spans["worker"] < 0)
-        & (spans["thread"] == 0)
-        & np.isin(spans["phase"], _ELSEWHERE)
-    )
-    return covered(rows)
+    own = (spans["rank"] == rank) & (spans["worker"] < 0) & (spans["thread"] == 0)
+    return covered(spans.where(own & np.isin(spans["phase"], _ELSEWHERE)))
 
 
 def _steps(steps: Table, kernels: Table) -> tuple[Ints, Ints]:
     """Return begin and end of the steps in which kernels ran.
 
-    Without a table of steps, as in some imported traces, a step lasts from its first kernel to that of the next.
+    Without a table of steps, as in some imported traces, one lasts from its first kernel to the next one's.
     """
     starts = np.sort(kernels["time"])
     if steps.rows:

@@ -83,7 +83,8 @@ class HostDeviceSyncStorm(Rule):
             syncs = _outside(window, one.rank)
             count = _per_step(syncs, one.begin, one.end)
             begin, end = self._drained(window, one, syncs)
-            harm = 100.0 * float(measure(union(begin, end), one.begin, one.end).sum()) / float(one.wall.sum())
+            drained = float(measure(union(begin, end), one.begin, one.end).sum())
+            harm = 100.0 * drained / float(one.wall.sum())
             severity = grade(harm, info=self.info, warning=self.warning, critical=self.critical)
             often: Severity | None = "warning" if severity is not None and count >= self.syncs else None
             severity = worst(severity, often)
@@ -106,7 +107,7 @@ class HostDeviceSyncStorm(Rule):
     def _drained(
         self, window: Window, one: Profiled, syncs: Table
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the idle stretches that syncs caused, without what data loading and the like take of them."""
+        """Return the idle stretches that syncs caused, less what data loading and the like take."""
         idle, _ = one.idle()
         waits = union(syncs["time"], syncs["time"] + syncs["duration"] + _AFTER_NS)
         caused = inside(waits, idle.begin)

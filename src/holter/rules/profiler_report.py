@@ -72,7 +72,8 @@ class ProfilerReport(Rule):
         Raises:
             BadRule: An unknown rule, parameter or profile, or a value out of range; names what is valid.
         """
-        own, others = {}, {}
+        own: dict[str, Any] = {}
+        others: dict[str, Any] = {}
         names = {p.name.casefold() for p in cls.parameters()}
         for name, value in (given or {}).items():
             (own if str(name).casefold() in names or "_" not in str(name) else others)[name] = value
