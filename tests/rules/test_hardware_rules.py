@@ -151,7 +151,7 @@ def unused(util, memory, *, minutes=15, trainers=None, cuda=False, ranks=1):
     for i, owners in enumerate(trainers or []):
         series["gpu.procs", f"gpu{i}"] = np.full(count, float(owners))
     scalars = [{"time": START + SECOND, "rank": 0, "step": 1, "name": "cuda.total", "value": 80.0 * GIB}]
-    warm = {rank: START + 2 * SECOND for rank in range(ranks)}
+    warm = dict.fromkeys(range(ranks), START + 2 * SECOND)
     return look(
         UnusedGPU(),
         job=Job(start=START, first_step=START + SECOND, warm=warm, trainers=True),

@@ -101,7 +101,7 @@ class CPUBottleneck(Rule):
             high = mean > self.cpu_threshold
         else:
             counts = window.series("proc.count")
-            of = [counts[node, role].value[-1] for role in ("trainer", "workers") if (node, role) in counts]
+            of = [counts[node, role].value[-1] for role in ("trainer", "worker") if (node, role) in counts]
             # Without a count of processes a few busy cores say nothing on a large machine.
             high = busiest(cores, int(sum(of))) > self.cpu_threshold if of else mean > self.cpu_threshold
         return high if self.cpu_mean is None else high | (mean >= self.cpu_mean)
