@@ -13,7 +13,6 @@ from holter.rules import BadRule, Job, Window
 from holter.rules.batch_size import BatchSize
 from holter.rules.gpu_memory_increase import GPUMemoryIncrease
 from holter.rules.load_balancing import LoadBalancing, distance
-from holter.rules.overall_system_usage import OverallSystemUsage
 from holter.rules.profiler_report import ProfilerReport
 from holter.schema.table import Table
 
@@ -206,19 +205,6 @@ def test_classic_balance_adds_up_over_windows():
     assert first.lack.reason == "patience_not_reached"
     second = Window.of(rule.lookback, start=cut, state=json.loads(json.dumps(first.state)), samples=table)
     assert list(rule.evaluate(second))
-
-
-def test_p16_overall_usage_never_fires_and_tells_six_groups_of_five():
-    series = {
-        (metric, ""): np.random.default_rng(5).uniform(0, 90, 200)
-        for metric in ("cpu.util", "mem.used_pct", "cpu.iowait", "net.rx")
-    }
-    gpus = {("gpu.util", "gpu0"): np.full(200, 50.0), ("gpu.mem.used_pct", "gpu0"): np.full(200, 10.0)}
-    issues, window = look(OverallSystemUsage(), samples=samples(series | gpus))
-    assert issues == []
-    told = window.details["nodes"]["n0"]
-    for group in ("CPU", "GPU", "CPU memory", "GPU memory", "I/O", "Network"):
-        assert set(told[group]) == {"min", "p50", "p95", "p99", "max"}
 
 
 def test_the_report_brings_its_rules_with_their_parameters():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules._ours import READS, ours, owners
 from holter.rules._snapshots import any_above, any_below, busiest, matrix, moments
 
 if TYPE_CHECKING:
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 class CPUBottleneck(Rule):
     """In too many snapshots of a node a GPU is low while the CPU is saturated."""
 
-    reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", "steps")
+    reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", READS, "steps")
     category = "system"
     description = "GPU low while CPU is saturated"
     formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold, above threshold"
     advice = (
         "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and threads."
     )
-    packs = ("default", "performance")
+    packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     threshold: float = parameter(20.0, classic=50.0, low=0, high=100, unit="%")
@@ -59,6 +60,7 @@ class CPUBottleneck(Rule):
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
         gpus = window.series("gpu.util", since=since)
+        gpus = {place: gpus[place] for place in ours(gpus, owners(window))}
         cores = window.series("cpu.core.util", since=since)
         totals = window.state.setdefault("snapshots", {})
         for node in sorted({node for node, _ in gpus} & {node for node, _ in cores}):

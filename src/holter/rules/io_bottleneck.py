@@ -9,6 +9,7 @@ import numpy as np
 
 from holter.analysis import dataloading
 from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules._ours import READS, ours, owners
 from holter.rules._snapshots import any_above, any_below, matrix, moments
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class IOBottleneck(Rule):
         "samples/gpu.util",
         "samples/cpu.core.iowait",
         "samples/psi.io",
+        READS,
         "steps",
         "spans/data_loading",
         "spans/fetch",
@@ -43,7 +45,7 @@ class IOBottleneck(Rule):
         "and reads >= read_threshold of fetch"
     )
     advice = "Keep data near: a local cache, larger files, a sequential format."
-    packs = ("default", "performance")
+    packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     threshold: float = parameter(20.0, classic=50.0, low=0, high=100, unit="%")
@@ -87,6 +89,7 @@ class IOBottleneck(Rule):
 
     def _machine(self, window: Window, since: int) -> Iterator[Issue]:
         gpus = window.series("gpu.util", since=since)
+        gpus = {place: gpus[place] for place in ours(gpus, owners(window))}
         cores = window.series("cpu.core.iowait", since=since)
         pressure = window.series("psi.io", since=since)
         waits = {node for node, _ in cores} | (
