@@ -102,3 +102,12 @@ def test_loading_that_is_mostly_reading_needs_no_gpu(frame, codes):
     issues = found(IOBottleneck(), steps=table, spans=Table.of("spans", rows))
     assert [i.code for i in issues] == codes
     assert table["duration"].sum() == 30 * SECOND
+
+
+def test_the_details_name_the_snapshots_and_how_many_devices_were_at_fault():
+    _, window = look(CPUBottleneck.of(defaults="classic"), samples=snapshots("cpu.core.util", 3, 1200))
+    told = window.details["n0"]
+    assert (told["low_gpu_utilization"], told["snapshots"]) == (3, 1200)
+    assert list(told["bottlenecks"].values()) == [{"GPUs": 1, "CPUs": 1}] * 3
+    _, window = look(IOBottleneck.of(defaults="classic"), samples=snapshots("cpu.core.iowait", 500, 1200))
+    assert len(window.details["n0"]["bottlenecks"]) == 100

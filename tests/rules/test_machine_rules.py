@@ -35,6 +35,9 @@ def test_p17_batch_size(cpu, gpu, memory, fires):
     if fires:
         assert issues[0].severity == "info"
         assert issues[0].evidence["gpu_memory_p95"] == 60
+    _, window = look(rule, samples=machine(cpu, gpu, memory))
+    assert window.details["boxes"]["gpu of n0/gpu0"]["p75"] == pytest.approx(gpu, rel=0.01)
+    assert set(window.details["boxes"]) == {"cpu of n0", "gpu of n0/gpu0", "memory of n0/gpu0"}
 
 
 def test_batch_size_needs_patience():
@@ -177,6 +180,9 @@ def test_five_points_are_no_imbalance_and_forty_are():
     assert found(LoadBalancing(), samples=two(random.normal(90, 4, 1300), random.normal(84, 4, 1300))) == []
     (issue,) = found(LoadBalancing(), samples=two(random.normal(90, 4, 1300), random.normal(50, 4, 1300)))
     assert issue.evidence["mean_pct"]["gpu1 of n0"] < 55
+    _, window = look(LoadBalancing(), samples=two(np.full(1300, 90.0), np.full(1300, 50.0)))
+    assert window.details["distances"] == {"gpu0 of n0": {"gpu1 of n0": 1.0}}
+    assert sum(window.details["workloads"]["gpu1 of n0"]) == 1200  # of ten minutes
 
 
 def test_bursts_in_turn_are_balanced():

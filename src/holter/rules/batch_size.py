@@ -11,6 +11,7 @@ import numpy as np
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
 from holter.rules._ours import READS, ours, owners
 from holter.rules._ranks import by_rank
+from holter.rules._sketch import add, box
 from holter.rules._snapshots import busiest, matrix, moments
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class BatchSize(Rule):
         both = ours(gpus.keys() & memory.keys(), known)
         if not both or not cores:
             return window.insufficient("no_input", f"gpu.util, {metric} and cpu.core.util are needed")
+        self._remember(window, metric, since)
         busy = self._busy_elsewhere(window)
         for node in sorted({node for node, _ in both} & {node for node, _ in cores}):
             at = moments(cores, node)
@@ -105,7 +107,19 @@ class BatchSize(Rule):
                 if self._little(cpu, gpu, used) and busy is None:
                     yield self._found(window, node, device, series, (cpu, gpu, used))
         if busy is not None:
-            window.details = {"silent_because": busy}
+            window.details["silent_because"] = busy
+
+    def _remember(self, window: Window, metric: str, since: int) -> None:
+        """Count the new readings in, and hand over the box plots of all."""
+        sketches = window.state.setdefault("sketches", {})
+        cores = window.series("cpu.core.util", since=since, new=True)
+        for node in sorted({node for node, _ in cores}):
+            readings = matrix(cores, node, moments(cores, node))
+            add(sketches.setdefault(f"cpu of {node}", {}), busiest(readings, len(readings)))
+        for what, name in (("gpu", "gpu.util"), ("memory", metric)):
+            for (node, device), series in window.series(name, since=since, new=True).items():
+                add(sketches.setdefault(f"{what} of {node}/{device}", {}), series.value)
+        window.details = {"boxes": {name: box(sketch) for name, sketch in sorted(sketches.items())}}
 
     def _little(self, cpu: float, gpu: float, memory: float) -> bool:
         low = cpu < self.cpu_threshold_p95 and gpu < self.gpu_threshold_p95

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._ours import READS, ours, owners
-from holter.rules._snapshots import any_above, any_below, busiest, matrix, moments
+from holter.rules._snapshots import any_above, any_below, busiest, matrix, moments, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,8 +65,16 @@ class CPUBottleneck(Rule):
         totals = window.state.setdefault("snapshots", {})
         for node in sorted({node for node, _ in gpus} & {node for node, _ in cores}):
             at = moments(gpus, node)
-            low = any_below(matrix(gpus, node, at), self.gpu_threshold)
-            both = low & self._saturated(window, node, matrix(cores, node, at))
+            used, busy = matrix(gpus, node, at), matrix(cores, node, at)
+            low = any_below(used, self.gpu_threshold)
+            both = low & self._saturated(window, node, busy)
+            window.details[node] = told(
+                at,
+                both,
+                low,
+                GPUs=(used < self.gpu_threshold).sum(axis=0),
+                CPUs=(busy > self.cpu_threshold).sum(axis=0),
+            )
             bad, count = int(both.sum()), len(at)
             if self.window_s is None:
                 before = totals.get(node, [0, 0])

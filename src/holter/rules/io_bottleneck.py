@@ -10,7 +10,7 @@ import numpy as np
 from holter.analysis import dataloading
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._ours import READS, ours, owners
-from holter.rules._snapshots import any_above, any_below, matrix, moments
+from holter.rules._snapshots import any_above, any_below, matrix, moments, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,11 +98,19 @@ class IOBottleneck(Rule):
         totals = window.state.setdefault("snapshots", {})
         for node in sorted({node for node, _ in gpus} & waits):
             at = moments(gpus, node)
-            low = any_below(matrix(gpus, node, at), self.gpu_threshold)
-            slow = any_above(matrix(cores, node, at), self.io_threshold)
+            used, waits_of = matrix(gpus, node, at), matrix(cores, node, at)
+            low = any_below(used, self.gpu_threshold)
+            slow = any_above(waits_of, self.io_threshold)
             if self.psi_threshold is not None:
                 some = np.nan_to_num(matrix(pressure, node, at), nan=-1.0)
                 slow |= np.asarray((some >= self.psi_threshold).any(axis=0))
+            window.details[node] = told(
+                at,
+                low & slow,
+                low,
+                GPUs=(used < self.gpu_threshold).sum(axis=0),
+                CPUs=(waits_of > self.io_threshold).sum(axis=0),
+            )
             bad, count = int((low & slow).sum()), len(at)
             if self.window_s is None:
                 before = totals.get(node, [0, 0])

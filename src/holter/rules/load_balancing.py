@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holter.rules._lookback import Place
 
 _FARTHEST = math.sqrt(math.log(2.0))
+_MAX_TOLD = 16
 _MAX_DEVICES = 512
 """Pairs grow with the square; of more devices the first are compared."""
 
@@ -129,8 +130,14 @@ class LoadBalancing(Rule):
         means = {place: float(c @ middles / c.sum()) for place, c in counts.items()}
         scale = _FARTHEST if self.normalised else 1.0
         apart = {}
+        workloads = window.details.setdefault("workloads", {})
+        distances: dict[str, dict[str, float]] = window.details.setdefault("distances", {})
+        few = sorted(counts)[:_MAX_TOLD]
+        workloads.update({_name(place): counts[place].astype(int).tolist() for place in few})
         for one, other in itertools.combinations(counts, 2):
             far = distance(counts[one], counts[other]) / scale
+            if one in few and other in few:
+                distances.setdefault(_name(one), {})[_name(other)] = round(far, 4)
             if far > self.threshold and abs(means[one] - means[other]) >= self.min_mean_difference:
                 apart[one, other] = far
         if not apart:
