@@ -202,7 +202,12 @@ def device(values, owners):
     series = {("gpu.mem.used_pct", "gpu0"): values}
     if owners is not None:
         series["gpu.procs", "gpu0"] = np.full(len(values), float(owners))
-    return found(OutOfMemoryRisk(), job=ENDED, samples=samples(series))
+    rule, table, state, issues = OutOfMemoryRisk(), samples(series), {}, []
+    for end in range(10, len(values) // 2 + 1, 10):  # a look every ten seconds
+        bounds = {"start": START + (end - 10) * SECOND, "end": START + end * SECOND}
+        window = Window.of(rule.lookback, job=Job(start=START), state=state, samples=table, **bounds)
+        issues = list(rule.evaluate(window))
+    return issues
 
 
 def test_memory_that_a_framework_took_all_at_once_is_no_risk():

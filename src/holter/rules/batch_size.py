@@ -42,6 +42,7 @@ class BatchSize(Rule):
     )
     advice = "Raise the batch size, or use a smaller machine."
     packs = ("performance", "sagemaker")
+    every_s = 30.0
 
     cpu_threshold_p95: float = parameter(70.0, low=0, high=100, unit="%")
     """The CPU is little used below this."""

@@ -10,7 +10,7 @@ import numpy as np
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
 from holter.rules._grade import grade
 from holter.rules._ours import READS, owners
-from holter.rules._ranks import by_rank, last
+from holter.rules._ranks import by_rank
 from holter.rules._trend import mann_kendall, theil_sen
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class OutOfMemoryRisk(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The last ten minutes."""
-        return Lookback(seconds=600.0)
+        """The last minute; of ranks the state keeps the last steps."""
+        return Lookback(seconds=_HOST_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Look at failed allocations as they come, at ranks' peaks, and at the memory of GPUs and hosts."""
@@ -109,21 +109,22 @@ class OutOfMemoryRisk(Rule):
                 )
 
     def _ranks(self, window: Window) -> Iterator[Issue]:
-        peaks, needed, totals = (
-            by_rank(window.scalars, f"cuda.{name}") for name in ("reserved_peak", "allocated_peak", "total")
-        )
-        for rank in sorted(peaks.keys() & totals.keys()):
-            peak, total = last(peaks[rank], _STEPS), float(totals[rank].value[-1])
-            if total <= 0:
+        kept: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        for name in ("reserved_peak", "allocated_peak", "total"):
+            for rank, series in by_rank(window.new("scalars"), f"cuda.{name}").items():
+                one = kept.setdefault(str(rank), {"node": series.node})
+                one[name] = [*one.get(name, []), *series.value.tolist()][-_STEPS:]
+                if name == "reserved_peak":
+                    one["step"] = [*one.get("step", []), *series.step.tolist()][-_STEPS:]
+        for rank, one in sorted((int(name), one) for name, one in kept.items()):
+            peak, total = np.array(one.get("reserved_peak", [])), one.get("total", [0.0])[-1]
+            if not len(peak) or total <= 0:
                 continue
-            window.judged(len(peak.value))
-            full = 100.0 * float(peak.value.max()) / total
-            cache = None
-            if rank in needed:
-                cache = 100.0 - 100.0 * float(last(needed[rank], _STEPS).value.max()) / float(
-                    peak.value.max()
-                )
-            grows = len(peak.value) >= 20 and theil_sen(peak.value) > 0 and mann_kendall(peak.value) >= 4
+            window.judged(len(peak))
+            full, cache = 100.0 * float(peak.max()) / total, None
+            if "allocated_peak" in one:
+                cache = 100.0 - 100.0 * max(one["allocated_peak"]) / max(float(peak.max()), 1.0)
+            grows = len(peak) >= 20 and theil_sen(peak) > 0 and mann_kendall(peak) >= 4
             severity = self._severity(full, grows)
             if severity is not None and (cache is None or cache < _CACHE_PCT):
                 yield self.issue(
@@ -131,10 +132,10 @@ class OutOfMemoryRisk(Rule):
                     + (", and it rises" if grows else ""),
                     severity=severity,
                     code="device",
-                    node=peak.node,
+                    node=one["node"],
                     rank=rank,
-                    step_start=int(peak.step[0]),
-                    step_end=int(peak.step[-1]),
+                    step_start=min(one["step"]),
+                    step_end=max(one["step"]),
                     evidence={"peak_pct": full, "cached_pct": cache, "rises": grows, "device_bytes": total},
                 )
 
@@ -143,10 +144,8 @@ class OutOfMemoryRisk(Rule):
 
         Some frameworks take all memory at once and share it out themselves: a level says nothing then.
         """
-        if by_rank(window.scalars, "cuda.reserved_peak"):
-            window.state["allocator"] = True
         loop = window.job.loop
-        if window.state.get("allocator") or loop is None:
+        if window.state.get("ranks") or loop is None:
             return
         first: dict[str, float] = window.state.setdefault("first", {})
         for (node, device), series in window.series("gpu.mem.used_pct", since=loop).items():
