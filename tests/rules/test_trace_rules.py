@@ -141,7 +141,7 @@ def test_many_small_messages():
     assert (issue.code, issue.severity) == ("small_messages", "critical")
 
 
-def launching(*, gap_us, kernel_us, late, count=8, kernels=100, loading=False):
+def launching(*, gap_us, kernel_us, late, count=8, kernels=100, loading=""):
     """Kernels with gaps between them; the host asks for each in the gap (late) or far ahead."""
     trace = Trace()
     length = kernels * (gap_us + kernel_us) * US
@@ -152,8 +152,10 @@ def launching(*, gap_us, kernel_us, late, count=8, kernels=100, loading=False):
             begin = at + k * (gap_us + kernel_us) * US
             launched = begin - gap_us * US if late else begin - 3 * MS
             trace.kernel(begin, kernel_us * US, launched=launched)
-        if loading:
+        if loading == "recorded":
             trace.span("data_loading", at, length)
+        elif loading:
+            trace.operator("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, length)
     return trace.tables
 
 
@@ -165,7 +167,8 @@ def launching(*, gap_us, kernel_us, late, count=8, kernels=100, loading=False):
         ({"gap_us": 10, "kernel_us": 100, "late": True}, [("python_overhead", "info")]),
         ({"gap_us": 3, "kernel_us": 100, "late": True}, []),
         ({"gap_us": 30, "kernel_us": 8, "late": False}, []),  # dependencies between streams, not the host
-        ({"gap_us": 30, "kernel_us": 8, "late": True, "loading": True}, []),
+        ({"gap_us": 30, "kernel_us": 8, "late": True, "loading": "recorded"}, []),
+        ({"gap_us": 30, "kernel_us": 8, "late": True, "loading": "imported"}, []),
     ],
 )
 def test_gaps_are_the_hosts_fault_only_where_it_asked_late(about, expected):

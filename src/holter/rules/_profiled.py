@@ -27,6 +27,8 @@ HOW = (
 )
 _ELSEWHERE = ("data_loading", "checkpoint", "eval", "gc", "compile")
 
+_LOADER = "enumerate(DataLoader)"
+
 
 class Profiled(NamedTuple):
     """One device of one rank."""
@@ -93,10 +95,17 @@ def covered(rows: Table) -> Intervals:
 
 
 def elsewhere(window: Window, rank: int) -> Intervals:
-    """Return when a rank's main thread loaded data, wrote a checkpoint, evaluated, compiled or collected."""
+    """Return when a rank's main thread loaded data, wrote a checkpoint, evaluated, compiled or collected.
+
+    In traces that holter did not record, loading is told by the name that PyTorch gives it.
+    """
     spans = window.spans
     own = (spans["rank"] == rank) & (spans["worker"] < 0) & (spans["thread"] == 0)
-    return covered(spans.where(own & np.isin(spans["phase"], _ELSEWHERE)))
+    told = spans.where(own & np.isin(spans["phase"], _ELSEWHERE))
+    operators = window.operators.where(window.operators["rank"] == rank)
+    loads = operators.where(np.char.startswith(operators["name"].astype(str), _LOADER))
+    begin = np.concatenate([told["time"], loads["time"]])
+    return union(begin, begin + np.concatenate([told["duration"], loads["duration"]]))
 
 
 def _steps(steps: Table, kernels: Table) -> tuple[Ints, Ints]:

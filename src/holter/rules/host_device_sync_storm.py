@@ -31,6 +31,7 @@ class HostDeviceSyncStorm(Rule):
         "syncs",
         "kernels",
         "memory_operations",
+        "operators",
         "steps",
         "spans/data_loading",
         "spans/checkpoint",
