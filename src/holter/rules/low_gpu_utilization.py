@@ -67,7 +67,8 @@ class LowGPUUtilization(Rule):
             return window.insufficient("patience_not_reached", "warm-up has not ended")
         found, new = self._series(window, since), self._series(window, since, new=True)
         if not found:
-            return window.insufficient("no_input", "no reading of how a GPU is used")
+            wanted = "gpu.util" if self.metric == "auto" else self.metric
+            return window.insufficient("no_input", f"no reading of {wanted}")
         seen = self._remember(window, new)
         for node, device in ours(found, owners(window)):
             metric, series = found[node, device]
