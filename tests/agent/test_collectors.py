@@ -116,17 +116,19 @@ def test_memory_of_the_control_group_when_its_limit_is_smaller(machine):
 def test_disks_are_counted_once(machine, tmp_path):
     for name in ("nvme0n1", "sda", "dm-0/slaves/nvme0n1", "loop0"):
         (machine.sys / "block" / name).mkdir(parents=True)
-    write(machine.proc, {"diskstats": DISKSTATS.format(reads=100, sectors=1000)})
+    write(machine.proc, {"diskstats": DISKSTATS.format(reads=100, sectors=1000, ms=10)})
     with_store = Machine(proc=machine.proc, sys=machine.sys, store=tmp_path, cgroup=machine.cgroup)
     disk = Disk(with_store)
     first = values(disk, 0)
-    assert set(first) == {("", "disk.free_pct")}
+    assert set(first) == {("", "disk.free_pct"), ("", "disk.free")}
     assert 0 <= first["", "disk.free_pct"] <= 100
-    write(machine.proc, {"diskstats": DISKSTATS.format(reads=150, sectors=3000)})
+    assert first["", "disk.free"] > 0
+    write(machine.proc, {"diskstats": DISKSTATS.format(reads=150, sectors=3000, ms=410)})
     found = values(disk, 2 * SECOND)
     assert found["", "disk.iops"] == pytest.approx(25)
     assert found["", "disk.read_bytes"] == pytest.approx(2000 * 512 / 2)
     assert found["", "disk.write_bytes"] == 0
+    assert found["", "disk.await"] == pytest.approx(8)
 
 
 def test_without_a_disk_there_is_a_reason(machine):
@@ -144,6 +146,20 @@ def test_network_without_loopback_and_each_packet_once(machine):
     assert values(network, 2 * SECOND) == {("", "net.rx"): 2000, ("", "net.tx"): 100}
     write(machine.proc, {"net/dev": NET.format(rx=1, tx=1)})  # the interface was set up anew
     assert values(network, 3 * SECOND) == {}
+
+
+def test_network_speed_and_what_was_sent_again(machine):
+    (machine.sys / "class/net/eth0/device").mkdir(parents=True)
+    write(machine.sys, {"class/net/eth0/speed": 25000})
+    snmp = "Ip: Forwarding\nIp: 1\nTcp: ActiveOpens OutSegs RetransSegs\nTcp: 3 {} {}\n"
+    write(machine.proc, {"net/dev": NET.format(rx=0, tx=0), "net/snmp": snmp.format(1000, 10)})
+    network = Network(machine)
+    assert values(network, 0) == {("", "net.link_speed"): 25e9 / 8}
+    write(machine.proc, {"net/snmp": snmp.format(3000, 14)})
+    found = values(network, 2 * SECOND)
+    assert (found["", "net.segments"], found["", "net.retrans"]) == (1000, 2)
+    write(machine.sys, {"class/net/eth0/speed": -1})  # as virtual interfaces say
+    assert ("", "net.link_speed") not in values(network, 3 * SECOND)
 
 
 def test_in_a_container_virtual_interfaces_are_the_job_s(machine):

@@ -40,20 +40,40 @@ pcie_rx 1 8
 pcie_tx 1 4
 ecc 0 0
 ecc 1 2
+slowdown 0 92
+slowdown 1 92
+memory_temperature 0 88
+memory_temperature 1 40
+replays 0 0
+replays 1 7
+gen 0 5
+gen 1 1
+gen_max 0 5
+gen_max 1 5
+width 0 16
+width 1 8
+width_max 0 16
+width_max 1 16
+remapped 0 0 0 0 0
+remapped 1 3 1 1 0
+xid 1 79
 """
 
 READ = """
 import json, sys
 from pathlib import Path
-from holter.agent.collectors import Machine, Unavailable
+import os
+from holter.agent.collectors import Machine, Unavailable, Watched
 from holter.agent.collectors.nvidia import Nvidia
+answers = Path(os.environ["FAKE_NVML"])
+answers.write_text(answers.read_text().replace("OWN", str(os.getpid())))
 try:
-    collector = Nvidia(Machine())
+    collector = Nvidia(Machine(watched=Watched(roles={os.getpid(): "trainer"})))
 except Unavailable as why:
     print(json.dumps({"unavailable": str(why)}))
     raise SystemExit
 rounds = []
-for at in (0, 10, 2_000_000_000):
+for at in (0, 10, 2_000_000_000, 6_000_000_000):
     if at == 10 and len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(Path(sys.argv[1]).read_text().replace(sys.argv[2], sys.argv[3]))
     rounds.append([list(reading) for reading in collector.read(at)])
@@ -166,6 +186,36 @@ def test_a_gpu_that_is_lost_is_named_and_the_other_goes_on(library, read):
     assert second["gpu1", "gpu.util"] == 7
     assert "gpu0" in [what for what, _ in found["missing"]]
     assert {device for device, _ in values(found["rounds"][2])} == {"gpu1"}
+
+
+def test_what_tells_of_sick_hardware_is_read_now_and_then_and_an_error_once(library, read):
+    rounds = [values(one) for one in read(library())["rounds"]]
+    assert rounds[0]["gpu0", "gpu.temp_slowdown"] == 92
+    assert rounds[0]["gpu0", "gpu.mem_temp"] == 88
+    assert rounds[0]["gpu1", "gpu.pcie_replays"] == 7
+    assert (rounds[0]["gpu1", "gpu.pcie_gen"], rounds[0]["gpu1", "gpu.pcie_gen_max"]) == (1, 5)
+    assert (rounds[0]["gpu1", "gpu.pcie_width"], rounds[0]["gpu1", "gpu.pcie_width_max"]) == (8, 16)
+    assert (rounds[0]["gpu1", "gpu.remap_pending"], rounds[0]["gpu1", "gpu.remap_failed"]) == (1, 0)
+    assert [(r.get(("gpu0", "gpu.xid")), r.get(("gpu1", "gpu.xid"))) for r in rounds] == [
+        (None, 79), (None, None), (None, None), (None, None)
+    ]  # fmt: skip
+    assert ("gpu0", "gpu.mem_temp") not in rounds[2]
+    assert ("gpu0", "gpu.mem_temp") in rounds[3]
+
+
+@pytest.mark.parametrize(
+    ("pids", "counts"),
+    [
+        ({0: "OWN", 1: "1"}, [1, 0]),
+        ({1: "1"}, [0, 0]),  # of somebody else, on a machine whose processes we see
+        ({0: "4194303"}, [None, None]),  # of a machine outside of this container
+        ({}, [None, None]),
+    ],
+)
+def test_whose_gpu_it_is_is_told_only_where_it_can_be_known(library, read, pids, counts):
+    answers = ANSWERS + "".join(f"process {device} {pid}\n" for device, pid in pids.items())
+    first = values(read(library(), answers)["rounds"][0])
+    assert [first.get((device, "gpu.procs")) for device in ("gpu0", "gpu1")] == counts
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ SwapFree:         750000 kB
 
 DISKSTATS = """\
    7       0 loop0 5 0 50 0 0 0 0 0 0 0 0
- 259       0 nvme0n1 {reads} 0 {sectors} 0 200 0 4000 0 0 0 0
+ 259       0 nvme0n1 {reads} 0 {sectors} {ms} 200 0 4000 0 0 0 0
  259       1 nvme0n1p1 {reads} 0 {sectors} 0 200 0 4000 0 0 0 0
  253       0 dm-0 {reads} 0 {sectors} 0 200 0 4000 0 0 0 0
    8       0 sda 10 0 100 0 20 0 200 0 0 0 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holter.evaluation import choose, packs
+from holter.evaluation import choose
 from holter.evaluation.evaluator import Evaluator
 from holter.evaluation.facts import Facts
 from holter.rules import catalogue
@@ -48,6 +48,12 @@ def rows_of_a_minute(minute: int) -> dict[str, Table]:
             {**at, "time": begin + i * SECOND + loading, "duration": SECOND // 2, "phase": "forward"}
         )
         spans.append({**at, "time": begin + i * SECOND, "duration": SECOND, "phase": "step"})
+    if minute % 60 == 59:  # a checkpoint every hour
+        last = {"rank": 0, "node": "n", "step": minute * MINUTE + MINUTE - 1, "mode": "train", "worker": -1}
+        end = begin + MINUTE * SECOND
+        spans.append(
+            {**last, "time": end - SECOND // 5, "duration": SECOND // 5, "phase": "checkpoint", "value": 1e9}
+        )
     loss = [
         {
             "time": begin + i * SECOND,
@@ -89,8 +95,6 @@ def test_memory_and_progress_stay_as_they_are():
     assert max(sizes[m] for m in range(240, 300)) <= 1.05 * max(sizes[m] for m in range(150, 240))
     assert kept[299] < 1.2 * kept[150]
     assert kept[299] < 100_000
-    # The other rules read what this story does not tell.
-    assert all(
-        run.covered > 0 for run in runs if run.name in packs()["default"] and run.name != "IOBottleneck"
-    )
+    judged = {run.name for run in runs if run.covered > 0}
+    assert judged >= {"CPUBottleneck", "HostMemoryLeak", "LowGPUUtilization", "NonFiniteLoss", "StepOutlier"}
     assert {run.name: run.status for run in runs if run.issues or run.failures} == {}

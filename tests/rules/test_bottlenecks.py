@@ -50,7 +50,7 @@ def test_readings_within_20_ms_are_one_snapshot():
 def test_one_busy_core_of_many_is_no_bottleneck_in_the_modern_profile():
     count = 1300
     cores = {("cpu.core.util", f"cpu{i}"): np.full(count, 99.0 if i == 0 else 5.0) for i in range(64)}
-    roles = {("proc.count", "trainer"): np.full(count, 1.0), ("proc.count", "workers"): np.full(count, 8.0)}
+    roles = {("proc.count", "trainer"): np.full(count, 1.0), ("proc.count", "worker"): np.full(count, 8.0)}
     table = samples({("gpu.util", "gpu0"): np.full(count, 20.0), **cores, **roles})
     assert found(CPUBottleneck(), samples=table) == []
     assert found(CPUBottleneck(cpu_stat="any_core", patience_s=300), samples=table)
@@ -59,7 +59,7 @@ def test_one_busy_core_of_many_is_no_bottleneck_in_the_modern_profile():
 def test_every_process_saturated_is_a_bottleneck():
     count = 1300
     cores = {("cpu.core.util", f"cpu{i}"): np.full(count, 97.0 if i < 9 else 5.0) for i in range(64)}
-    roles = {("proc.count", "trainer"): np.full(count, 1.0), ("proc.count", "workers"): np.full(count, 8.0)}
+    roles = {("proc.count", "trainer"): np.full(count, 1.0), ("proc.count", "worker"): np.full(count, 8.0)}
     table = samples({("gpu.util", "gpu0"): np.full(count, 20.0), **cores, **roles})
     assert found(CPUBottleneck(), samples=table)
 
@@ -102,3 +102,12 @@ def test_loading_that_is_mostly_reading_needs_no_gpu(frame, codes):
     issues = found(IOBottleneck(), steps=table, spans=Table.of("spans", rows))
     assert [i.code for i in issues] == codes
     assert table["duration"].sum() == 30 * SECOND
+
+
+def test_the_details_name_the_snapshots_and_how_many_devices_were_at_fault():
+    _, window = look(CPUBottleneck.of(defaults="classic"), samples=snapshots("cpu.core.util", 3, 1200))
+    told = window.details["n0"]
+    assert (told["low_gpu_utilization"], told["snapshots"]) == (3, 1200)
+    assert list(told["bottlenecks"].values()) == [{"GPUs": 1, "CPUs": 1}] * 3
+    _, window = look(IOBottleneck.of(defaults="classic"), samples=snapshots("cpu.core.iowait", 500, 1200))
+    assert len(window.details["n0"]["bottlenecks"]) == 100

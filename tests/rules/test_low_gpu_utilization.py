@@ -96,3 +96,28 @@ def test_a_gpu_that_is_not_used_at_all_is_none_of_its_business():
 def test_each_gpu_is_judged_by_itself():
     table = samples({("gpu.util", "gpu0"): [90] * 1001, ("gpu.util", "gpu1"): [20] * 1001})
     assert [i.device for i in found(CLASSIC, samples=table)] == ["gpu1"]
+
+
+def test_the_details_are_those_of_the_report():
+    _, window = look(CLASSIC, samples=gpu([50] * 501 + [95] * 470 + [0] * 30))
+    told = window.details["gpus"]["n0/gpu0"]
+    assert (told["gpu_max"], told["gpu_95"], told["gpu_5"]) == (95, 95, 0)
+    assert told["p25"] == pytest.approx(50, rel=0.01)
+    assert told["p95"] == told["p75"] == told["upper"] == 95
+    assert told["lower"] == 0
+    assert told["last_timestamp"] == START + round(500.5 * SECOND)
+
+
+def test_the_share_of_multiprocessors_is_judged_where_it_is_read():
+    series = {("gpu.util", "gpu0"): [99] * 1001, ("gpu.sm_active", "gpu0"): [20] * 1001}
+    (issue,) = found(LowGPUUtilization(threshold_p95=10), samples=samples(series))
+    assert issue.evidence["threshold_pct"] == 30
+    assert found(LowGPUUtilization(metric="gpu.util"), samples=samples(series)) == []
+    assert found(CLASSIC, samples=samples(series)) == []
+
+
+def test_the_gpu_of_somebody_else_is_not_judged():
+    series = {("gpu.util", "gpu0"): [20] * 1001, ("gpu.procs", "gpu0"): [0] * 1001}
+    assert look(LowGPUUtilization(), samples=samples(series))[0] == []
+    series["gpu.procs", "gpu0"] = [0] * 20 + [1] * 981
+    assert look(LowGPUUtilization(), samples=samples(series))[0] != []

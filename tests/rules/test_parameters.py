@@ -92,6 +92,8 @@ def test_classic_values_are_those_of_the_service():
         "patience": 1000,
         "patience_s": None,
         "skip_before_first_step": False,
+        "metric": "gpu.util",
+        "sm_threshold_mean": 30.0,
     }
     cpu = CPUBottleneck.of(defaults="classic")
     assert (cpu.threshold, cpu.gpu_threshold, cpu.cpu_threshold, cpu.patience) == (50.0, 10.0, 90.0, 1000)

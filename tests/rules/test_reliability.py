@@ -171,7 +171,7 @@ def leak(table, minutes, nodes=None):
 def test_a_leak_is_found_in_noise(seed):
     t = np.arange(6 * 50)
     values = 4 * GIB + 40 * MIB * t / 6 + np.random.default_rng(seed).normal(0, 100 * MIB, len(t))
-    (issue,) = leak(memory({"workers": values, "trainer": np.full(len(t), float(GIB))}), 50)
+    (issue,) = leak(memory({"worker": values, "trainer": np.full(len(t), float(GIB))}), 50)
     assert issue.evidence["cause"] == "workers"
     assert issue.evidence["slope_bytes_per_h"] == pytest.approx(40 * MIB * 60, rel=0.2)
     assert issue.severity == "warning"

@@ -79,21 +79,26 @@ def split(text: str) -> tuple[str, dict[str, str]]:
 
 def _runs(choice: Choice, defaults: str) -> list[RuleRun]:
     if isinstance(choice, Rule):
-        return [RuleRun(type(choice).__name__, choice, defaults)]
+        return _with_others(RuleRun(type(choice).__name__, choice, defaults))
     if isinstance(choice, str):
         if choice.startswith(PACK):
             return _pack(choice.removeprefix(PACK), defaults)
         name, given = split(choice)
         own = given.pop("defaults", defaults)
         rule = find(name)
-        return [RuleRun(rule.__name__, rule.of(given, defaults=own), own)]
+        return _with_others(RuleRun(rule.__name__, rule.of(given, defaults=own), own))
     rule = find(str(choice.get("rule") or choice.get("name")))
     given = choice.get("parameters") or {}
     own = choice.get("defaults") or defaults
     # A manifest holds every parameter; then no profile has a say.
     whole = set(given) == {p.name for p in rule.parameters()}
     made = rule(**given) if whole else rule.of(given, defaults=own)
-    return [RuleRun(str(choice.get("name") or rule.__name__), made, own)]
+    return _with_others(RuleRun(str(choice.get("name") or rule.__name__), made, own))
+
+
+def _with_others(run: RuleRun) -> list[RuleRun]:
+    """Return a rule and those that it brings along."""
+    return [run, *(RuleRun(type(rule).__name__, rule, run.defaults) for rule in run.rule.brings())]
 
 
 def _pack(name: str, defaults: str) -> list[RuleRun]:
@@ -102,4 +107,5 @@ def _pack(name: str, defaults: str) -> list[RuleRun]:
         near = nearest(name, known)
         hint = f"did you mean {near!r}? there are" if near else "there are"
         raise BadRule(f"no pack {name!r}; {hint}: {', '.join(known)}")
-    return [RuleRun(rule, find(rule).of(defaults=defaults), defaults) for rule in known[name]]
+    chosen = [RuleRun(rule, find(rule).of(defaults=defaults), defaults) for rule in known[name]]
+    return [run for one in chosen for run in _with_others(one)]

@@ -111,6 +111,10 @@ class Rule:
         """How far back the window reaches; by default it holds new rows only, and `window.state` the rest."""
         return Lookback()
 
+    def brings(self) -> tuple[Rule, ...]:
+        """Return rules that run along with it."""
+        return ()
+
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge a window; yield what is wrong.
 

@@ -45,6 +45,17 @@ def statistics(sketch: Sketch) -> dict[str, float]:
     return {"min": round(sketch["min"], 2), **points, "max": round(sketch["max"], 2)}
 
 
+def box(sketch: Sketch) -> dict[str, float]:
+    """Return what a box plot shows: p25, p50, p75, p95, and whiskers of 1.5 boxes; empty for nothing."""
+    if not sketch.get("n"):
+        return {}
+    points = {f"p{q}": _quantile(sketch, q / 100) for q in (25, 50, 75, 95)}
+    reach = 1.5 * (points["p75"] - points["p25"])
+    upper = min(float(sketch["max"]), points["p75"] + reach)
+    lower = max(float(sketch["min"]), points["p25"] - reach)
+    return {**points, "upper": round(upper, 2), "lower": round(lower, 2)}
+
+
 def _quantile(sketch: Sketch, share: float) -> float:
     rank = share * (sketch["n"] - 1)
     seen = 0

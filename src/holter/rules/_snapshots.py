@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,6 +47,17 @@ def any_above(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
 def any_below(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
     """Tell in which snapshots some device was below a limit; absent readings are not."""
     return np.asarray((np.nan_to_num(readings, nan=np.inf) < limit).any(axis=0))
+
+
+def told(
+    at: NDArray[np.int64], both: NDArray[np.bool_], low: NDArray[np.bool_], **counts: NDArray[np.int64]
+) -> dict[str, Any]:
+    """Return what is handed over of snapshots: how many were low, and of the last bad ones the devices."""
+    where = np.flatnonzero(both)[-100:]
+    snapshots = {
+        str(int(at[i])): {name: int(count[i]) for name, count in counts.items()} for i in where.tolist()
+    }
+    return {"low_gpu_utilization": int(low.sum()), "snapshots": len(at), "bottlenecks": snapshots}
 
 
 def busiest(readings: NDArray[np.float64], k: int) -> NDArray[np.float64]:

@@ -29,3 +29,15 @@ def theil_sen(values: NDArray[np.float64]) -> float:
         return 0.0
     first, second = np.triu_indices(n, k=1)
     return float(np.median((values[second] - values[first]) / (second - first)))
+
+
+def rising(values: NDArray[np.float64], *, min_z: float = 4.0) -> float | None:
+    """Return the slope per value of a steady rise; None when there is none.
+
+    Both halves must rise at 0.3 of the whole's slope at least: the rank test alone takes a jump for a trend.
+    """
+    half = len(values) // 2
+    slope = theil_sen(values)
+    if slope <= 0 or min(theil_sen(values[:half]), theil_sen(values[half:])) < 0.3 * slope:
+        return None
+    return slope if mann_kendall(values) >= min_z else None

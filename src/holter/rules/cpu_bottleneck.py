@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules._snapshots import any_above, any_below, busiest, matrix, moments
+from holter.rules._ours import READS, ours, owners
+from holter.rules._snapshots import any_above, any_below, busiest, matrix, moments, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 class CPUBottleneck(Rule):
     """In too many snapshots of a node a GPU is low while the CPU is saturated."""
 
-    reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", "steps")
+    reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", READS, "steps")
     category = "system"
     description = "GPU low while CPU is saturated"
     formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold, above threshold"
     advice = (
         "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and threads."
     )
-    packs = ("default", "performance")
+    packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     threshold: float = parameter(20.0, classic=50.0, low=0, high=100, unit="%")
@@ -59,12 +60,21 @@ class CPUBottleneck(Rule):
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
         gpus = window.series("gpu.util", since=since)
+        gpus = {place: gpus[place] for place in ours(gpus, owners(window))}
         cores = window.series("cpu.core.util", since=since)
         totals = window.state.setdefault("snapshots", {})
         for node in sorted({node for node, _ in gpus} & {node for node, _ in cores}):
             at = moments(gpus, node)
-            low = any_below(matrix(gpus, node, at), self.gpu_threshold)
-            both = low & self._saturated(window, node, matrix(cores, node, at))
+            used, busy = matrix(gpus, node, at), matrix(cores, node, at)
+            low = any_below(used, self.gpu_threshold)
+            both = low & self._saturated(window, node, busy)
+            window.details[node] = told(
+                at,
+                both,
+                low,
+                GPUs=(used < self.gpu_threshold).sum(axis=0),
+                CPUs=(busy > self.cpu_threshold).sum(axis=0),
+            )
             bad, count = int(both.sum()), len(at)
             if self.window_s is None:
                 before = totals.get(node, [0, 0])
@@ -101,7 +111,7 @@ class CPUBottleneck(Rule):
             high = mean > self.cpu_threshold
         else:
             counts = window.series("proc.count")
-            of = [counts[node, role].value[-1] for role in ("trainer", "workers") if (node, role) in counts]
+            of = [counts[node, role].value[-1] for role in ("trainer", "worker") if (node, role) in counts]
             # Without a count of processes a few busy cores say nothing on a large machine.
             high = busiest(cores, int(sum(of))) > self.cpu_threshold if of else mean > self.cpu_threshold
         return high if self.cpu_mean is None else high | (mean >= self.cpu_mean)

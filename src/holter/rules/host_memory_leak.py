@@ -19,6 +19,8 @@ _BIN_NS = 30_000_000_000
 _POINTS = 240
 _HOUR_BINS = 3600e9 / _BIN_NS
 _MIB, _GIB = 2**20, 2**30
+_CAUSES = {"trainer": "main", "worker": "workers"}
+"""What grows, by the role of the processes; as other roles are called, and `shm`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,7 @@ class HostMemoryLeak(Rule):
     )
     packs = ("default", "essentials")
     every_s = 60.0
+    consecutive = 2
 
     skip_s: float = parameter(600.0, low=0, unit="s")
     """Start-up that is left out."""
@@ -115,7 +118,7 @@ class HostMemoryLeak(Rule):
         shared = window.series("shm.used").get((node, ""))
         if shared is not None and len(shared.value) > 1:
             grown["shm"] = float(shared.value[-1] - shared.value[0])
-        cause = next((r for r, g in grown.items() if g >= 0.7 * growth), "several")
+        cause = next((_CAUSES.get(r, r) for r, g in grown.items() if g >= 0.7 * growth), "several")
         yield self.issue(
             f"memory of the job on {node} grows by {slope / _GIB:.2f} GiB an hour"
             + (f"; nearly full in {max(hours, 0.0):.1f} h" if hours is not None and soon else ""),

@@ -9,7 +9,8 @@ import numpy as np
 
 from holter.analysis import dataloading
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules._snapshots import any_above, any_below, matrix, moments
+from holter.rules._ours import READS, ours, owners
+from holter.rules._snapshots import any_above, any_below, matrix, moments, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ class IOBottleneck(Rule):
         "samples/gpu.util",
         "samples/cpu.core.iowait",
         "samples/psi.io",
+        READS,
         "steps",
         "spans/data_loading",
         "spans/fetch",
@@ -43,7 +45,7 @@ class IOBottleneck(Rule):
         "and reads >= read_threshold of fetch"
     )
     advice = "Keep data near: a local cache, larger files, a sequential format."
-    packs = ("default", "performance")
+    packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     threshold: float = parameter(20.0, classic=50.0, low=0, high=100, unit="%")
@@ -87,6 +89,7 @@ class IOBottleneck(Rule):
 
     def _machine(self, window: Window, since: int) -> Iterator[Issue]:
         gpus = window.series("gpu.util", since=since)
+        gpus = {place: gpus[place] for place in ours(gpus, owners(window))}
         cores = window.series("cpu.core.iowait", since=since)
         pressure = window.series("psi.io", since=since)
         waits = {node for node, _ in cores} | (
@@ -95,11 +98,19 @@ class IOBottleneck(Rule):
         totals = window.state.setdefault("snapshots", {})
         for node in sorted({node for node, _ in gpus} & waits):
             at = moments(gpus, node)
-            low = any_below(matrix(gpus, node, at), self.gpu_threshold)
-            slow = any_above(matrix(cores, node, at), self.io_threshold)
+            used, waits_of = matrix(gpus, node, at), matrix(cores, node, at)
+            low = any_below(used, self.gpu_threshold)
+            slow = any_above(waits_of, self.io_threshold)
             if self.psi_threshold is not None:
                 some = np.nan_to_num(matrix(pressure, node, at), nan=-1.0)
                 slow |= np.asarray((some >= self.psi_threshold).any(axis=0))
+            window.details[node] = told(
+                at,
+                low & slow,
+                low,
+                GPUs=(used < self.gpu_threshold).sum(axis=0),
+                CPUs=(waits_of > self.io_threshold).sum(axis=0),
+            )
             bad, count = int((low & slow).sum()), len(at)
             if self.window_s is None:
                 before = totals.get(node, [0, 0])

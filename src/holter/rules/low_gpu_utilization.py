@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules._ours import READS, ours, owners
+from holter.rules._sketch import add, box
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from holter.rules._lookback import Place
     from holter.schema.table import Table
 
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 class LowGPUUtilization(Rule):
     """A GPU's utilization is low, or it fluctuates, over the last minutes of training."""
 
-    reads = ("samples/gpu.util", "steps")
+    reads = ("samples/gpu.util", "samples/gpu.sm_active", READS, "steps")
     category = "system"
     description = "GPU low or fluctuating"
     formula = (
@@ -29,7 +32,7 @@ class LowGPUUtilization(Rule):
         "p95 > threshold_p95 and p5 < threshold_p5: fluctuating"
     )
     advice = "Look at what the GPU waits for: data loading first, then communication, then small kernels."
-    packs = ("default", "essentials", "performance")
+    packs = ("default", "essentials", "performance", "sagemaker")
 
     threshold_p95: float = parameter(50.0, classic=70.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Low when the 95th percentile is below this."""
@@ -37,6 +40,10 @@ class LowGPUUtilization(Rule):
     """Fluctuating when the 5th percentile is below this while the 95th is high."""
     threshold_mean: float | None = parameter(60.0, classic=None, low=0, high=100, unit="%")
     """Low when the mean is below this."""
+    metric: str = parameter("auto", classic="gpu.util", choices=("auto", "gpu.util", "gpu.sm_active"))
+    """What is judged; auto: gpu.sm_active where it is read, else gpu.util."""
+    sm_threshold_mean: float | None = parameter(30.0, low=0, high=100, unit="%")
+    """The threshold of the mean where gpu.sm_active is judged."""
     window: int | None = parameter(None, classic=500, above=0, unit="readings", instead_of="window_s")
     """How many of the last readings are judged."""
     window_s: float | None = parameter(250.0, classic=None, above=0, unit="s")
@@ -58,12 +65,14 @@ class LowGPUUtilization(Rule):
         since = window.job.loop if self.skip_before_first_step else window.job.start - 1
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
-        seen = window.seen("gpu.util", since=since)
-        found = window.series("gpu.util", since=since)
+        found, new = self._series(window, since), self._series(window, since, new=True)
         if not found:
-            return window.insufficient("no_input", "no reading of gpu.util")
-        for (node, device), series in found.items():
-            have: float = seen[node, device]
+            wanted = "gpu.util" if self.metric == "auto" else self.metric
+            return window.insufficient("no_input", f"no reading of {wanted}")
+        seen = self._remember(window, new)
+        for node, device in ours(found, owners(window)):
+            metric, series = found[node, device]
+            have: float = seen.get((node, device), 0)
             need: float | None = self.patience
             if self.patience is None and self.patience_s is not None:
                 have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
@@ -79,22 +88,51 @@ class LowGPUUtilization(Rule):
                 window.insufficient("no_match", f"{device} was not used at all")
                 continue
             window.judged(len(series.value))
-            yield from self._judge(window, node, device, series)
+            yield from self._judge(window, (node, device), metric, series)
 
-    def _judge(self, window: Window, node: str, device: str, series: Series) -> Iterator[Issue]:
+    def _series(self, window: Window, since: int, *, new: bool = False) -> dict[Place, tuple[str, Series]]:
+        """Return the readings that are judged of each GPU, and of which metric they are."""
+        found: dict[Place, tuple[str, Series]] = {}
+        for metric in ("gpu.util", "gpu.sm_active"):
+            if self.metric in ("auto", metric):
+                every = window.series(metric, since=since, new=new)
+                found |= {place: (metric, series) for place, series in every.items()}
+        return found
+
+    def _remember(self, window: Window, new: dict[Place, tuple[str, Series]]) -> dict[Place, int]:
+        """Count the new readings in; return how many there were of each GPU; hand over box plots."""
+        sketches = window.state.setdefault("sketches", {})
+        last = window.state.setdefault("last", {})
+        for (node, device), (_, series) in new.items():
+            add(sketches.setdefault(f"{node}/{device}", {}), series.value)
+            last[f"{node}/{device}"] = int(series.time[-1])
+        window.details = {
+            "gpus": {key: {**box(s), "last_timestamp": last[key]} for key, s in sorted(sketches.items())}
+        }
+        return {(k.rpartition("/")[0], k.rpartition("/")[2]): s.get("n", 0) for k, s in sketches.items()}
+
+    def _judge(self, window: Window, place: Place, metric: str, series: Series) -> Iterator[Issue]:
+        node, device = place
+        threshold_mean = self.sm_threshold_mean if metric == "gpu.sm_active" else self.threshold_mean
         mean = float(series.value.mean())
         high = float(np.quantile(series.value, 0.95))
         calm = _training(series, window.steps) if self.skip_before_first_step else series.value
         low = float(np.quantile(calm, 0.05)) if len(calm) else None
         numbers = {"mean_pct": mean, "p95_pct": high, "p5_pct": low, "readings": len(series.value)}
+        window.details["gpus"][f"{node}/{device}"] |= {
+            "metric": metric,
+            "gpu_max": float(series.value.max()),
+            "gpu_95": high,
+            "gpu_5": low,
+        }
         where = {
             "node": node,
             "device": device,
             "time_start": int(series.time[0]),
             "time_end": int(series.time[-1]),
         }
-        if high < self.threshold_p95 or (self.threshold_mean is not None and mean < self.threshold_mean):
-            limit = self.threshold_p95 if high < self.threshold_p95 else self.threshold_mean
+        if high < self.threshold_p95 or (threshold_mean is not None and mean < threshold_mean):
+            limit = self.threshold_p95 if high < self.threshold_p95 else threshold_mean
             what = (
                 f"its 95th percentile is {high:.0f} %"
                 if high < self.threshold_p95

@@ -41,7 +41,7 @@ class OverallSystemUsage(Rule):
     severity = "info"
     description = "summary of resource use"
     formula = "never"
-    packs = ("default", "performance")
+    packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     def evaluate(self, window: Window) -> Iterator[Issue]:

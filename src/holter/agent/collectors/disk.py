@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _SECTOR = 512
 """`/proc/diskstats` counts in these, whatever the disk's own sectors are."""
 _NOT_DISKS = ("loop", "ram", "zram", "sr", "fd")
-_READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS = 3, 5, 7, 9
+_READS, _READ_SECTORS, _READ_MS, _WRITES, _WRITTEN_SECTORS, _WRITE_MS = 3, 5, 6, 7, 9, 10
 
 
 class Disk(Collector):
@@ -21,21 +21,25 @@ class Disk(Collector):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self._operations, self._read, self._written = Rate(), Rate(), Rate()
+        self._operations, self._read, self._written, self._waited = Rate(), Rate(), Rate(), Rate()
         if not self._counters():
             self.missing.append(
-                ("disk.iops, disk.read_bytes, disk.write_bytes", "no disk is listed in /proc/diskstats")
+                (
+                    "disk.iops, disk.read_bytes, disk.write_bytes, disk.await",
+                    "no disk is listed in /proc/diskstats",
+                )
             )
             if machine.store is None:
                 raise Unavailable("no disk is listed in /proc/diskstats")
         if machine.store is None:
-            self.missing.append(("disk.free_pct", "the store is not on a disk of this machine"))
+            self.missing.append(("disk.free, disk.free_pct", "the store is not on a disk of this machine"))
 
     def read(self, now: int) -> Iterator[Reading]:
         """Compare with the last reading."""
         disks = self._counters()
         if disks:
             sums = [sum(column) for column in zip(*disks.values(), strict=True)]
+            operations = None
             rates = (
                 ("disk.iops", self._operations, sums[0]),
                 ("disk.read_bytes", self._read, sums[1] * _SECTOR),
@@ -44,19 +48,27 @@ class Disk(Collector):
             for metric, rate, value in rates:
                 if (speed := rate.per_second(now, value)) is not None:
                     yield "", metric, speed
+                if metric == "disk.iops":
+                    operations = speed
+            waited = self._waited.per_second(now, sums[3])
+            if operations and waited is not None:
+                yield "", "disk.await", waited / operations
         if self.machine.store is not None:
             space = os.statvfs(self.machine.store)
             if space.f_blocks:
                 yield "", "disk.free_pct", 100.0 * space.f_bavail / space.f_blocks
+                yield "", "disk.free", float(space.f_bavail * space.f_frsize)
 
-    def _counters(self) -> dict[str, tuple[int, int, int]]:
-        """Return (operations, sectors read, sectors written) of each disk."""
+    def _counters(self) -> dict[str, tuple[int, int, int, int]]:
+        """Return (operations, sectors read, sectors written, ms they took) of each disk."""
         found = {}
         for line in read_text(self.machine.proc / "diskstats").splitlines():
             words = line.split()
-            if len(words) > _WRITTEN_SECTORS and self._is_disk(words[2]):
+            if len(words) > _WRITE_MS and self._is_disk(words[2]):
                 operations = int(words[_READS]) + int(words[_WRITES])
-                found[words[2]] = (operations, int(words[_READ_SECTORS]), int(words[_WRITTEN_SECTORS]))
+                waited = int(words[_READ_MS]) + int(words[_WRITE_MS])
+                sectors = int(words[_READ_SECTORS]), int(words[_WRITTEN_SECTORS])
+                found[words[2]] = (operations, *sectors, waited)
         return found
 
     def _is_disk(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Bytes over the network: every interface but the loopback, each packet once."""
+"""Bytes over the network: every interface but the loopback, each packet once; and what had to be resent."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from holter.agent.collectors import Collector, Machine, Rate, Reading, Unavailable, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _RECEIVED, _SENT = 0, 8
+_MEGABIT = 1_000_000 / 8
 
 
 class Network(Collector):
@@ -21,18 +22,49 @@ class Network(Collector):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self._in, self._out = Rate(), Rate()
+        self._in, self._out, self._segments, self._again = Rate(), Rate(), Rate(), Rate()
         if not self._counters():
             raise Unavailable("there is no network interface but the loopback")
 
     def read(self, now: int) -> Iterator[Reading]:
         """Compare with the last reading."""
-        counters = self._counters().values()
-        received, sent = sum(c[0] for c in counters), sum(c[1] for c in counters)
+        counters = self._counters()
+        received, sent = sum(c[0] for c in counters.values()), sum(c[1] for c in counters.values())
         if (speed := self._in.per_second(now, received)) is not None:
             yield "", "net.rx", speed
         if (speed := self._out.per_second(now, sent)) is not None:
             yield "", "net.tx", speed
+        if (carried := self._link_speed(counters)) is not None:
+            yield "", "net.link_speed", carried
+        segments = self._tcp()
+        for metric, rate, name in (
+            ("net.segments", self._segments, "OutSegs"),
+            ("net.retrans", self._again, "RetransSegs"),
+        ):
+            if name in segments and (speed := rate.per_second(now, segments[name])) is not None:
+                yield "", metric, speed
+
+    def _link_speed(self, names: Iterable[str]) -> float | None:
+        """Return bytes per second of all interfaces together; None when one does not say, as virtual ones."""
+        total = 0.0
+        for name in names:
+            try:
+                megabits = int((self.machine.sys / "class/net" / name / "speed").read_text())
+            except (OSError, ValueError):  # the kernel answers "invalid argument" for a link that is down
+                megabits = 0
+            if megabits <= 0:
+                return None
+            total += megabits * _MEGABIT
+        return total or None
+
+    def _tcp(self) -> dict[str, int]:
+        """Return the counters of TCP; nothing where the kernel does not tell them."""
+        try:
+            lines = read_text(self.machine.proc / "net" / "snmp").splitlines()
+        except Unavailable:
+            return {}
+        names, numbers = ([line.split()[1:] for line in lines if line.startswith("Tcp:")] + [[], []])[:2]
+        return {name: int(number) for name, number in zip(names, numbers, strict=False)}
 
     def _counters(self) -> dict[str, tuple[int, int]]:
         found = {}

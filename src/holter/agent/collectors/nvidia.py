@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _PCIE_NS = 1_000_000_000
 """One PCIe reading takes the driver 20 ms, so it is taken once a second, of one GPU in turn."""
+_HEALTH_NS = 5_000_000_000
+"""What rarely changes is asked for this often."""
 _KB = 1024
 
 
@@ -39,6 +41,8 @@ class Nvidia(Collector):
         self._given_up: set[tuple[str, str]] = set()
         self._pcie_at = -_PCIE_NS
         self._pcie_next = 0
+        self._health_at = -_HEALTH_NS
+        self._events: dict[str, Any] = {}
 
     def facts(self) -> list[dict[str, Any]]:
         """Return name and memory of each GPU, for the facts of the node."""
@@ -74,6 +78,10 @@ class Nvidia(Collector):
         if now - self._pcie_at >= _PCIE_NS:
             self._pcie_at = now
             yield from self._pcie()
+        if now - self._health_at >= _HEALTH_NS:
+            self._health_at = now
+            yield from self._health()
+            yield from self._owners()
 
     def _numbers(self, device: str, handle: Any) -> Iterator[tuple[str, float | None]]:
         nvml = self._nvml
@@ -103,6 +111,64 @@ class Nvidia(Collector):
             value = self._ask(device, metric, partial(nvml.nvmlDeviceGetPcieThroughput, handle, counter))
             if value is not None:
                 yield device, metric, float(value) * _KB
+
+    def _health(self) -> Iterator[Reading]:
+        nvml = self._nvml
+        for device, handle in list(self._gpus):
+            slow = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+            asked: dict[str, Callable[[], Any]] = {
+                "gpu.temp_slowdown": partial(nvml.nvmlDeviceGetTemperatureThreshold, handle, slow),
+                "gpu.mem_temp": partial(self._field, handle, nvml.NVML_FI_DEV_MEMORY_TEMP),
+                "gpu.pcie_replays": partial(nvml.nvmlDeviceGetPcieReplayCounter, handle),
+                "gpu.pcie_gen": partial(nvml.nvmlDeviceGetCurrPcieLinkGeneration, handle),
+                "gpu.pcie_gen_max": partial(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+                "gpu.pcie_width": partial(nvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
+                "gpu.pcie_width_max": partial(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+                "gpu.xid": partial(self._xid, device, handle),
+            }
+            for metric, ask in asked.items():
+                if (value := self._ask(device, metric, ask)) is not None:
+                    yield device, metric, float(value)
+            ask = partial(nvml.nvmlDeviceGetRemappedRows, handle)
+            if (rows := self._ask(device, "gpu.remap_pending", ask)) is not None:
+                yield device, "gpu.remap_pending", float(rows[2])
+                yield device, "gpu.remap_failed", float(rows[3])
+
+    def _field(self, handle: Any, field: int) -> int:
+        value = self._nvml.nvmlDeviceGetFieldValues(handle, [field])[0]
+        if value.nvmlReturn != self._nvml.NVML_SUCCESS:
+            raise self._nvml.NVMLError(value.nvmlReturn)
+        return int(value.value.uiVal)
+
+    def _xid(self, device: str, handle: Any) -> int | None:
+        """Return the oldest error that was not told yet. A set of events of its own says which GPU it was."""
+        nvml = self._nvml
+        if device not in self._events:
+            events = nvml.nvmlEventSetCreate()
+            nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
+            self._events[device] = events
+        try:
+            return int(nvml.nvmlEventSetWait_v2(self._events[device], 0).eventData)
+        except nvml.NVMLError as error:
+            if error.value == nvml.NVML_ERROR_TIMEOUT:
+                return None
+            raise
+
+    def _owners(self) -> Iterator[Reading]:
+        """Count the job's trainers on each GPU, where the driver counts processes as we do."""
+        machine = self.machine
+        mine = {pid for pid, role in machine.watched.roles.items() if role == "trainer"}
+        pids: dict[str, set[int]] = {}
+        for device, handle in self._gpus:
+            ask = partial(self._nvml.nvmlDeviceGetComputeRunningProcesses, handle)
+            found = self._ask(device, "gpu.procs", ask)
+            if found is not None:
+                pids[device] = {int(process.pid) for process in found}
+        everyone = set().union(*pids.values())
+        # In a container the driver tells the numbers of the machine outside, or none.
+        if mine and any((machine.proc / str(pid)).exists() for pid in everyone):
+            for device, there in pids.items():
+                yield device, "gpu.procs", float(len(there & mine))
 
     def _ask(self, device: str, metric: str, question: Callable[[], Any]) -> Any:
         """Ask for one value; one that this GPU or driver can never give is not asked for again."""

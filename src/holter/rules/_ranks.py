@@ -1,0 +1,47 @@
+"""Scalars as series: for each rank the values of one name, by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+
+class Scalars(NamedTuple):
+    """The values of one scalar of one rank: finite, one a step, steps rising."""
+
+    node: str
+    step: NDArray[np.int64]
+    value: NDArray[np.float64]
+    time: NDArray[np.int64]
+
+
+def by_rank(scalars: Table, name: str) -> dict[int, Scalars]:
+    """Return a scalar of training steps for each rank; of several values at one step the largest."""
+    keep = (scalars["name"] == name) & np.isfinite(scalars["value"])
+    keep &= (scalars["mode"] != "eval") & (scalars["mode"] != "predict") & (scalars["step"] >= 0)
+    rows = scalars.where(keep)
+    found = {}
+    for rank in np.unique(rows["rank"]).tolist():
+        one = rows.where(rows["rank"] == rank)
+        order = np.lexsort((one["time"], one["value"], one["step"]))
+        step = one["step"][order].astype(np.int64)
+        last = np.concatenate([step[1:] != step[:-1], [True]])
+        chosen = order[last]
+        found[int(rank)] = Scalars(
+            str(min(one["node"].tolist())),
+            step[last],
+            one["value"][chosen].astype(np.float64),
+            one["time"][chosen],
+        )
+    return found
+
+
+def last(series: Scalars, steps: int) -> Scalars:
+    """Keep the last so many values."""
+    return Scalars(series.node, series.step[-steps:], series.value[-steps:], series.time[-steps:])
