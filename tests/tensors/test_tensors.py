@@ -1,0 +1,252 @@
+"""Tensors of a job by pattern, collection and role: values, reductions, shapes, and what is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.tensors.writing import Recording, statistics
+
+from holter.analysis.reductions import REDUCTIONS, combined, derived, of_elements
+from holter.store.compact import compact
+from holter.tensors.errors import (
+    InvalidWorker,
+    ShapeUnavailableForStep,
+    StepNotYetAvailable,
+    StepUnavailable,
+    TensorUnavailable,
+    TensorUnavailableForStep,
+)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """`foo_*` at steps 0 to 4 with raw values, `boo_*` at 5 to 9; a collection over both; a loss."""
+    recording = Recording(tmp_path_factory.mktemp("store"))
+    test = {"include_regex": ["^foo"], "tensors": ["boo_5", "boo_6", "boo_17"]}
+    recording.tell(test=test, weights={"roles": ["weight"]})
+    roles = {f"boo_{n}": "act_out:relu" for n in range(10)}
+    for step in range(10):
+        group = "foo" if step < 5 else "boo"
+        tensors = {f"{group}_{n}": np.full((3, 3, 3), float(step)) for n in range(10)}
+        recording.save(step, tensors, raw=step < 5, roles={**roles, "foo_1": "weight"})
+        recording.save(step, {"labels": np.arange(6).reshape(2, 3) + step}, values=True, rows=False)
+    return recording.open()
+
+
+def test_names_are_chosen_by_pattern_collection_and_role(job):
+    assert len(job.tensors().names) == 21
+    assert job.tensors("foo_.*").names == [f"foo_{n}" for n in range(10)]
+    assert job.tensors("foo_1", "oo_2").names == ["boo_2", "foo_1", "foo_2"]
+    assert len(job.tensors(collection="test")) == 12
+    assert job.tensors("5$", collection="test").names == ["boo_5", "foo_5"]
+    assert job.tensors(collection="weights").names == job.tensors(role="weight").names == ["foo_1"]
+    assert len(job.tensors(role="act_out")) == len(job.tensors(role="act_out:relu")) == 10
+    with pytest.warns(UserWarning, match="of role 'act'"):
+        assert job.tensors(role="act").names == []
+
+
+def test_what_matches_nothing_names_what_is_near(job):
+    with pytest.warns(UserWarning, match="did you mean 'labels'"):
+        assert job.tensors("lables").names == []
+    with pytest.raises(TensorUnavailable, match="did you mean 'labels'"):
+        job.tensors()["label"]
+    with pytest.raises(ValueError, match=r"no collection 'tset' .*did you mean 'test'"):
+        job.tensors(collection="tset")
+    with pytest.raises(ValueError, match="regular expression"):
+        job.tensors("(")
+    with pytest.raises(ValueError, match=r"no reduction 'meen' .*did you mean 'mean'"):
+        job.tensors().reduction("meen")
+
+
+def test_values_shapes_and_steps_of_one_tensor(job):
+    foo = job.tensors()["foo_3"]
+    assert foo.steps() == [0, 1, 2, 3, 4]
+    assert (foo.modes, foo.ranks) == (["train"], [0])
+    assert foo.prev_steps(3) == foo.prev_steps(3, 0) == [0, 1, 2, 3]
+    assert foo.prev_steps(3, 2) == [2, 3]
+    assert np.array_equal(foo.value(2), np.full((3, 3, 3), 2.0))
+    assert not foo.value(2).flags.writeable
+    assert {step: value[0, 0, 0] for step, value in foo.values().items()} == {n: n for n in range(5)}
+    assert foo.shape(1) == (3, 3, 3)
+    assert foo.shapes() == dict.fromkeys(range(5), (3, 3, 3))
+    labels = job.tensors()["labels"]
+    assert labels.value(7).tolist() == [[7, 8, 9], [10, 11, 12]]
+    assert labels.shape(7) == (2, 3)
+    assert labels.reduction("median", 7) == 9.5
+    assert job.tensors("foo_1|labels").value(1)["labels"].shape == (2, 3)
+
+
+def test_what_was_saved_as_statistics_only(job):
+    boo = job.tensors()["boo_1"]
+    with pytest.raises(TensorUnavailableForStep, match="only statistics") as missing:
+        boo.value(5)
+    assert missing.value.has_reductions
+    with pytest.raises(ShapeUnavailableForStep):
+        boo.shape(5)
+    assert boo.reduction("l1", 5) == 5.0 * 27
+    with pytest.raises(TensorUnavailableForStep, match="prod of it cannot be known"):
+        boo.reduction("prod", 5)
+    assert job.tensors()["foo_1"].reduction("prod", 2) == 2.0**27
+    assert boo.values() == {}
+
+
+def test_a_step_that_is_not_there(job):
+    foo = job.tensors()["foo_1"]
+    with pytest.raises(TensorUnavailableForStep, match=r"saved at steps 0, 1, 2, 3, 4"):
+        foo.value(7)
+    with pytest.raises(StepNotYetAvailable):
+        foo.value(16)
+    with pytest.raises(StepNotYetAvailable):
+        foo.value(1, "eval")
+    with pytest.raises(InvalidWorker, match="these did: 0"):
+        foo.value(1, rank=3)
+    with pytest.raises(TensorUnavailableForStep):
+        job.tensors("foo").at(8)
+    with pytest.raises(StepNotYetAvailable):
+        job.tensors("foo").at(99)
+
+
+def test_a_mode_that_was_never_seen_is_empty(job):
+    # D24: the reference raised a bare KeyError.
+    assert job.tensors().steps("eval") == []
+    assert job.tensors()["foo_1"].steps("eval") == []
+
+
+def test_tables(job):
+    at = job.tensors("foo").at(step=2)
+    assert at.table["name"].tolist() == [f"foo_{n}" for n in range(10)]
+    assert "foo_9" in at._repr_html_()
+    norms = job.tensors("foo_[12]").reduction("l2", "abs_max")
+    assert list(norms.table.columns) == ["name", "step", "mode", "rank", "l2", "abs_max"]
+    assert norms.table["abs_max"].tolist() == [0.0, 1, 2, 3, 4] * 2
+    assert norms.to_arrow().num_rows == 10
+    assert job.tensors()["foo_1"].history("mean").table["mean"].tolist() == [0.0, 1, 2, 3, 4]
+    assert len(list(job.tensors("foo_1").to_rows())) == 5
+    assert "foo_1" in repr(job.tensors("foo_1"))
+    assert "steps 0, 1" in repr(job.tensors()["foo_1"])
+
+
+def test_skipped_steps_while_the_job_grows(tmp_path):
+    recording = Recording(tmp_path)
+    for step in (1, 3, 5, 7):
+        recording.save(step, {"foo": step}, raw=True)
+    job = recording.open()
+    foo = job.tensors()["foo"]
+    assert foo.value(7) == 7
+    with pytest.raises(StepUnavailable, match="5 and 7"):
+        foo.value(6)
+    with pytest.raises(StepNotYetAvailable):
+        foo.value(16)
+    for step in (9, 11, 13, 15):
+        recording.save(step, {"foo": step, "new": 1}, raw=True)
+    assert foo.value(9) == 9
+    assert job.tensors().names == ["foo", "new"]
+    with pytest.raises(StepUnavailable):
+        foo.value(8)
+    with pytest.raises(StepNotYetAvailable):
+        foo.value(24)
+    recording.end()
+    with pytest.raises(StepUnavailable):
+        foo.value(24)
+
+
+def test_reading_goes_on_over_a_compaction(tmp_path):
+    recording = Recording(tmp_path)
+    for step in range(8):
+        recording.save(step, {"a": float(step), "b": 1.0})
+    tensor = recording.open().tensors()["a"]
+    assert tensor.steps() == [*range(8)]
+    assert compact(recording.folder)
+    recording.save(8, {"a": 8.0})
+    assert tensor.steps() == [*range(9)]
+    assert tensor.history("max").table["max"].tolist() == [float(n) for n in range(9)]
+
+
+def test_one_step_number_in_two_modes(tmp_path):
+    recording = Recording(tmp_path)
+    recording.save(5, {"loss": 1.0})
+    recording.save(5, {"loss": 2.0}, mode="eval")
+    loss = recording.open().tensors()["loss"]
+    assert loss.modes == ["eval", "train"]
+    assert loss.reduction("mean", 5) == loss.reduction("mean", 5, "train") == 1.0
+    assert loss.reduction("mean", 5, "eval") == 2.0
+
+
+ARRAYS = [
+    np.array([[0.0, 1, 2], [3, 4, 5]]),
+    np.random.default_rng(1).normal(3, 0.1, (4, 3, 2, 2)),
+    np.array([-2.0, -7.5]),
+    np.array(4, dtype=np.int32),
+    np.array([True, False, True]),
+    np.array([1.0, np.nan, np.inf, -np.inf, -3.0]),
+    np.array([np.nan, np.inf]),
+]
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda a: f"{a.dtype}{a.shape}")
+def test_statistics_and_elements_give_the_same_reductions(array):
+    # D19, D20, D22: population statistics, norms of the flattened tensor, any number of dimensions and type.
+    stored = {key: np.array([value]) for key, value in statistics(array).items()}
+    blank = {name: np.array([np.nan]) for name in REDUCTIONS}
+    counts = {name: np.array([0]) for name in ("count", "nan", "posinf", "neginf", "zeros", "tiny")}
+    from_statistics = {
+        name: float(column[0]) for name, column in derived({**blank, **counts, **stored}).items()
+    }
+    from_elements = of_elements(array)
+    assert set(from_statistics) == set(from_elements) == set(REDUCTIONS)
+    for name, value in from_statistics.items():
+        if not np.isnan(value):
+            assert value == pytest.approx(from_elements[name], rel=1e-9, abs=1e-9), name
+    always = {"sum", "variance", "l1", "l2", "rms", "abs_std", "abs_max", "abs_sum"}
+    if np.isfinite(array).any():
+        assert not {name for name in always if np.isnan(from_statistics[name])}
+    assert from_elements["nonfinite"] == (~np.isfinite(array.astype(float))).sum()
+
+
+def test_norms_are_of_the_flattened_tensor(tmp_path):
+    # D19 and D20 by their numbers: l1 = 15 and not 7, std of the population and not of a sample.
+    recording = Recording(tmp_path)
+    recording.save(0, {"w": ARRAYS[0]})
+    recording.save(1, {"w": ARRAYS[0]}, raw=True, rows=False)
+    w = recording.open().tensors()["w"]
+    for step in (0, 1):
+        assert w.reduction("l1", step) == 15
+        assert w.reduction("l2", step) == pytest.approx(np.sqrt(55))
+        assert w.reduction("std", step) == pytest.approx(ARRAYS[0].std())
+
+
+def test_a_tensor_without_a_finite_element_has_no_mean(tmp_path):
+    recording = Recording(tmp_path)
+    recording.save(0, {"loss": np.nan})
+    loss = recording.open().tensors()["loss"]
+    assert np.isnan(loss.reduction("mean", 0))
+    assert loss.reduction("nan", 0) == loss.reduction("nonfinite", 0) == 1
+    assert loss.reductions(0)["count"] == 1
+
+
+def test_shards_combine_to_the_whole(tmp_path):
+    whole = np.random.default_rng(2).normal(100, 3, 1001)
+    whole[7] = np.nan
+    shards = np.split(whole, [10, 600])
+    recording = Recording(tmp_path, ranks=range(4))
+    for rank, shard in enumerate([*shards, np.array([np.inf])]):
+        recording.save(0, {"w": shard}, rank=rank, raw=rank < 3, rows=True)
+    tensors = recording.open().tensors()
+    expected = of_elements(np.append(whole, np.inf))
+    for name in ("count", "nan", "posinf", "min", "max", "mean", "std", "abs_mean", "l1", "l2", "sum"):
+        assert tensors["w"].reduction(name, 0, rank="all") == pytest.approx(expected[name], rel=1e-6), name
+    row = next(tensors.reduction("std", "l2", rank="all").to_rows())
+    assert (row["rank"], row["std"]) == (-1, pytest.approx(expected["std"], rel=1e-6))
+    assert len(tensors["w"].history("mean", rank=1)) == 1
+    with pytest.raises(TensorUnavailableForStep):  # quantiles of parts do not give those of the whole
+        tensors["w"].reduction("q05", 0, rank="all")
+
+
+def test_parts_of_which_one_says_nothing_leave_the_whole_unknown():
+    parts = {name: np.array([1.0, np.nan]) for name in REDUCTIONS}
+    parts |= {"count": np.array([4, 4])} | {
+        n: np.zeros(2, int) for n in ("nan", "posinf", "neginf", "zeros", "tiny")
+    }
+    found = combined(parts, np.zeros(2, np.int64), 1)
+    assert found["count"].tolist() == [8]
+    assert all(np.isnan(found[name][0]) for name in ("mean", "std", "min", "max", "abs_mean", "q50"))
