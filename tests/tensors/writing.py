@@ -100,8 +100,10 @@ class Recording:
         self.folder.update(end=2, status="Completed")
 
     def source(self, **more: Any) -> Source:
-        """Open it to read."""
-        return Source(self.folder, **more)
+        """Open it to read, and look once."""
+        source = Source(self.folder, **more)
+        source.refresh()
+        return source
 
     def open(self) -> holter.Job:
         """Open it as a user does."""

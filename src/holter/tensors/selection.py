@@ -59,13 +59,13 @@ class Tensors:
         self._role = role
         self._collection = collection
         if collection is not None:
+            source.refresh_names()
             collection_of(source, collection)
         self._tensors: dict[str, Tensor] = {}
 
     @property
     def names(self) -> list[str]:
         """Names of the tensors, in order. When none fits, a warning says which name is near."""
-        self.source.refresh()
         every = self.source.names
         found = [name for name in every if self._fits(name)]
         if every and not found:
@@ -119,7 +119,7 @@ class Tensors:
     @property
     def collections(self) -> dict[str, Collection]:
         """The job's collections by name, those that were not saved too."""
-        self.source.refresh()
+        self.source.refresh_names()
         return dict(self.source.told.collections)
 
     def steps(self, mode: str | None = None, *, incomplete: bool = False) -> list[int]:
@@ -223,9 +223,7 @@ class Tensors:
         if mode is not None:
             conditions.append(f"mode = {literal(mode)}")
         names: list[str] = []
-        if self._everything:
-            self.source.refresh()
-        else:
+        if not self._everything:
             names = self.names
             if len(names) <= _MANY:
                 conditions.append(f"name IN ({', '.join(map(literal, names)) or 'NULL'})")
@@ -238,7 +236,6 @@ class Tensors:
 
 def collection_of(source: Source, name: str) -> Collection:
     """Return a collection; raises `ValueError` that names the nearest when there is none."""
-    source.refresh()
     known = source.told.collections
     if name not in known:
         raise ValueError(

@@ -20,7 +20,7 @@ from holter.tensors.completeness import WINDOW, Completeness, StepState
 from holter.tensors.errors import NoMoreData, StepNotYetAvailable, StepUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
     from holter.store.job import JobFolder
 
@@ -45,27 +45,38 @@ class Source:
         self.refreshing = True
         """Whether questions look at what is new; see `frozen`."""
         self._first, self._after = steps or (None, None)
-        self._rows: OrderedDict[str, tuple[Follow, int, Table]] = OrderedDict()
-        self.refresh()
+        self._limited = steps is not None
+        self._known = False
+        self._rows: OrderedDict[str, tuple[Follow, Table]] = OrderedDict()
 
     def refresh(self) -> None:
         """Take in what came since the last look, unless the job has ended or the reader is frozen."""
-        if not self.refreshing or self.completeness.loaded:
+        if self._known and (not self.refreshing or self.completeness.loaded):
             return
         # The end first: whoever writes it has written all rows before.
         ended = self.folder.manifest().get("end") is not None
         told = read_told(self.folder)
-        grown = self.saved.refresh() or told.ranks != self.told.ranks
+        grown = self.saved.refresh() or told.ranks != self.told.ranks or not self._known
         self.told = told
+        self._known = True
         if not (grown or ended or self.completeness.behind):
             return
-        ranks = {key: who for key, who in self.saved.ranks.items() if self.within(key[0])}
+        ranks: Mapping[tuple[int, str], Set[int]] = self.saved.ranks
+        if self._limited:
+            ranks = {key: who for key, who in ranks.items() if self.within(key[0])}
         expected = set(self.told.ranks) or set().union(*ranks.values())
         self.completeness.update(ranks, expected, ended=ended)
+
+    def refresh_names(self) -> None:
+        """Take in the names of tensors and collections only, which is much quicker after many steps."""
+        if self.refreshing and not self.completeness.loaded:
+            self.told = read_told(self.folder)
+            self.saved.refresh_names()
 
     @contextlib.contextmanager
     def frozen(self, frozen: bool = True) -> Iterator[Source]:
         """Do not look for new data within the block (or do, with `frozen=False`), whatever ends it."""
+        self.refresh()
         before, self.refreshing = self.refreshing, not frozen
         try:
             yield self
@@ -79,16 +90,22 @@ class Source:
     @property
     def names(self) -> list[str]:
         """Names of the tensors saved so far, in order."""
+        self.refresh_names()
         return sorted(self.saved.names)
 
     def rows(self, name: str) -> Table:
         """Return all rows of table `tensors` of one tensor, by step, mode and rank."""
-        follow, revision, known = self._rows.pop(name, (None, -1, Table.empty("tensors")))
-        follow = follow or Follow(self.folder, reader=self.saved.reader)
-        if revision != self.saved.revision:
+        if name not in self._rows:
+            self._rows[name] = (Follow(self.folder, reader=self.saved.reader), Table.empty("tensors"))
+            settled = False
+        else:
+            self._rows.move_to_end(name)
+            settled = self.completeness.loaded or not self.refreshing
+        follow, known = self._rows[name]
+        if not settled:
             new = follow.new("tensors", where=f"name = {literal(name)}")
             known = Table.concat([known, new]).sorted("step", "mode", "rank", "time") if new.rows else known
-        self._rows[name] = (follow, self.saved.revision, known)
+            self._rows[name] = (follow, known)
         if len(self._rows) > _KEPT:
             self._rows.popitem(last=False)
         return self._visible(known)
@@ -102,8 +119,9 @@ class Source:
 
     def _visible(self, table: Table) -> Table:
         """Keep the rows of steps that may be seen: in range and, when frozen, known."""
-        if not table.rows or (self._first is None and self._after is None and self.refreshing):
+        if not table.rows or (self.refreshing and not self._limited):
             return table
+        self.refresh()
         known = set(self.completeness.steps(incomplete=True))
         steps, where = np.unique(table["step"], return_inverse=True)
         seen = np.array([step in known for step in steps.tolist()], dtype=bool)

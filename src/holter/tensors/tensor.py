@@ -56,7 +56,7 @@ class Tensor:
     @property
     def roles(self) -> set[str]:
         """What it is: weight, grad, loss, ..."""
-        self.source.refresh()
+        self.source.refresh_names()
         return set(self.source.saved.roles.get(self.name, ()))
 
     @property
@@ -203,7 +203,6 @@ class Tensor:
             rank: Only this rank; `"all"` combines the ranks of each step, None leaves each rank a row.
         """
         check_reductions(names)
-        self.source.refresh()
         rows = self.source.rows(self.name)
         keep = np.ones(rows.rows, dtype=bool)
         if mode is not None:
