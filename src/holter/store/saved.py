@@ -47,7 +47,8 @@ class Saved:
 
     def refresh(self) -> bool:
         """Take in what came since the last call; says whether anything did."""
-        grown = self.refresh_names()
+        self.refresh_names()
+        grown = bool(self._raw_unseen)
         for table in ("tensors", "tensor_values"):
             for step, mode, rank in self._moments.distinct(table, ("step", "mode", "rank"))[0]:
                 self.ranks[(step, mode)].add(rank)
@@ -58,8 +59,8 @@ class Saved:
         self.revision += grown
         return grown
 
-    def refresh_names(self) -> bool:
-        """Take in the names only, which is much quicker after many steps; says whether anything came."""
+    def refresh_names(self) -> None:
+        """Take in the names only, which is much quicker after many steps."""
         rows = self._named_rows.distinct("tensors", ("name", "role"))[0]
         values = self._named_rows.distinct("tensor_values", ("name",))[0]
         for name, role in rows:
@@ -67,19 +68,17 @@ class Saved:
         for (name,) in values:
             self.roles[name].update(())
             self.valued.add(name)
-        before = len(self._keys)
         for entry in self.folder.place.files(RAW):
             key = parse_raw(entry.key)
             if key is not None and entry.key not in self._keys:
                 self._keys.add(entry.key)
                 self._raw[(key.step, key.mode, key.rank)] = entry
                 self._raw_unseen.append((key.step, key.mode, key.rank))
-        return bool(rows or values) or len(self._keys) > before
 
     @property
     def names(self) -> set[str]:
         """Names of all tensors that were saved."""
-        return set(self.roles).union(*map(self._names, list(self._raw)))
+        return set(self.roles).union(*map(self.raw_names, list(self._raw)))
 
     @property
     def skipped(self) -> list[dict[str, str]]:
@@ -98,13 +97,18 @@ class Saved:
         entry = self._raw[writing]
         if entry.key in self.faults:
             self._header(writing)  # says what is wrong with it
-        return self._header(writing).get(name) if name in self._names(writing) else None
+        return self._header(writing).get(name) if name in self.raw_names(writing) else None
 
     def raw_writings(self, name: str) -> list[Writing]:
         """Return when and by whom a tensor was saved raw."""
-        return [writing for writing in self._raw if name in self._names(writing)]
+        return [writing for writing in self._raw if name in self.raw_names(writing)]
 
-    def _names(self, writing: Writing) -> frozenset[str]:
+    def raw_at(self, step: int | None, mode: str | None) -> list[Writing]:
+        """Return who saved raw tensors at a step in a mode; None for any."""
+        return [w for w in self._raw if step in (None, w[0]) and mode in (None, w[1])]
+
+    def raw_names(self, writing: Writing) -> frozenset[str]:
+        """Return the names of the raw tensors that a rank saved at a step; none when the file is damaged."""
         if writing not in self._named:
             try:
                 names = frozenset(self._header(writing))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,6 +93,19 @@ class Source:
         """Names of the tensors saved so far, in order."""
         self.refresh_names()
         return sorted(self.saved.names)
+
+    def names_at(self, where: str, step: int | None, mode: str | None) -> set[str]:
+        """Return names saved in rows for which a condition holds, or raw at that step and mode."""
+        reader = self.saved.reader
+
+        def ask(table: str) -> set[tuple[Any, ...]]:
+            return reader.distinct(reader.files(table), TABLES[table], ["name"], where)
+
+        if step is not None and not self.within(step):
+            return set()
+        named = [self.saved.raw_names(writing) for writing in self.saved.raw_at(step, mode)]
+        rows = [retried(partial(ask, table)) for table in ("tensors", "tensor_values")]
+        return set().union(*named, *({name for (name,) in found} for found in rows))
 
     def rows(self, name: str) -> Table:
         """Return all rows of table `tensors` of one tensor, by step, mode and rank."""
