@@ -116,6 +116,7 @@ class Frame(Rows):
         start_ns: int | None = None,
         end_ns: int | None = None,
         where: str | None = None,
+        **equal: str | int,
     ) -> Frame:
         """Narrow the frame down; only what is left is read.
 
@@ -123,11 +124,16 @@ class Frame(Rows):
             columns: Names of columns; all when none is given.
             start_ns: Only rows at or after this time, nanoseconds since the epoch.
             end_ns: Only rows before this time.
-            where: An SQL condition, as in `"phase = 'forward' AND rank = 0"`.
+            where: An SQL condition, as in `"phase = 'forward' AND step > 100"`.
+            equal: Values of columns, as in `job.scalars.select(name="loss", mode="train", rank=0)`.
+
+        Raises:
+            KeyError: There is no column that `equal` names.
         """
-        asked = {"columns": columns or None, "start_ns": start_ns, "end_ns": end_ns, "where": where}
-        if where and self._chosen.get("where"):
-            asked["where"] = f"({self._chosen['where']}) AND ({where})"
+        conditions = [f"({given})" for given in (self._chosen.get("where"), where) if given]
+        conditions += [_condition(self._name, column, value) for column, value in equal.items()]
+        asked: dict[str, Any] = {"columns": columns or None, "start_ns": start_ns, "end_ns": end_ns}
+        asked["where"] = " AND ".join(conditions) or None
         return Frame(
             self._trial, self._name, **{**self._chosen, **{k: v for k, v in asked.items() if v is not None}}
         )
@@ -149,6 +155,15 @@ class Frame(Rows):
     def __repr__(self) -> str:
         narrowed = ", ".join(f"{name}={value!r}" for name, value in self._chosen.items())
         return f"Frame({self._name}{': ' + narrowed if narrowed else ''})"
+
+
+def _condition(table: str, column: str, value: str | int) -> str:
+    from holter.schema.tables import TABLES
+    from holter.store.parquet import literal, name
+
+    if column != "node":
+        TABLES[table].column(column)
+    return f"{name(column)} = {literal(value) if isinstance(value, str) else repr(value)}"
 
 
 class Document(dict[str, Any]):

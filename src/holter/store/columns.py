@@ -22,7 +22,7 @@ SERIES: dict[str, tuple[int, tuple[str, ...]]] = {
 }
 """Tables sorted series by series within a stretch of time: its nanoseconds, and what makes a series.
 
-That halves what they take, and makes one series quick to read. The others are sorted by time."""
+That halves what samples take, and makes one series quicker to read. The others are sorted by time."""
 
 
 class Batch:
