@@ -1,4 +1,4 @@
-"""The golden run of the reference, as far as it concerns reading: steps, modes, names, shapes, collections."""
+"""The golden run of the reference, as far as it concerns reading: steps, modes, names, shapes."""
 
 from __future__ import annotations
 
