@@ -46,6 +46,7 @@ def derived(stored: Mapping[str, NDArray[Any]]) -> Columns:
     found: Columns = {name: np.asarray(stored[name], dtype=np.float64) for name in (*STORED, *CHANGES)}
     counts: Columns = {name: np.asarray(stored[name], dtype=np.int64) for name in COUNTED}
     n = (counts["count"] - counts["nan"] - counts["posinf"] - counts["neginf"]).astype(np.float64)
+    n = np.where((n == 0) & ~np.isnan(found["mean"]), np.nan, n)  # their number was not saved
     low, high, mean, std, size = (found[k] for k in ("min", "max", "mean", "std", "abs_mean"))
     square = std**2 + mean**2
     zero = counts["zeros"] > 0
@@ -65,7 +66,7 @@ def derived(stored: Mapping[str, NDArray[Any]]) -> Columns:
         "l2": np.sqrt(square * n),
         "rms": np.sqrt(square),
         "median": found["q50"],
-        "nonfinite": counts["count"] - n.astype(np.int64),
+        "nonfinite": counts["nan"] + counts["posinf"] + counts["neginf"],
         "abs_min": nearest,
         "abs_max": np.maximum(np.abs(low), np.abs(high)),
         "abs_sum": size * n,

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -152,6 +153,27 @@ def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[s
     begin = 8 + length
     tensors = {name: _tensor(path, file, name, entry, begin, size) for name, entry in told.items()}
     return tensors, {str(name): str(value) for name, value in says.items()}
+
+
+def pack(arrays: Mapping[str, NDArray[Any]], says: Mapping[str, str]) -> bytes:
+    """Write arrays of numpy's own types as a file of raw tensors; `says` is what it says of itself."""
+    names = {
+        np.dtype(bits): name
+        for name, (_, bits) in DTYPES.items()
+        if name not in ("BF16", "F8_E4M3", "F8_E5M2")
+    }
+    header: dict[str, Any] = {"__metadata__": dict(says)}
+    begin = 0
+    # The widest elements first, so that each lies where its type may lie in memory.
+    ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
+    for name, array in ordered:
+        end = begin + array.nbytes
+        kind = names[array.dtype.newbyteorder("=")]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for _, array in ordered)
 
 
 def _tensor(path: Path, file: object, name: str, entry: Any, begin: int, size: int) -> RawTensor:

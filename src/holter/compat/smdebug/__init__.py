@@ -2,9 +2,10 @@
 
 from holter.compat.smdebug import exceptions
 from holter.compat.smdebug.modes import StepState, modes
+from holter.compat.smdebug.opening import create_trial
 from holter.compat.smdebug.refreshing import no_refresh, refresh
 from holter.compat.smdebug.tensors import Tensor
-from holter.compat.smdebug.trials import Collection, Trial, create_trial
+from holter.compat.smdebug.trials import Collection, Trial
 
 __all__ = [
     "Collection",

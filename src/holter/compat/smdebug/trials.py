@@ -1,4 +1,4 @@
-"""smdebug's `create_trial` and `Trial`, over a job that holter recorded."""
+"""smdebug's `Trial`, over a job that holter recorded."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.compat.smdebug.exceptions import (
-    SMDebugNotImplementedError,
     TensorUnavailable,
-    TrialNotFound,
 )
 from holter.compat.smdebug.modes import ModeKeys, StepState
 from holter.compat.smdebug.tensors import Tensor, worker
-from holter.store.job import at
 from holter.store.parquet import literal
 from holter.tensors import Source, Tensors
 from holter.tensors import Tensor as Read
@@ -38,45 +35,6 @@ class Collection:
     name: str
     include_regex: tuple[str, ...]
     tensor_names: frozenset[str]
-
-
-def create_trial(
-    path: str,
-    name: str | None = None,
-    profiler: bool = False,
-    output_dir: str | None = None,
-    *,
-    range_steps: tuple[int | None, int | None] | None = None,
-    **_ignored: Any,
-) -> Trial:
-    """Open a job to read its tensors.
-
-    Args:
-        path: The job's folder or URL.
-        name: What to call it; the last part of the path by default.
-        profiler: Only False: what profilers recorded is in `holter.open(path)`.
-        output_dir: Without meaning here.
-        range_steps: First step to read and one after the last, either may be None.
-        _ignored: `check`, `index_mode`, `cache` and `parallel` of smdebug, which mean nothing here.
-
-    Raises:
-        TrialNotFound: There is no job. (smdebug waits for one, without end.)
-    """
-    if profiler:
-        raise SMDebugNotImplementedError(
-            "profiler=True is not there; use holter.open(path).spans and .samples"
-        )
-    if range_steps is not None:
-        first, after = range_steps
-        given = [step for step in (first, after) if step is not None]
-        if any(type(step) is not int or step < 0 for step in given) or given != sorted(set(given)):
-            raise AssertionError(f"range_steps is {range_steps}; expected (begin, end), 0 <= begin < end")
-    url = os.path.expanduser(str(path).strip())
-    try:
-        folder = at(url)
-    except LookupError as missing:
-        raise TrialNotFound(str(missing.args[0])) from missing
-    return Trial(folder, name=name, range_steps=range_steps)
 
 
 class Trial:
