@@ -250,3 +250,35 @@ def test_parts_of_which_one_says_nothing_leave_the_whole_unknown():
     found = combined(parts, np.zeros(2, np.int64), 1)
     assert found["count"].tolist() == [8]
     assert all(np.isnan(found[name][0]) for name in ("mean", "std", "min", "max", "abs_mean", "q50"))
+
+
+def test_rows_on_their_way_are_not_taken_for_missing(tmp_path):
+    # The tables are written one by one, and whole tensors before both.
+    recording = Recording(tmp_path)
+    for step in (0, 1):
+        recording.save(step, {"w": 1.0, "v": 1.0})
+        recording.save(step, {"labels": [1, 2]}, values=True, rows=False)
+    job = recording.open()
+    w, labels = job.tensors()["w"], job.tensors()["labels"]
+    recording.save(2, {"v": 1.0}, raw=True, rows=False)
+    with pytest.raises(StepNotYetAvailable, match="on their way"):
+        w.reduction("mean", 2)
+    with pytest.raises(StepNotYetAvailable):
+        job.tensors("w").at(2)
+    recording.save(2, {"v": 1.0})
+    with pytest.raises(TensorUnavailableForStep):
+        w.reduction("mean", 2)
+    with pytest.raises(StepNotYetAvailable, match="on their way"):
+        labels.value(2)
+    recording.end()
+    with pytest.raises(TensorUnavailableForStep):
+        labels.value(2)
+
+
+def test_a_rank_that_the_document_does_not_name_yet_counts(tmp_path):
+    recording = Recording(tmp_path, ranks=[0])
+    recording.save(0, rank=0)
+    recording.save(0, rank=1)
+    recording.save(1, rank=0)
+    tensors = recording.open().tensors()
+    assert (tensors.ranks, tensors.steps()) == ([0, 1], [0])

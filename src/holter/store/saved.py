@@ -32,6 +32,7 @@ class Saved:
         """For each tensor that has rows, its roles."""
         self.valued: set[str] = set()
         """Tensors that have values, histograms or units."""
+        self._newest: dict[str, int] = {}
         self.revision = 0
         """Grows whenever something new came."""
         self.faults: dict[str, str] = {}
@@ -52,6 +53,7 @@ class Saved:
         for table in ("tensors", "tensor_values"):
             for step, mode, rank in self._moments.distinct(table, ("step", "mode", "rank"))[0]:
                 self.ranks[(step, mode)].add(rank)
+                self._newest[table] = max(self._newest.get(table, step), step)
                 grown = True
         for step, mode, rank in self._raw_unseen:
             self.ranks[(step, mode)].add(rank)
@@ -85,6 +87,16 @@ class Saved:
         """Files that could not be read so far, each with `file` and `why`."""
         raw = [{"file": file, "why": why} for file, why in sorted(self.faults.items())]
         return self.reader.skipped + raw
+
+    def awaited(self, name: str | None, step: int) -> bool:
+        """Tell whether rows of a tensor may still be on their way to a step: each table is written by itself.
+
+        Whole tensors, and the rows of one table, can be there a while before the rows of the other.
+        """
+        tables = {"tensor_values"} if name in self.valued else set()
+        if name is None or name not in self.valued or self.roles.get(name):
+            tables.add("tensors")
+        return any(self._newest.get(table, step) < step for table in tables)
 
     def raw(self, writing: Writing, name: str) -> RawTensor | None:
         """Return a raw tensor, if this rank saved it at this step.

@@ -158,7 +158,7 @@ class Tensors:
         rows = self._table(f"step = {int(step)}", mode)
         if not rows.rows:
             state = self.source.state(step, mode)
-            if state is StepState.AVAILABLE:
+            if state is StepState.AVAILABLE and not self.source.awaited(None, step):
                 steps = self.steps(mode, incomplete=True)
                 raise TensorUnavailableForStep(self._said, step, mode, hint=f"saved at steps {some(steps)}")
             if state is StepState.UNAVAILABLE:

@@ -65,7 +65,7 @@ class Source:
         ranks: Mapping[tuple[int, str], Set[int]] = self.saved.ranks
         if self._limited:
             ranks = {key: who for key, who in ranks.items() if self.within(key[0])}
-        expected = set(self.told.ranks) or set().union(*ranks.values())
+        expected = set(self.told.ranks).union(*ranks.values())
         self.completeness.update(ranks, expected, ended=ended)
 
     def refresh_names(self) -> None:
@@ -145,6 +145,10 @@ class Source:
         """Tell whether a step is there; `own`: it is given by the mode's own count."""
         self.refresh()
         return self.completeness.state(step, mode, self.counted(mode) if own else None)
+
+    def awaited(self, name: str | None, step: int) -> bool:
+        """Tell whether rows of a tensor, or of any, may still come to a step that is complete."""
+        return not self.completeness.loaded and self.saved.awaited(name, step)
 
     def counted(self, mode: str | None) -> dict[int, int] | None:
         """Return a mode's own count of its steps → the global step, if the job tells them apart."""

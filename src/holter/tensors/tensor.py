@@ -249,6 +249,8 @@ class Tensor:
                 return found
         state = self.source.state(step, mode)
         there = self.steps(mode, incomplete=True)
+        if state is StepState.AVAILABLE and self.source.awaited(self.name, step):
+            raise StepNotYetAvailable(step, mode, "rows of the tensor may still be on their way")
         if state is StepState.AVAILABLE:
             hint = f"it was saved at steps {some(there)}"
             raise TensorUnavailableForStep(self.name, step, mode, hint=hint)
