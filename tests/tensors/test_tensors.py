@@ -282,3 +282,17 @@ def test_a_rank_that_the_document_does_not_name_yet_counts(tmp_path):
     recording.save(1, rank=0)
     tensors = recording.open().tensors()
     assert (tensors.ranks, tensors.steps()) == ([0, 1], [0])
+
+
+def test_batches_of_an_evaluation_are_not_taken_for_shards(tmp_path):
+    recording = Recording(tmp_path, ranks=(0, 1))
+    for loss in (1.0, 2.0, 3.0):
+        for rank in (0, 1):
+            recording.save(20, {"loss": loss + rank}, mode="eval", rank=rank)
+    recording.save(20, {"other": 7.0}, mode="eval")
+    loss = recording.open().tensors()["loss"]
+    assert len(loss.history("mean")) == 6
+    row = next(loss.history("mean", "count", rank="all").to_rows())
+    assert (row["mean"], row["count"]) == (3.5, 2)
+    assert loss.reduction("mean", 20, rank="all") == 3.5
+    assert loss.reduction("mean", 20) == 3.0
