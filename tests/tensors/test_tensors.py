@@ -296,3 +296,38 @@ def test_batches_of_an_evaluation_are_not_taken_for_shards(tmp_path):
     assert (row["mean"], row["count"]) == (3.5, 2)
     assert loss.reduction("mean", 20, rank="all") == 3.5
     assert loss.reduction("mean", 20) == 3.0
+
+
+def test_collections_that_come_later_are_seen(tmp_path):
+    # D32: the reference's collections were frozen after the first saved step.
+    recording = Recording(tmp_path)
+    recording.save(0, {"a": 1.0})
+    job = recording.open()
+    assert job.tensors().names == ["a"]
+    recording.save(1, {"later": 1.0})
+    recording.tell(new={"tensors": ["later"], "include_regex": []})
+    assert job.tensors(collection="new").names == ["later"]
+    assert list(job.tensors().collections) == ["new"]
+
+
+@pytest.mark.parametrize(
+    "document", [b"", b"[]", b"{", b'{"collections": 3, "ranks": {}}', b'{"collections": {"a": 1}}']
+)
+def test_a_damaged_document_costs_only_itself(tmp_path, document):
+    recording = Recording(tmp_path)
+    recording.save(0, {"a": 1.0})
+    recording.folder.place.write("tensors.json", document)
+    tensors = recording.open().tensors()
+    assert (tensors.names, tensors.ranks, tensors.steps(), tensors.collections) == (["a"], [0], [0], {})
+
+
+def test_odd_names(tmp_path):
+    recording = Recording(tmp_path)
+    odd = ["it's", 'a"b', "größe", "a%b_c", "x;DROP TABLE tensors", "("]
+    recording.save(0, dict.fromkeys(odd, 1.0))
+    tensors = recording.open().tensors()
+    assert tensors.names == sorted(odd)
+    for name in odd:
+        assert tensors[name].reduction("mean", 0) == 1
+    with pytest.raises(TensorUnavailable):
+        tensors["a\x00b"]

@@ -88,8 +88,9 @@ class Tensors:
     def __getitem__(self, name: str) -> Tensor:
         """Return one tensor; raises `TensorUnavailable` (a `LookupError`) when it is none of these."""
         if name not in self._tensors:
-            names = self.names
-            if name not in names:
+            # Its rows, which are wanted next, tell sooner than a list of all names.
+            known = self._everything and self.source.rows(name).rows
+            if not known and name not in (names := self.names):
                 raise TensorUnavailable(name, names)
             self._tensors[name] = Tensor(self.source, name)
         return self._tensors[name]

@@ -109,6 +109,8 @@ class Source:
 
     def rows(self, name: str) -> Table:
         """Return all rows of table `tensors` of one tensor, by step, mode and rank."""
+        if "\x00" in name:  # which cannot stand in a query
+            return Table.empty("tensors")
         if name not in self._rows:
             self._rows[name] = (Follow(self.folder, reader=self.saved.reader), Table.empty("tensors"))
             settled = False
