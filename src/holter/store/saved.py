@@ -25,7 +25,9 @@ class Saved:
 
     def __init__(self, folder: JobFolder) -> None:
         self.folder = folder
-        self.reader = Reader(folder.place, threads=1)
+        # Who reads a running job shares the machine with it.
+        running = folder.manifest().get("end") is None
+        self.reader = Reader(folder.place, threads=1 if running else None)
         self.ranks: dict[tuple[int, str], set[int]] = defaultdict(set)
         """For each step and mode, the ranks that saved something."""
         self.roles: dict[str, set[str]] = defaultdict(set)
