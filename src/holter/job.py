@@ -1,18 +1,17 @@
-"""`holter.open(url)`: one job, running or finished, as tables, a summary and a diagnosis."""
+"""`holter.open(url)`: one job, running or finished, as tables, tensors, a summary and a diagnosis."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from holter.frame import Rows
 
+if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
-
-_SHOWN_ROWS = 10
+    from holter.tensors import Source, Tensors
 
 
 def open(url: str) -> Job:
@@ -33,6 +32,7 @@ class Job:
         self.folder = folder
         self.name = folder.name
         self.url = folder.url
+        self._source: Source | None = None
 
     @property
     def trial(self) -> Trial:
@@ -66,6 +66,20 @@ class Job:
         """Rare facts: processes, loaders, exceptions, faults."""
         return Frame(self.trial, "events")
 
+    def tensors(self, *patterns: str, collection: str | None = None, role: str | None = None) -> Tensors:
+        """Choose tensors by patterns found in their names, by collection, by role; all when nothing is given.
+
+        As in `job.tensors("gradient/.*").at(step=100)` or `job.tensors(role="weight").reduction("l2")`.
+
+        Raises:
+            ValueError: A pattern is none, or there is no such collection; the text names near ones.
+        """
+        from holter.tensors import Source, Tensors
+
+        if self._source is None:
+            self._source = Source(self.folder)
+        return Tensors(self._source, *patterns, collection=collection, role=role)
+
     def summary(self) -> Document:
         """Return everything known of the job: the document that `holter describe --json` prints."""
         from holter.views.description import describe
@@ -88,7 +102,7 @@ class Job:
         return f"<b>{escape(self.name)}</b> · {status} · <code>{escape(command)}</code>"
 
 
-class Frame:
+class Frame(Rows):
     """A table of a job that is read when it is asked for, whole or in part."""
 
     def __init__(self, trial: Trial, name: str, **chosen: Any) -> None:
@@ -102,6 +116,7 @@ class Frame:
         start_ns: int | None = None,
         end_ns: int | None = None,
         where: str | None = None,
+        **equal: str | int,
     ) -> Frame:
         """Narrow the frame down; only what is left is read.
 
@@ -109,11 +124,16 @@ class Frame:
             columns: Names of columns; all when none is given.
             start_ns: Only rows at or after this time, nanoseconds since the epoch.
             end_ns: Only rows before this time.
-            where: An SQL condition, as in `"phase = 'forward' AND rank = 0"`.
+            where: An SQL condition, as in `"phase = 'forward' AND step > 100"`.
+            equal: Values of columns, as in `job.scalars.select(name="loss", mode="train", rank=0)`.
+
+        Raises:
+            KeyError: There is no column that `equal` names.
         """
-        asked = {"columns": columns or None, "start_ns": start_ns, "end_ns": end_ns, "where": where}
-        if where and self._chosen.get("where"):
-            asked["where"] = f"({self._chosen['where']}) AND ({where})"
+        conditions = [f"({given})" for given in (self._chosen.get("where"), where) if given]
+        conditions += [_condition(self._name, column, value) for column, value in equal.items()]
+        asked: dict[str, Any] = {"columns": columns or None, "start_ns": start_ns, "end_ns": end_ns}
+        asked["where"] = " AND ".join(conditions) or None
         return Frame(
             self._trial, self._name, **{**self._chosen, **{k: v for k, v in asked.items() if v is not None}}
         )
@@ -132,42 +152,18 @@ class Frame:
 
         return steps_of(self._trial)
 
-    def to_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows as plain Python values."""
-        return self.table.to_rows()
-
-    def to_pandas(self) -> Any:
-        """Return a pandas DataFrame; raises `ImportError` when pandas is not installed."""
-        import pandas
-
-        return pandas.DataFrame(self.table.columns)
-
-    def to_arrow(self) -> Any:
-        """Return a pyarrow Table; raises `ImportError` when pyarrow is not installed."""
-        import pyarrow
-
-        return pyarrow.table(self.table.columns)
-
-    def __len__(self) -> int:
-        return self.table.rows
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return self.to_rows()
-
     def __repr__(self) -> str:
         narrowed = ", ".join(f"{name}={value!r}" for name, value in self._chosen.items())
         return f"Frame({self._name}{': ' + narrowed if narrowed else ''})"
 
-    def _repr_html_(self) -> str:
-        table = self.table
-        head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
-        few = table.where(_first(table.rows))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>"
-            for row in few.to_rows()
-        )
-        more = f"<p>{table.rows:,} rows, {min(table.rows, _SHOWN_ROWS)} shown</p>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+def _condition(table: str, column: str, value: str | int) -> str:
+    from holter.schema.tables import TABLES
+    from holter.store.parquet import literal, name
+
+    if column != "node":
+        TABLES[table].column(column)
+    return f"{name(column)} = {literal(value) if isinstance(value, str) else repr(value)}"
 
 
 class Document(dict[str, Any]):
@@ -175,12 +171,6 @@ class Document(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         return _html(dict(self))
-
-
-def _first(rows: int) -> Any:
-    import numpy as np
-
-    return np.arange(min(rows, _SHOWN_ROWS))
 
 
 def _html(value: Any) -> str:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 SOURCE_NAMES = re.compile(r"`((?:src/holter|tests|docs|scripts|examples|benchmarks|\.ci)/[\w./*-]+)`")
 LINKS = re.compile(r"\]\((?!\w+:)([^)#]+)(?:#[^)]*)?\)")
-COMMANDS = re.compile(r"holter (run|demo|jobs|describe|diagnose|rules|stop|prune|doctor)\b([^`\n#|]*)")
+COMMANDS = re.compile(r"holter (run|demo|jobs|describe|diagnose|rules|export|stop|prune|doctor)\b([^`\n#|]*)")
 OPTIONS = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 

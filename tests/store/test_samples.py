@@ -1,4 +1,4 @@
-"""Samples lie series by series in their files, whole numbers exact, fractions to seven digits."""
+"""Samples and tensors lie series by series in their files; fractions of samples keep seven digits."""
 
 from __future__ import annotations
 
@@ -45,3 +45,25 @@ def test_series_by_series_in_each_stretch_and_by_time_when_read(tmp_path: Path) 
     read = Trial(folder).table("samples")
     assert read.rows == 240
     assert np.all(np.diff(read["time"]) >= 0)
+
+
+def test_tensors_lie_one_by_one_in_each_hour_and_their_elements_in_order(tmp_path: Path) -> None:
+    folder = new_job(tmp_path)
+    writer = Writer(folder, "n0")
+    for step in range(8):
+        time = step * 15 * 60 * 10**9
+        moment = {"time": [time] * 2, "step": [step] * 2, "name": ["b", "a"]}
+        writer.append("tensors", moment)
+        each = {key: [value[0]] * 3 + [value[1]] * 3 for key, value in moment.items()}
+        writer.append("tensor_values", {**each, "kind": ["value"] * 6, "position": [0, 1, 2] * 2})
+        writer.flush()
+    assert compact(folder) == 16
+    for table, position in (("tensors", "0"), ("tensor_values", "position")):
+        (entry,) = folder.place.files(table)
+        path = folder.place.local(entry)
+        hour = "time // 3600000000000"
+        lying = duckdb.sql(f"SELECT {hour}, name, time, {position} FROM '{path}'").fetchall()
+        assert lying == sorted(lying)
+        assert {row[:2] for row in lying} == {(0, "a"), (0, "b"), (1, "a"), (1, "b")}
+        read = Trial(folder).table(table)
+        assert np.all(np.diff(read["time"]) >= 0)

@@ -54,6 +54,12 @@ def test_a_frame_can_be_narrowed_down(job):
     assert 0 < len(rank_1.select(end_ns=middle)) < len(rank_1)
     with pytest.raises(KeyError, match="duration"):
         len(job.spans.select("length"))
+    step = int(forward.table["step"][5])
+    by_value = job.spans.select(phase="forward", rank=1, step=step)
+    assert len(by_value) == len(forward.select(where=f"rank = 1 AND step = {step}")) > 0
+    assert len(by_value.select(mode="eval")) == 0
+    with pytest.raises(KeyError, match="mode"):
+        job.scalars.select(mood="train")
 
 
 def test_to_pandas_and_to_arrow_need_them_installed(job):

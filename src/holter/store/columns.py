@@ -15,8 +15,14 @@ Given = Any
 """A column as it is given: an array, a sequence, or for text a pair `(codes, values)`."""
 
 
-STRETCH_NS = 600 * 10**9
-"""Samples are sorted series by series within so long a time: that halves what they take."""
+SERIES: dict[str, tuple[int, tuple[str, ...]]] = {
+    "samples": (600 * 10**9, ("metric", "device")),
+    "tensors": (3600 * 10**9, ("name", "rank")),
+    "tensor_values": (3600 * 10**9, ("name", "kind", "rank")),
+}
+"""Tables sorted series by series within a stretch of time: its nanoseconds, and what makes a series.
+
+That halves what samples take, and makes one series quicker to read. The others are sorted by time."""
 
 
 class Batch:
@@ -100,9 +106,11 @@ class Batch:
         columns = {name: np.concatenate(chunks) for name, chunks in self._chunks.items()}
         time = columns["time"]
         order = None
-        if self.schema.name == "samples":
-            order = np.lexsort([time, columns["device"], columns["metric"], time // STRETCH_NS])
-            columns["value"] = _rounded(columns["value"])
+        if self.schema.name in SERIES:
+            stretch, series = SERIES[self.schema.name]
+            order = np.lexsort([time, *(columns[name] for name in reversed(series)), time // stretch])
+            if self.schema.name == "samples":
+                columns["value"] = _rounded(columns["value"])
         elif np.any(time[1:] < time[:-1]):
             order = np.argsort(time, kind="stable")
         if order is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
 from holter.store import parquet
-from holter.store.columns import STRETCH_NS
+from holter.store.columns import SERIES
 from holter.store.layout import parse_part, part_key
 from holter.store.parquet import BATCH
 from holter.store.reader import Reader
@@ -24,9 +24,6 @@ MAX_ROWS = 2_000_000
 """Rows of a compacted file, at most."""
 TIERS = (100_000, 800_000)
 """While a job runs, files are merged with those of about their size: a row is rewritten twice at most."""
-
-_ORDER = {"samples": f"time // {STRETCH_NS}, metric, device, time"}
-"""Other tables are sorted by time."""
 
 
 def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
@@ -122,8 +119,7 @@ def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
     draft = folder.place.draft(key)
     connection = parquet.connect(threads=1, memory="1GB")
     try:
-        order = _ORDER.get(first.table, f"time, {BATCH}")
-        query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY {order}"
+        query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY {_order(first.table)}"
         parquet.copy(connection, query, draft, says, {})
         written = _count(connection, draft)
         if written != rows:
@@ -141,6 +137,16 @@ def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
     for file in files:
         folder.place.delete(file.part.key)
     return True
+
+
+def _order(table: str) -> str:
+    """Write by what the rows of a table are sorted."""
+    if table not in SERIES:
+        return f"time, {BATCH}"
+    stretch, series = SERIES[table]
+    # Elements of one tensor share their time.
+    last = ["position"] if table == "tensor_values" else []
+    return ", ".join([f"time // {stretch}", *series, "time", BATCH, *last])
 
 
 def _count(connection: Any, path: Any) -> int:

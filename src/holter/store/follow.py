@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.store.reader import Reader, retried, table_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holter.schema.table import Table
     from holter.store.files import DataFile
     from holter.store.job import JobFolder
@@ -20,10 +22,11 @@ class Follow:
     that of one that holds known and unknown files only the unknown rows are handed out.
     """
 
-    def __init__(self, folder: JobFolder) -> None:
+    def __init__(self, folder: JobFolder, *, reader: Reader | None = None) -> None:
+        """Follow a job; `reader`, when several follow it in one process: it remembers the files' footers."""
         self.folder = folder
         # Who follows a running job shares the machine with it.
-        self._reader = Reader(folder.place, threads=1)
+        self._reader = reader or Reader(folder.place, threads=1)
         self._seen: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._asked: set[str] = set()
 
@@ -32,15 +35,25 @@ class Follow:
         """Files that could not be read so far, each with `file` and `why`."""
         return self._reader.skipped
 
-    def new(self, table: str, *, max_rows: int | None = None) -> Table:
+    def new(
+        self,
+        table: str,
+        *,
+        max_rows: int | None = None,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> Table:
         """Return the rows of a table that came since the last call, in the order of time.
 
         Args:
             table: Name of the table.
             max_rows: Stop after the file that reaches so many rows; the next call goes on from there.
+            columns: Columns to return; all by default.
+            where: Only rows for which this SQL condition holds; the others count as handed out too.
 
         Raises:
-            KeyError: There is no such table.
+            KeyError: There is no such table or column.
+            ValueError: The condition cannot be understood.
         """
         schema = table_schema(table)
         self._asked.add(table)
@@ -52,12 +65,32 @@ class Follow:
             unseen = {
                 file.part.key: self._missing(file) for file in files if file.part.last > file.part.first
             }
-            return self._reader.read(files, schema, unseen=unseen), files
+            rows = self._reader.read(files, schema, columns=columns, where=where, unseen=unseen)
+            return rows, files
 
         rows, files = retried(read)
-        for file in filter(self._reader.catalog.is_good, files):
-            self._seen[(table, file.part.node)].update(file.numbers)
+        self._keep(table, files)
         return rows
+
+    def distinct(self, table: str, *combinations: Sequence[str]) -> list[set[tuple[Any, ...]]]:
+        """Return which values, or combinations of them, the rows have that came since the last call.
+
+        Of a compacted file that holds old and new rows, the old ones count too. For each list of columns
+        given there is one set of rows; so large tables can be followed without reading all of them.
+
+        Raises:
+            KeyError: There is no such table or column.
+        """
+        schema = table_schema(table)
+        self._asked.add(table)
+
+        def read() -> tuple[list[set[tuple[Any, ...]]], list[DataFile]]:
+            files = self._unseen(table)
+            return [self._reader.distinct(files, schema, columns) for columns in combinations], files
+
+        found, files = retried(read)
+        self._keep(table, files)
+        return found
 
     @property
     def finished(self) -> bool:
@@ -66,6 +99,10 @@ class Follow:
         if self.folder.manifest().get("end") is None:
             return False
         return not any(self._unseen(table) for table in self._asked)
+
+    def _keep(self, table: str, files: list[DataFile]) -> None:
+        for file in filter(self._reader.catalog.is_good, files):
+            self._seen[(table, file.part.node)].update(file.numbers)
 
     def _unseen(self, table: str) -> list[DataFile]:
         return [file for file in self._reader.files(table) if self._missing(file)]

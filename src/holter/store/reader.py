@@ -101,6 +101,45 @@ class Reader:
             whole = whole.where(np.argsort(time, kind="stable"))
         return Table({name: whole.columns[name] for name in wanted})
 
+    def distinct(
+        self,
+        files: Sequence[DataFile],
+        table: TableSchema,
+        columns: Sequence[str],
+        where: str | None = None,
+    ) -> set[tuple[Any, ...]]:
+        """Return the combinations of columns that occur in files, rows that count twice among them.
+
+        `where` is an SQL condition of ours, not of a user's: one that fails is taken for a damaged file.
+
+        Raises:
+            Vanished: A file went away in between; list again.
+        """
+        import duckdb
+
+        alike: dict[Any, list[DataFile]] = defaultdict(list)
+        for file in files:
+            alike[(file.part.node, file.columns)].append(file)
+        found: set[tuple[Any, ...]] = set()
+        for members in alike.values():
+            try:
+                found |= self._distinct(members, table, columns, where)
+            except (duckdb.Error, OSError):  # one of them is bad, or gone
+                for file in members:
+                    try:
+                        found |= self._distinct([file], table, columns, where)
+                    except (duckdb.Error, OSError) as error:
+                        self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
+        return found
+
+    def _distinct(
+        self, files: Sequence[DataFile], table: TableSchema, columns: Sequence[str], where: str | None
+    ) -> set[tuple[Any, ...]]:
+        terms = ", ".join(parquet.name(table.column(column).name) for column in columns)
+        query = f"SELECT DISTINCT {terms} FROM ({select(files[0], table, '$files')}) WHERE {where or 'true'}"
+        given = {"files": [parquet.pattern(file.path) for file in files]}
+        return set(self.connection.cursor().execute(query, given).fetchall())
+
     def _group(
         self,
         files: Sequence[DataFile],

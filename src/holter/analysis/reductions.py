@@ -1,0 +1,186 @@
+"""Reductions of a tensor: out of its stored statistics, of its elements, of the parts of it on ranks.
+
+All are over the finite elements; the others are counted. `std` and `variance` are of the elements as a whole
+population (divided by n, not n - 1), norms are of the flattened tensor. What cannot be known is NaN.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+Columns = dict[str, "NDArray[Any]"]
+
+COUNTED = ("count", "nan", "posinf", "neginf", "zeros", "tiny")
+STORED = ("min", "max", "mean", "std", "abs_mean", "q05", "q50", "q95")
+CHANGES = ("delta_l2", "delta_abs_mean", "delta_max")
+DERIVED = ("sum", "prod", "variance", "l1", "l2", "rms", "median", "nonfinite")
+ABSOLUTE = (
+    "abs_min",
+    "abs_max",
+    "abs_sum",
+    "abs_prod",
+    "abs_std",
+    "abs_variance",
+    "abs_l1",
+    "abs_l2",
+    "abs_median",
+)
+
+REDUCTIONS = (*STORED, *DERIVED, *ABSOLUTE, *COUNTED, *CHANGES)
+"""Every reduction that can be asked for."""
+
+
+def derived(stored: Mapping[str, NDArray[Any]]) -> Columns:
+    """Work out every reduction from columns of stored statistics, one element a row.
+
+    With n finite elements: sum = n·mean, l1 = n·abs_mean, l2² = n·(std² + mean²),
+    abs_std² = std² + mean² - abs_mean². The product is known only where an element is zero or there is one.
+    """
+    found: Columns = {name: np.asarray(stored[name], dtype=np.float64) for name in (*STORED, *CHANGES)}
+    counts: Columns = {name: np.asarray(stored[name], dtype=np.int64) for name in COUNTED}
+    n = (counts["count"] - counts["nan"] - counts["posinf"] - counts["neginf"]).astype(np.float64)
+    n = np.where((n == 0) & ~np.isnan(found["mean"]), np.nan, n)  # their number was not saved
+    low, high, mean, std, size = (found[k] for k in ("min", "max", "mean", "std", "abs_mean"))
+    square = std**2 + mean**2
+    zero = counts["zeros"] > 0
+    with np.errstate(invalid="ignore"):
+        abs_variance = np.maximum(square - size**2, 0.0)
+        single = (n == 1) & ~np.isnan(mean)
+        product = np.where(zero, 0.0, np.where(single, mean, np.nan))
+        same_sign = (low > 0) | (high < 0)
+        nearest = np.where(zero, 0.0, np.where(same_sign, np.minimum(np.abs(low), np.abs(high)), np.nan))
+        nearest = np.where(single, np.abs(mean), nearest)
+        median = np.where(same_sign | single, np.abs(found["q50"]), np.nan)
+    found |= {
+        "sum": mean * n,
+        "prod": product,
+        "variance": std**2,
+        "l1": size * n,
+        "l2": np.sqrt(square * n),
+        "rms": np.sqrt(square),
+        "median": found["q50"],
+        "nonfinite": counts["nan"] + counts["posinf"] + counts["neginf"],
+        "abs_min": nearest,
+        "abs_max": np.maximum(np.abs(low), np.abs(high)),
+        "abs_sum": size * n,
+        "abs_prod": np.abs(product),
+        "abs_std": np.sqrt(abs_variance),
+        "abs_variance": abs_variance,
+        "abs_median": median,
+    }
+    return {**found, "abs_l1": found["l1"], "abs_l2": found["l2"], **counts}
+
+
+def of_elements(array: NDArray[Any]) -> dict[str, float]:
+    """Work out every reduction of a tensor from its elements, of any numeric type; changes stay unknown."""
+    whole = np.asarray(array).reshape(-1)
+    if whole.dtype.kind not in "biuf":
+        raise ValueError(f"elements of type {whole.dtype} have no order: their reductions are not defined")
+    elements = whole.astype(np.float64)
+    finite = elements[np.isfinite(elements)]
+    found = dict.fromkeys(REDUCTIONS, float("nan"))
+    tiny = float(np.finfo(whole.dtype).tiny) if whole.dtype.kind == "f" else 0.0
+    found |= {
+        "count": float(whole.size),
+        "nan": float(np.isnan(elements).sum()),
+        "posinf": float(np.isposinf(elements).sum()),
+        "neginf": float(np.isneginf(elements).sum()),
+        "zeros": float((elements == 0).sum()),
+        "tiny": float(((elements != 0) & (np.abs(finite_or(elements, 1.0)) < tiny)).sum()),
+        "nonfinite": float(whole.size - finite.size),
+    }
+    if not finite.size:
+        return found
+    size = np.abs(finite)
+    with np.errstate(over="ignore", under="ignore"):
+        for prefix, x in (("", finite), ("abs_", size)):
+            found |= {
+                f"{prefix}{name}": float(value)
+                for name, value in (
+                    ("min", x.min()),
+                    ("max", x.max()),
+                    ("mean", x.mean()),
+                    ("std", x.std()),
+                    ("variance", x.var()),
+                    ("sum", x.sum()),
+                    ("prod", x.prod()),
+                    ("median", np.median(x)),
+                    ("l1", size.sum()),
+                    ("l2", np.sqrt((finite**2).sum())),
+                )
+            }
+        found["rms"] = float(np.sqrt((finite**2).mean()))
+    for name, share in (("q05", 0.05), ("q50", 0.5), ("q95", 0.95)):
+        found[name] = float(np.quantile(finite, share))
+    return found
+
+
+def finite_or(elements: NDArray[np.float64], otherwise: float) -> NDArray[np.float64]:
+    """Return the elements, with `otherwise` in place of those that are not finite."""
+    return np.where(np.isfinite(elements), elements, otherwise)
+
+
+def combined(parts: Mapping[str, NDArray[Any]], group: NDArray[np.int64], groups: int) -> Columns:
+    """Combine parts of tensors, as shards on several ranks, to statistics of the whole: exact up to rounding.
+
+    Counts and squares add up, so count, min, max, mean, std and abs_mean follow from the parts
+    (Chan, Golub, LeVeque 1979 for the variance). Quantiles do not, so they are NaN unless there is one part.
+
+    Args:
+        parts: Columns of stored statistics, one row a part.
+        group: For each part, to which whole it belongs, from 0 on.
+        groups: Number of wholes.
+
+    Returns:
+        The same columns, one row a whole.
+    """
+    counts: Columns = {c: _sums(np.asarray(parts[c], np.int64), group, groups) for c in COUNTED}
+    columns = {c: np.asarray(parts[c], dtype=np.float64) for c in (*STORED, *CHANGES)}
+    each = np.asarray(parts["count"]) - sum(np.asarray(parts[c]) for c in ("nan", "posinf", "neginf"))
+    n = np.where(np.isnan(columns["mean"]), 0, each).astype(np.float64)
+    total = _sums(n, group, groups)
+    unknown = _sums((each != n).astype(np.int64), group, groups) > 0
+
+    def average(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = _sums(np.where(n > 0, values, 0.0) * n, group, groups) / total
+        return np.where(unknown, np.nan, mean)
+
+    mean = average(columns["mean"])
+    variance = average(columns["std"] ** 2 + (columns["mean"] - mean[group]) ** 2)
+    found: Columns = {
+        "mean": mean,
+        "std": np.sqrt(variance),
+        "abs_mean": average(columns["abs_mean"]),
+        "min": np.where(unknown, np.nan, _extremes(np.fmin, columns["min"], group, groups)),
+        "max": np.where(unknown, np.nan, _extremes(np.fmax, columns["max"], group, groups)),
+        "delta_l2": np.sqrt(_sums(columns["delta_l2"] ** 2, group, groups)),
+        "delta_abs_mean": average(columns["delta_abs_mean"]),
+        "delta_max": _extremes(np.maximum, columns["delta_max"], group, groups),
+    }
+    alone = np.bincount(group, minlength=groups) == 1
+    for quantile in ("q05", "q50", "q95"):
+        found[quantile] = np.where(alone, _sums(columns[quantile], group, groups), np.nan)
+    return {**counts, **found}
+
+
+def _sums(values: NDArray[Any], group: NDArray[np.int64], groups: int) -> NDArray[Any]:
+    sums = np.zeros(groups, dtype=values.dtype)
+    np.add.at(sums, group, values)
+    return sums
+
+
+def _extremes(
+    choose: np.ufunc, values: NDArray[np.float64], group: NDArray[np.int64], groups: int
+) -> NDArray[np.float64]:
+    found = np.full(groups, -np.inf if choose is np.maximum else np.nan)
+    with np.errstate(invalid="ignore"):
+        choose.at(found, group, values)
+    return found

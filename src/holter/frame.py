@@ -1,0 +1,63 @@
+"""Rows as a user gets them: a table that turns into pandas, Arrow, plain values or a page of a notebook."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_SHOWN_ROWS = 10
+
+
+class Rows:
+    """A table to look at and to hand on."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    @property
+    def table(self) -> Table:
+        """The rows as named numpy columns."""
+        return self._table
+
+    def to_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as plain Python values."""
+        return self.table.to_rows()
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame; raises `ImportError` when pandas is not installed."""
+        import pandas
+
+        return pandas.DataFrame(self.table.columns)
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow Table; raises `ImportError` when pyarrow is not installed."""
+        import pyarrow
+
+        return pyarrow.table(self.table.columns)
+
+    def __len__(self) -> int:
+        return self.table.rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.to_rows()
+
+    def __repr__(self) -> str:
+        return f"Rows({self.table.rows}: {', '.join(self.table.columns)})"
+
+    def _repr_html_(self) -> str:
+        import numpy as np
+
+        table = self.table
+        head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+        few = table.where(np.arange(min(table.rows, _SHOWN_ROWS)))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>"
+            for row in few.to_rows()
+        )
+        more = f"<p>{table.rows:,} rows, {min(table.rows, _SHOWN_ROWS)} shown</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"

@@ -1,0 +1,1 @@
+"""Other tools' files, read into the tables of a job."""

@@ -1,0 +1,1 @@
+"""A job as files that other programs show."""
