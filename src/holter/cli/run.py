@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options
+from holter.cli import options, orders
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 
@@ -28,7 +28,7 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
   holter run --rule LowGPUUtilization:threshold_p95=80 --fail-on issue -- ./train.sh
   holter run --config holter.toml -- python train.py"""
 
-LATER = ("--profile-steps", "--save", "--action")
+LATER = ("--profile-steps", "--save")
 ISSUES_FOUND = 3
 _LAUNCHER_SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
 
@@ -45,6 +45,7 @@ class Plan:
     interval_ms: int
     node: str
     rules: list[dict[str, Any]] = field(default_factory=list)
+    actions: list[dict[str, Any]] = field(default_factory=list)
     fail_on: tuple[str, ...] = ()
     hang_s: float | None = None
     """Silence that counts as a hang; None: it depends on the job's own steps."""
@@ -67,6 +68,14 @@ def parser() -> options.Parser:
     )
     made.add_argument(
         "--no-rules", action="store_true", default=None, help="judge by no rule but those of --rule"
+    )
+    made.add_argument(
+        "--action",
+        metavar="NAME[:k=v,...]",
+        action="append",
+        default=None,
+        help="do this when a rule finds something: stop_training, email, sms, webhook, run_command, ...; "
+        "bind it with on=RULE and severity=critical; may be repeated",
     )
     made.add_argument(
         "--interval",
@@ -124,6 +133,7 @@ def plan(words: Sequence[str]) -> Plan:
         interval_ms=interval,
         node=_node(settings.get("node")),
         rules=rules,
+        actions=orders.chosen(settings, rules),
         fail_on=fail_on,
         hang_s=_hang(settings.get("hang-after")),
     )
@@ -166,7 +176,7 @@ def _create(plan: Plan) -> JobFolder:
     name = plan.name
     for attempt in range(2, 100):
         try:
-            return create(
+            folder = create(
                 plan.store,
                 name,
                 command=plan.command,
@@ -174,6 +184,9 @@ def _create(plan: Plan) -> JobFolder:
                 rules=plan.rules,
                 now_ns=time.time_ns(),
             )
+            if plan.actions:
+                folder.update(actions=plan.actions)
+            return folder
         except JobExists as error:
             if plan.named:
                 raise Refusal(str(error)) from None
@@ -212,12 +225,13 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
     """Join the config file and the command line, which wins."""
     from holter.cli.config import read_config
 
-    settings = read_config(given.config, parser()) if given.config else {"rules": {}}
+    settings = read_config(given.config, parser()) if given.config else {"rules": {}, "actions": []}
     for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules"):
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value
-    settings["rule"] = [*settings.get("rule", []), *(given.rule or [])]
+    for name, more in (("rule", given.rule), ("action", given.action)):
+        settings[name] = [*settings.get(name, []), *(more or [])]
     return settings
 
 
