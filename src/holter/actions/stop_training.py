@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.actions import Action, ActionFailed, BadAction, Limits, Occasion, Secrets, TryAgain, parameter
-from holter.actions._words import span
 from holter.store.job import jobs
 
 if TYPE_CHECKING:
@@ -46,9 +45,9 @@ class StopTraining(Action):
             raise ActionFailed("the job has ended already")
         if target.control().get("stop"):
             return "the job is being stopped already"
-        where = span(occasion)
-        reason = f"Stopped by rule {occasion.rule}" + (f" at {where}" if where else "")
-        by = {"rule": occasion.rule, "step": occasion.issue.get("step_end"), "reason": reason}
+        step = occasion.issue.get("step_start")
+        reason = f"Stopped by rule {occasion.rule}" + ("" if step is None else f" at step {step}")
+        by = {"rule": occasion.rule, "step": step, "reason": reason}
         if target.name != occasion.folder.name:
             by["job"] = occasion.folder.name
         try:

@@ -1,0 +1,1 @@
+"""Names of other libraries, on what holter has."""
