@@ -89,6 +89,17 @@ def test_acting_on_issues_as_written(folder: Path, tmp_path: Path) -> None:
     assert '"rule": "NonFiniteLoss"' in done.stdout, "the command and the log got the finding"
 
 
+@pytest.mark.slow
+def test_a_rule_of_one_s_own_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/tutorials/own-rule.md").read_text()
+    done = typed(folder, "".join(BASH.findall(page)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    assert "GradientTooLarge: distance is" in done.stdout
+    assert "The point is too far away (step" in done.stdout
+    assert "distance > 0.3 for 3 steps: step" in done.stdout
+
+
 def test_own_loop_example(jobs: Jobs) -> None:
     script = str(ROOT / "examples/own_loop/train.py")
     alone = subprocess.run(

@@ -255,7 +255,7 @@ def _rules(settings: dict[str, Any], fail_on: Sequence[str]) -> list[dict[str, A
         if wanted == "issue":
             if not rules:
                 raise Refusal("--fail-on issue needs a rule, but there is none (--no-rules)")
-        elif (name := named(wanted)) not in running:
+        elif (name := wanted if wanted in running else named(wanted)) not in running:
             raise Refusal(f"--fail-on {name}: this rule is off; running: {', '.join(running) or 'none'}")
     return rules
 
