@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from holter.rules import Issue, Rule, Window, parameter
 
 
@@ -51,7 +49,7 @@ class {name}(Rule):
             window.insufficient("no_input", f"{{self.scalar}} is not logged")
             return
         window.judged(values.rows)
-        for row in values.where(np.asarray(values["value"] > self.threshold)).to_rows():
+        for row in values.where(values["value"] > self.threshold).to_rows():
             found = f"{{self.scalar}} is {{row['value']:.4g}} at step {{row['step']}}"
             yield self.issue(
                 f"{{found}}, more than {{self.threshold:g}}",
@@ -67,9 +65,9 @@ class {name}(Rule):
 
 TEST = '''"""{name} finds what it should, and nothing else."""
 
-from {module} import {name}
-
 from holter.rules import check_rule
+
+from {module} import {name}
 
 SECOND = 1_000_000_000
 

@@ -115,8 +115,7 @@ def plan(words: Sequence[str]) -> Plan:
     settings = _settings(given)
     _check_command(command)
     interval = options.interval_ms(settings["interval"]) if settings.get("interval") else DEFAULT_INTERVAL_MS
-    fail_on = tuple(settings.get("fail-on") or ())
-    rules = _rules(settings, fail_on)
+    rules, fail_on = _rules(settings)
     name = settings.get("job")
     from holter.store.job import check_name, store_url
 
@@ -246,18 +245,21 @@ def _check_command(command: Sequence[str]) -> None:
         raise Refusal(str(error)) from None
 
 
-def _rules(settings: dict[str, Any], fail_on: Sequence[str]) -> list[dict[str, Any]]:
+def _rules(settings: dict[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return the rules, checked, and the full names of those that make a clean exit a failure."""
     from holter.cli.rules import chosen, named
 
     rules = chosen(settings.get("rule", ()), settings.get("rules", {}), defaults=not settings.get("no-rules"))
     running = [rule["name"] for rule in rules]
-    for wanted in fail_on:
-        if wanted == "issue":
-            if not rules:
-                raise Refusal("--fail-on issue needs a rule, but there is none (--no-rules)")
-        elif (name := wanted if wanted in running else named(wanted)) not in running:
+    fail_on = []
+    for wanted in settings.get("fail-on") or ():
+        name = wanted if wanted in ("issue", *running) else named(wanted)
+        if name == "issue" and not rules:
+            raise Refusal("--fail-on issue needs a rule, but there is none (--no-rules)")
+        if name != "issue" and name not in running:
             raise Refusal(f"--fail-on {name}: this rule is off; running: {', '.join(running) or 'none'}")
-    return rules
+        fail_on.append(name)
+    return rules, tuple(fail_on)
 
 
 def _hang(given: str | None) -> float | None:
