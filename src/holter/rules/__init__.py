@@ -198,8 +198,9 @@ def find(name: str) -> type[Rule]:
             raise BadRule(
                 f"{name}: there is a rule {known[_folded(own.__name__)].__name__} already; rename it"
             )
+        LOADED[own.__name__] = own
         return own
-    known |= {_folded(n): one for n, one in LOADED.items()}
+    known = {_folded(n): one for n, one in LOADED.items()} | known
     if (found := known.get(_folded(name))) is not None:
         return found
     near = nearest(_folded(name), known)

@@ -52,7 +52,7 @@ def load(reference: str, rule: type[Rule]) -> type[Rule]:
     path = path if path.endswith(".py") else f"{path}.py"
     module = _imported(os.path.abspath(os.path.expanduser(path)), path)
     rules = {
-        key: value
+        value.__name__: value
         for key, value in vars(module).items()
         if isinstance(value, type)
         and issubclass(value, rule)
@@ -73,7 +73,6 @@ def load(reference: str, rule: type[Rule]) -> type[Rule]:
     _check(chosen, path)
     made: Any = chosen
     made.reference = f"{os.path.abspath(os.path.expanduser(path))}:{chosen.__name__}"
-    LOADED[chosen.__name__] = chosen
     return chosen
 
 

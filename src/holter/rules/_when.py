@@ -8,8 +8,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holter.rules._by_step import completed
-from holter.rules._expression import Expression, Node, Value, leaf_of, parse, value_of
+from holter.rules._expression import Expression, Node, Value, leaf_of, value_of
 from holter.rules._parameters import parameter
+from holter.rules._parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
