@@ -107,6 +107,7 @@ def _evaluator(
         start=int(manifest.get("start") or manifest.get("created") or 0),
         interval_ms=int(manifest.get("interval_ms") or DEFAULT_INTERVAL_MS),
         nodes=folder.nodes(),
+        url=folder.url,
     )
     judged = progress.restore(runs, facts)
     trial = Trial(folder, threads=1)
