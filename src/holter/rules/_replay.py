@@ -35,15 +35,16 @@ def check_rule(
         ValueError: No rows at all, or a table that there is not.
         TypeError: The rule keeps something in its state that JSON cannot hold.
     """
-    made = {name: rows if isinstance(rows, Table) else Table.of(name, rows) for name, rows in tables.items()}
+    made: dict[str, Any] = {
+        name: rows if isinstance(rows, Table) else Table.of(name, rows) for name, rows in tables.items()
+    }
     ends = [t["time"] + t["duration"] if "duration" in t else t["time"] for t in made.values() if t.rows]
     if not ends:
         raise ValueError(
             "check_rule needs rows: {'scalars': [{'time': …, 'step': …, 'name': …, 'value': …}]}"
         )
     first, last = min(int(e.min()) for e in ends) - 1, max(int(e.max()) for e in ends)
-    empty: Any = {}
-    facts = job or Window.of(None, **{**empty, **made}).job
+    facts = job or Window.of(**made).job
     edges = [first + (last - first) * i // pieces for i in range(pieces + 1)]
     state: dict[str, Any] = {}
     kept: dict[tuple[Any, ...], Issue] = {}
