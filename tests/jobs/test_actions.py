@@ -66,7 +66,7 @@ def test_everybody_is_told_and_no_secret_is_kept(jobs: Jobs, tmp_path: Path) -> 
         )
         options = [word for line in lines for word in ("--action", line)]
         done = jobs.run(
-            *(sys.executable, str(TRAININGS / "plain.py"), "--trouble", "nan"),
+            *(sys.executable, str(TRAININGS / "lost.py")),
             options=("--no-rules", "--rule", "NonFiniteLoss", *options),
             env=surroundings,
         )

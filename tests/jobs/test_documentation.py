@@ -66,10 +66,7 @@ def test_first_job_as_written(folder: Path) -> None:
 @pytest.mark.slow
 def test_acting_on_issues_as_written(folder: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs/how-to/act-on-issues.md").read_text()
-    (folder / "train.py").write_text(
-        "import sys; sys.argv[1:] = ['--trouble', 'nan', '--steps', '60']\n"
-        f"exec(compile(open({str(TRAININGS / 'plain.py')!r}).read(), 'train.py', 'exec'))\n"
-    )
+    (folder / "train.py").write_text((TRAININGS / "lost.py").read_text())
     with smtp(tmp_path, "starttls", "me", "pass-word-pass") as box, http() as hook:
         variables = {
             "HOOK_URL": f"{hook.url}/services/x",
