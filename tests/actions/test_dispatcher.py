@@ -129,6 +129,12 @@ def test_an_issue_that_grows_worse_is_acted_upon_then(folder, clock):
     assert results(actions) == ["ok"]
 
 
+def test_a_severity_that_there_is_not_is_told_of_all_the_same(folder, clock):
+    dispatcher = Dispatcher([Order(name="r", action=Recorded(), severity="critical")], folder, clock=clock)
+    (actions,) = offered(dispatcher, rule(issue(severity="fatal")))
+    assert results(actions) == ["ok"]
+
+
 def test_cooldown_counts_by_the_clock_that_was_passed_in(folder, clock):
     orders = [Order(name="r", action=Recorded(), limits=Limits(cooldown_s=60))]
     state = None

@@ -36,6 +36,37 @@ def test_the_shelf():
     } <= set(EVERY)
 
 
+PAGER = """
+from dataclasses import dataclass
+from holter.actions import Action, parameter
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSomebody(Action):
+    description = "pages somebody"
+    who: str = parameter("oncall")
+    def act(self, occasion, secrets):
+        return f"paged {self.who}"
+"""
+
+
+def test_installed_packages_add_theirs(tmp_path, monkeypatch):
+    (tmp_path / "pager.py").write_text(PAGER)
+    (tmp_path / "pager-1.dist-info").mkdir()
+    (tmp_path / "pager-1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: pager\nVersion: 1\n"
+    )
+    points = "[holter.actions]\npage = pager:PageSomebody\n"
+    (tmp_path / "pager-1.dist-info" / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+    catalogue.cache_clear()
+    try:
+        (order,) = choose(["page_somebody:who=me,severity=critical"])
+        assert order.action.values() == {"who": "me"}
+        assert choose(documents([order])) == [order]
+    finally:
+        catalogue.cache_clear()
+
+
 def test_it_is_a_frozen_dataclass_with_a_card(kind):
     assert dataclasses.is_dataclass(kind)
     assert kind.__dataclass_params__.frozen

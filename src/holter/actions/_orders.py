@@ -48,7 +48,9 @@ class Order:
         """Whether it follows this issue of this rule, both as `evaluations.json` holds them."""
         if self.on and not {rule["name"], rule.get("rule")} & set(self.on):
             return False
-        return SEVERITIES.index(issue["severity"]) >= SEVERITIES.index(self.severity)
+        # A stranger's rule may call it what it likes; that is no reason not to tell of it.
+        told = issue["severity"] if issue["severity"] in SEVERITIES else "critical"
+        return SEVERITIES.index(told) >= SEVERITIES.index(self.severity)
 
     def document(self) -> dict[str, Any]:
         """Return it as a job's manifest holds it; `choose` reads it. Secrets are in none."""
