@@ -101,8 +101,11 @@ class Action:
 
     def __post_init__(self) -> None:
         for given in fields(self):
+            value = getattr(self, given.name)
+            if isinstance(value, str) and str(given.type).startswith("tuple"):
+                value = tuple(one.strip() for one in value.strip("[]() ").split(",") if one.strip())
             try:
-                value = checked(type(self), given.name, getattr(self, given.name))
+                value = checked(type(self), given.name, value)
             except BadRule as error:
                 text = str(error).removeprefix(type(self).__name__)
                 raise BadAction(f"{self.name()}{text}") from None
