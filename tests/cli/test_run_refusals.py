@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import job
 
+from holter.cli.run import plan
+
 TOUCH = ("--", "touch", "started")
 
 
@@ -87,6 +89,11 @@ def test_fail_on_a_rule_that_is_off(holter):
         64, "LowGPUUtilization", "off"
     )
     holter("run", "--fail-on", "StepOutlir", *TOUCH).refused(64, "StepOutlier")
+
+
+def test_fail_on_takes_any_spelling():
+    made = plan(["--fail-on", "step_outlier", "--fail-on", "issue", "--", "true"])
+    assert made.fail_on == ("StepOutlier", "issue")
 
 
 def test_options_of_later_versions_are_refused(holter):

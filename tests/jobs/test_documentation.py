@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.jobs.starting import ROOT, Jobs, environment
+from tests.actions.receivers import http, smtp
+from tests.jobs.starting import ROOT, TRAININGS, Jobs, environment
 
 BASH = re.compile(r"^ *```bash\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -29,9 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def typed(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+def typed(folder: Path, script: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run shell lines in the folder."""
-    env = environment(PATH=f"{folder / 'bin'}:{os.environ['PATH']}", TMPDIR=str(folder))
+    env = environment(**more, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", TMPDIR=str(folder))
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
@@ -59,6 +61,40 @@ def test_first_job_as_written(folder: Path) -> None:
         read = typed(folder, f"python - <<'END'\n{program}\nEND")
         assert read.returncode == 0, read.stderr
         assert read.stdout.strip()
+
+
+@pytest.mark.slow
+def test_acting_on_issues_as_written(folder: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs/how-to/act-on-issues.md").read_text()
+    (folder / "train.py").write_text((TRAININGS / "lost.py").read_text())
+    with smtp(tmp_path, "starttls", "me", "pass-word-pass") as box, http() as hook:
+        variables = {
+            "HOOK_URL": f"{hook.url}/services/x",
+            "SMTP_HOST": "localhost",
+            "SMTP_PORT": str(box.port),
+            "SMTP_USER": "me",
+            "SMTP_PASSWORD": "pass-word-pass",
+            "SMTP_FROM": "me@example.org",
+            "SMTP_CA_FILE": str(tmp_path / "cert.pem"),
+        }
+        done = typed(folder, "".join(BASH.findall(page)), **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = [json.loads(body) for *_, body in hook.requests]
+    assert any("NonFiniteLoss" in one.get("text", "") for one in told), "Slack was not told"
+    assert any(one.get("type") == "training.rule.state_change" for one in told)
+    assert [recipients for _, recipients, _ in box.mails] == [["jane@example.org", "ops@example.org"]]
+    assert '"rule": "NonFiniteLoss"' in done.stdout, "the command and the log got the finding"
+
+
+@pytest.mark.slow
+def test_a_rule_of_one_s_own_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/tutorials/own-rule.md").read_text()
+    done = typed(folder, "".join(BASH.findall(page)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    assert "GradientTooLarge: distance is" in done.stdout
+    assert "The point is too far away (step" in done.stdout
+    assert "distance > 0.3 for 3 steps: step" in done.stdout
 
 
 def test_own_loop_example(jobs: Jobs) -> None:

@@ -13,6 +13,9 @@ from holter.agent.collectors import Collector, Machine, collectors
 if TYPE_CHECKING:
     from holter.agent.clock import Clock
 
+OBEYS = ("interval_ms", "stop", "stacks")
+"""The orders in `control.json` that this agent follows; who gives another one learns that nobody does."""
+
 
 def node_name() -> str:
     """Return a name for this machine that a path may hold."""
@@ -39,6 +42,7 @@ def node_facts(
         "cpu_model": _cpu_model(machine),
         "python": platform.python_version(),
         "agent_pid": os.getpid(),
+        "obeys": list(OBEYS),
         "clock": {"monotonic": clock.monotonic, "wall": clock.wall},
         "heartbeat": clock.time_ns(),
         "missing": [{"what": what, "why": why} for what, why in missing],

@@ -81,6 +81,7 @@ class Scribe(threading.Thread):
         self._ended_at = 0.0
         self._failures: dict[str, int] = {}
         self._drift = 0
+        self._stacks_wanted: dict[str, Any] | None = None
         self._framework: dict[str, Any] | None = None
         self._facts: dict[str, Any] = {}
         self._began = time.monotonic()
@@ -189,19 +190,25 @@ class Scribe(threading.Thread):
             self.watch = Watch(self.intake.drain, plan.limits)
 
     def _control(self) -> None:
-        """Obey `control.json`: stop, or another interval."""
+        """Obey `control.json`: stop, another interval, or the stacks of every process."""
         control = self.plan.folder.control()
         wanted = control.get("interval_ms")
         if self.intake is not None and isinstance(wanted, int) and wanted != self.intake.sampler.interval_ms:
             self.intake.sampler.interval_ms = wanted
             self.notes.note("control", "interval", {"interval_ms": wanted})
             self.plan.folder.update(interval_ms=wanted)
+        stacks = control.get("stacks")
+        if isinstance(stacks, dict) and stacks != self._stacks_wanted and self.watch is not None:
+            self._stacks_wanted = stacks
+            self.notes.note("control", "stacks", stacks)
+            self.watch.ask(time.monotonic_ns())
         stop = control.get("stop")
         if stop not in (None, False) and self.stop_wanted is None:
             self.stop_wanted = dict(stop) if isinstance(stop, dict) else {}
             self.notes.note("control", "stop", self.stop_wanted)
             self._wake_supervisor()
-            self.plan.folder.update(status="Stopping")
+            by = self.stop_wanted.get("by")
+            self.plan.folder.update(status="Stopping", **({"stopped_by": by} if by else {}))
 
     def _look(self) -> None:
         """Look after companions, processes, trainers and the clock."""

@@ -37,6 +37,9 @@ class Watch:
         self._requests: list[Request] = []
         self._asked: int | None = None
         self._begun: dict[str, Silence] = {}
+        self._wanted: list[Request] = []
+        """Stacks that somebody asked for, hang or no hang."""
+        self._wanted_at = 0
 
     @property
     def hanging(self) -> bool:
@@ -53,7 +56,17 @@ class Watch:
         events += self._look_for_hangs(now)
         if self._asked is not None and now - self._asked >= STACKS_WAIT_NS:
             events += self._tell_hang(now)
+        if self._wanted and now - self._wanted_at >= STACKS_WAIT_NS:
+            events += filter(None, (self._stacks(request, request.text(), now) for request in self._wanted))
+            self._wanted = []
         return events
+
+    def ask(self, now: int) -> None:
+        """Ask every process that records for its stacks; the events follow when it has had time to write."""
+        self._wanted = [
+            Request(self._drain.spool, one, proc=self._proc) for one in self._drain.alive()[:_MAX_REQUESTS]
+        ]
+        self._wanted_at = now
 
     def _look_for_lost(self, now: int) -> list[Event]:
         trainers = self._drain.trainers()
@@ -141,6 +154,22 @@ class Watch:
         elapsed = ((self._looked or 0) - process.last_progress) / 1e9
         return 100.0 * (stat.cpu_s - known[1]) / elapsed if elapsed > 0 else None
 
+    def _stacks(self, request: Request, text: str, now: int) -> Event | None:
+        """Return what a process wrote as an event, if it wrote anything."""
+        if not text:
+            return None
+        process, frames = request.process, main_stack(text)
+        own = own_frame(frames)
+        detail = {
+            "process": process.key,
+            "role": process.role,
+            "text": text,
+            "own": str(own) if own else None,
+        }
+        top = str(frames[0]) if frames else ""
+        wall = self._drain.clock.to_wall(now)
+        return Event(wall, self._drain.ranks.of(process), "stacks", top, detail)
+
     def _tell_hang(self, now: int) -> list[Event]:
         """Write down the stacks that came, and what they and the processes' state say."""
         clock, self._asked = self._drain.clock, None
@@ -154,16 +183,8 @@ class Watch:
                 states += [stat.state] if stat else []
                 cpu = self._used(process, stat)
                 used += [cpu] if cpu is not None else []
-            if text:
-                own = own_frame(frames)
-                detail = {
-                    "process": process.key,
-                    "role": process.role,
-                    "text": text,
-                    "own": str(own) if own else None,
-                }
-                top = str(frames[0]) if frames else ""
-                events.append(Event(clock.to_wall(now), self._drain.ranks.of(process), "stacks", top, detail))
+            if (event := self._stacks(request, text, now)) is not None:
+                events.append(event)
         silences = list(self._begun.values())
         living = [one for one in self._drain.trainers() if one.died is None]
         cpu_pct = sum(used) / len(used) if used else None

@@ -62,11 +62,17 @@ def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table |
         events: Table `events`; an exception's text is looked up there when the manifest lacks it.
         scalars: Table `scalars`; looked through for the first value that is no finite number.
     """
-    died = _hung(manifest, events) or _died(manifest, events)
+    died = _hung(manifest, events) or _died(manifest, events) or _stopped(manifest)
     broken = first_non_finite(scalars) if scalars is not None else None
     if died and broken:
         return f"{died} Before that, {_lower(_broken(broken))}"
     return died or (_broken(broken) if broken else None)
+
+
+def _stopped(manifest: Mapping[str, Any]) -> str | None:
+    """Say which rule had the job stopped, if one had."""
+    by = manifest.get("stopped_by")
+    return f"{by['reason']}." if isinstance(by, dict) and by.get("reason") else None
 
 
 def _hung(manifest: Mapping[str, Any], events: Table | None) -> str | None:

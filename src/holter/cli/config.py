@@ -12,7 +12,7 @@ from holter.cli.options import Refusal, nearest
 if TYPE_CHECKING:
     from holter.cli.options import Parser
 
-_LISTS = {"rule", "fail-on"}
+_LISTS = {"rule", "fail-on", "action"}
 _SWITCHES = {"no-rules"}
 _NOT_IN_FILE = {"config", "help", "command"}
 
@@ -20,10 +20,12 @@ _NOT_IN_FILE = {"config", "help", "command"}
 def read_config(path: str, parser: Parser) -> dict[str, Any]:
     """Read the options of `parser` and the rules' sections from a TOML file.
 
-    Options stand at the top or in a section `[run]`, rules in `[rules.NAME]`; `-` and `_` are the same.
+    Options stand at the top or in a section `[run]`, rules in `[rules.NAME]`, what is done about issues in
+    `[[actions]]`; `-` and `_` are the same.
 
     Returns:
-        Options by their names, `rule` and `fail-on` as lists; `rules`: parameters by rule.
+        Options by their names, `rule`, `action` and `fail-on` as lists; `rules`: parameters by rule;
+        `actions`: its tables.
 
     Raises:
         Refusal: naming the file, the entry and what is valid.
@@ -37,18 +39,20 @@ def read_config(path: str, parser: Parser) -> dict[str, Any]:
         raise Refusal(f"config {path}: not UTF-8 text (byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
         raise Refusal(f"config {path}: {error}") from None
-    rules = document.pop("rules", {})
+    rules, actions = document.pop("rules", {}), document.pop("actions", [])
     section = document.pop("run", {})
     if not isinstance(section, dict):
         raise Refusal(f"config {path}: `run` must be a section [run]")
     if not isinstance(rules, dict) or not all(isinstance(entry, dict) for entry in rules.values()):
         raise Refusal(f"config {path}: rules are sections: [rules.LowGPUUtilization]")
-    settings: dict[str, Any] = {"rules": rules}
+    if not isinstance(actions, list) or not all(isinstance(entry, dict) for entry in actions):
+        raise Refusal(f"config {path}: actions are tables [[actions]] with `on` and `do`")
+    settings: dict[str, Any] = {"rules": rules, "actions": actions}
     valid = sorted({name[2:] for name in parser.names()} - _NOT_IN_FILE)
     for key, value in {**document, **section}.items():
         name = key.replace("_", "-")
         if name not in valid:
-            listed = ", ".join([*valid, "rules"])
+            listed = ", ".join([*valid, "rules", "actions"])
             raise Refusal(f"config {path}: no option {key!r}{nearest(name, valid)}; valid: {listed}")
         settings[name] = _value(path, name, value)
     return settings

@@ -195,6 +195,8 @@ def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
             )
             if issue.get("advice"):
                 yield f"→ {issue['advice']}"
+            for done in issue.get("actions") or ():
+                yield clean(f"· {done['name']}: {done['result']}: {done.get('text', '')}")
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
             yield f"{rule['name']}: {rule['status']}{': ' + str(rule['error']) if rule.get('error') else ''}"
     if quiet:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options, output
+from holter.cli import options, output, rules_new
+from holter.cli.expressions import expressions
 from holter.cli.options import Refusal, nearest
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from holter.rules import Rule
 
-ABOUT = "List the rules, show one with its parameters, or judge a finished or running job by some of them."
+ABOUT = "List the rules, show one with its parameters, judge a job by some, or begin one of your own."
 EXAMPLES = """  holter rules list
   holter rules show LowGPUUtilization
   holter rules run latest
@@ -22,9 +23,14 @@ EXAMPLES = """  holter rules list
 
 def main(words: list[str]) -> int:
     """Run `holter rules`."""
-    actions: dict[str, Callable[[list[str]], int]] = {"list": _list, "show": _show, "run": _run}
+    actions: dict[str, Callable[[list[str]], int]] = {
+        "list": _list,
+        "show": _show,
+        "run": _run,
+        "new": rules_new.main,
+    }
     if not words or words[0] in ("-h", "--help"):
-        parser = options.Parser("rules", ABOUT, EXAMPLES, usage="holter rules list|show|run ...")
+        parser = options.Parser("rules", ABOUT, EXAMPLES, usage="holter rules list|show|run|new ...")
         parser.print_help()
         return 0
     if words[0] not in actions:
@@ -56,11 +62,13 @@ def chosen(
     from holter.rules import BadRule
 
     asked: dict[str, dict[str, Any]] = {name: {} for name in packs()["default"]} if defaults else {}
+    sections, own = expressions(sections)
     try:
         for name, parameters in [*sections.items(), *map(split, given)]:
             full = named(name)
             asked[full] = {**asked.get(full, {}), **parameters}
-        return documents(choose({"name": name, "parameters": found} for name, found in asked.items()))
+        listed = [{"name": name, "parameters": found} for name, found in asked.items()]
+        return documents(choose([*listed, *own]))
     except BadRule as error:
         raise Refusal(str(error)) from None
 

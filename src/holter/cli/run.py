@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options
+from holter.cli import options, orders
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 
@@ -28,7 +28,7 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
   holter run --rule LowGPUUtilization:threshold_p95=80 --fail-on issue -- ./train.sh
   holter run --config holter.toml -- python train.py"""
 
-LATER = ("--profile-steps", "--save", "--action")
+LATER = ("--profile-steps", "--save")
 ISSUES_FOUND = 3
 _LAUNCHER_SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
 
@@ -45,6 +45,7 @@ class Plan:
     interval_ms: int
     node: str
     rules: list[dict[str, Any]] = field(default_factory=list)
+    actions: list[dict[str, Any]] = field(default_factory=list)
     fail_on: tuple[str, ...] = ()
     hang_s: float | None = None
     """Silence that counts as a hang; None: it depends on the job's own steps."""
@@ -67,6 +68,14 @@ def parser() -> options.Parser:
     )
     made.add_argument(
         "--no-rules", action="store_true", default=None, help="judge by no rule but those of --rule"
+    )
+    made.add_argument(
+        "--action",
+        metavar="NAME[:k=v,...]",
+        action="append",
+        default=None,
+        help="do this when a rule finds something: stop_training, email, sms, webhook, run_command, ...; "
+        "bind it with on=RULE and severity=critical; may be repeated",
     )
     made.add_argument(
         "--interval",
@@ -106,8 +115,7 @@ def plan(words: Sequence[str]) -> Plan:
     settings = _settings(given)
     _check_command(command)
     interval = options.interval_ms(settings["interval"]) if settings.get("interval") else DEFAULT_INTERVAL_MS
-    fail_on = tuple(settings.get("fail-on") or ())
-    rules = _rules(settings, fail_on)
+    rules, fail_on = _rules(settings)
     name = settings.get("job")
     from holter.store.job import check_name, store_url
 
@@ -124,6 +132,7 @@ def plan(words: Sequence[str]) -> Plan:
         interval_ms=interval,
         node=_node(settings.get("node")),
         rules=rules,
+        actions=orders.chosen(settings, rules),
         fail_on=fail_on,
         hang_s=_hang(settings.get("hang-after")),
     )
@@ -166,7 +175,7 @@ def _create(plan: Plan) -> JobFolder:
     name = plan.name
     for attempt in range(2, 100):
         try:
-            return create(
+            folder = create(
                 plan.store,
                 name,
                 command=plan.command,
@@ -174,6 +183,9 @@ def _create(plan: Plan) -> JobFolder:
                 rules=plan.rules,
                 now_ns=time.time_ns(),
             )
+            if plan.actions:
+                folder.update(actions=plan.actions)
+            return folder
         except JobExists as error:
             if plan.named:
                 raise Refusal(str(error)) from None
@@ -212,12 +224,13 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
     """Join the config file and the command line, which wins."""
     from holter.cli.config import read_config
 
-    settings = read_config(given.config, parser()) if given.config else {"rules": {}}
+    settings = read_config(given.config, parser()) if given.config else {"rules": {}, "actions": []}
     for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules"):
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value
-    settings["rule"] = [*settings.get("rule", []), *(given.rule or [])]
+    for name, more in (("rule", given.rule), ("action", given.action)):
+        settings[name] = [*settings.get(name, []), *(more or [])]
     return settings
 
 
@@ -232,18 +245,21 @@ def _check_command(command: Sequence[str]) -> None:
         raise Refusal(str(error)) from None
 
 
-def _rules(settings: dict[str, Any], fail_on: Sequence[str]) -> list[dict[str, Any]]:
+def _rules(settings: dict[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return the rules, checked, and the full names of those that make a clean exit a failure."""
     from holter.cli.rules import chosen, named
 
     rules = chosen(settings.get("rule", ()), settings.get("rules", {}), defaults=not settings.get("no-rules"))
     running = [rule["name"] for rule in rules]
-    for wanted in fail_on:
-        if wanted == "issue":
-            if not rules:
-                raise Refusal("--fail-on issue needs a rule, but there is none (--no-rules)")
-        elif (name := named(wanted)) not in running:
+    fail_on = []
+    for wanted in settings.get("fail-on") or ():
+        name = wanted if wanted in ("issue", *running) else named(wanted)
+        if name == "issue" and not rules:
+            raise Refusal("--fail-on issue needs a rule, but there is none (--no-rules)")
+        if name != "issue" and name not in running:
             raise Refusal(f"--fail-on {name}: this rule is off; running: {', '.join(running) or 'none'}")
-    return rules
+        fail_on.append(name)
+    return rules, tuple(fail_on)
 
 
 def _hang(given: str | None) -> float | None:

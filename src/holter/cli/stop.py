@@ -77,7 +77,7 @@ def silent_s(folder: JobFolder, now_ns: int) -> float | None:
 def tell(folder: JobFolder, order: dict[str, object]) -> None:
     """Write an order for the job's agents, which look about once a second."""
     try:
-        folder.write_control({**folder.control(), **order})
+        folder.order(**order)
     except OSError as error:
         raise Refusal(f"job {folder.name} cannot be told: {error}", Refusal.UNREADABLE) from None
 

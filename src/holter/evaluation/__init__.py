@@ -26,6 +26,8 @@ __all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "eval
 
 NO_ISSUES, RULE_FAILED, ISSUES_FOUND = 0, 1, 3
 _SAVE_FIRST_S, _SAVE_LAST_S = 5.0, 60.0
+_PATIENCE_S, _HURRY_S = 15.0, 1.0
+"""How long actions may take once the job has ended; and when another evaluator goes on with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,13 @@ def evaluate(
     manifest = folder.manifest()
     runs = choose(manifest.get("rules") or () if rules is None else rules)
     ended = manifest.get("end") is not None
-    progress = Progress(folder, record=(ended or live) if record is None else record)
+    record = (ended or live) if record is None else record
+    progress = Progress(folder, record=record, act=rules is None)
     evaluator, since = _evaluator(folder, manifest, runs, progress)
     if ended and progress.finished and since is not None:
         for run in runs:
             run.phase = "Done"
+        progress.settle(_PATIENCE_S, last=True)
         return EvaluationResult(
             [run.shown() for run in runs], evaluator.judged, progress.before.get("cost", {})
         )
@@ -89,6 +93,7 @@ def evaluate(
         for run in runs:
             run.phase = "Done" if finished else "Stopped" if live else "InProgress"
         progress.save(runs, evaluator, finished=finished)
+        progress.settle(_PATIENCE_S if finished else _HURRY_S, last=finished)
     finally:
         progress.close()
     return EvaluationResult([run.shown() for run in runs], evaluator.judged, progress.cost(evaluator))
@@ -102,6 +107,7 @@ def _evaluator(
         start=int(manifest.get("start") or manifest.get("created") or 0),
         interval_ms=int(manifest.get("interval_ms") or DEFAULT_INTERVAL_MS),
         nodes=folder.nodes(),
+        url=folder.url,
     )
     judged = progress.restore(runs, facts)
     trial = Trial(folder, threads=1)
@@ -143,7 +149,7 @@ def _follow(
     evaluator.take("steps", Trial(folder, threads=1).table("steps", start_ns=since))
     follow = Follow(folder)
     stream = Stream(follow, evaluator, since=since)
-    saved, statuses, pause = time.monotonic(), list[Status](), _SAVE_FIRST_S
+    saved, statuses, pause = time.monotonic(), list[tuple[Status, int]](), _SAVE_FIRST_S
     while True:
         stop = stopping()
         ended = folder.manifest().get("end")
@@ -155,8 +161,8 @@ def _follow(
             return True
         if drained and stop:
             return False
-        now = [run.status for run in evaluator.runs]
-        if now != statuses or time.monotonic() - saved >= pause:
+        now = [(run.status, len(run.issues)) for run in evaluator.runs]
+        if now != statuses or progress.actions.changed or time.monotonic() - saved >= pause:
             progress.save(evaluator.runs, evaluator)
             saved, statuses, pause = time.monotonic(), now, min(_SAVE_LAST_S, pause * 1.3)
         if drained:

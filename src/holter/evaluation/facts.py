@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 class Facts:
     """Collects facts from rows; `at` tells them as they were known at a moment, never what came later."""
 
-    def __init__(self, *, start: int, interval_ms: int, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, *, start: int, interval_ms: int, nodes: Mapping[str, Mapping[str, Any]], url: str = ""
+    ) -> None:
         self.start = start
+        self.url = url
         self.interval_ms = interval_ms
         self.nodes = nodes
         self.first: tuple[int, int] | None = None
@@ -84,6 +87,7 @@ class Facts:
             active=active,
             trainers=self.trainer is not None and self.trainer <= moment,
             ended=ended,
+            url=self.url,
         )
 
     def kept(self, moment: int) -> dict[str, Any]:

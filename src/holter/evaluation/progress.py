@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.actions._dispatcher import Dispatcher
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ class Progress:
     crash in between costs nothing and doubles nothing.
     """
 
-    def __init__(self, folder: JobFolder, *, record: bool = True) -> None:
+    def __init__(self, folder: JobFolder, *, record: bool = True, act: bool = False) -> None:
         self.folder = folder
         self.record = record
         self.before: dict[str, Any] = folder.evaluations() if record else {}
+        kept = self.before.get("actions")
+        self.actions = Dispatcher.of(folder, kept) if record and act else Dispatcher((), folder)
         self._writers: dict[str, Writer] = {}
         self._began = time.process_time()
         self._cost = dict(self.before.get("cost") or {})
@@ -97,11 +100,27 @@ class Progress:
                 "facts": evaluator.facts.kept(evaluator.judged),
                 "rules": {run.name: run.kept() for run in runs},
             }
+        if self._write(document):
+            # Only now: who is told of an issue shall find it in the store.
+            self.actions.offer(document["rules"])
+
+    def settle(self, patience_s: float, *, last: bool) -> None:
+        """Wait for the actions that are under way, and write down what became of them."""
+        self.actions.offer(self.before.get("rules") or ())
+        self.actions.close(patience_s, last=last)
+        if self.actions.changed:
+            self._write(self.before)
+
+    def _write(self, document: dict[str, Any]) -> bool:
+        self.actions.annotate(document.get("rules") or ())
+        if state := self.actions.state() or self.before.get("actions"):
+            document["actions"] = state
         try:
             self.folder.write_evaluations(document)
         except OSError:
-            return
+            return False
         self.before = document
+        return True
 
     def cost(self, evaluator: Evaluator) -> dict[str, Any]:
         """Return what judging cost so far, earlier runs included."""

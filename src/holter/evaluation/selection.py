@@ -7,7 +7,9 @@ from typing import Any
 
 from holter.evaluation.status import RuleRun
 from holter.rules import BadRule, Rule, catalogue, find
+from holter.rules._files import split_reference
 from holter.rules._parameters import nearest
+from holter.rules._when import WHEN
 
 PACK = "pack:"
 Choice = str | Mapping[str, Any] | Rule
@@ -46,7 +48,7 @@ def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
     return [
         {
             "name": run.name,
-            "rule": type(run.rule).__name__,
+            "rule": type(run.rule).named(),
             "parameters": run.rule.values(),
             "defaults": run.defaults,
         }
@@ -56,7 +58,7 @@ def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
 
 def split(text: str) -> tuple[str, dict[str, str]]:
     """Split `NAME:k=v,k=v` into the name and the parameters; a value in brackets may hold commas."""
-    name, _, rest = text.partition(":")
+    name, rest = _named(text)
     given: dict[str, str] = {}
     depth, piece = 0, ""
     for letter in [*rest, ","]:
@@ -75,6 +77,16 @@ def split(text: str) -> tuple[str, dict[str, str]]:
             given[key.strip()] = value.strip()
         piece = ""
     return name.strip(), given
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Split a rule's name, which may be that of a file or an expression, from its parameters."""
+    if text.startswith(WHEN):
+        return text, ""
+    if (reference := split_reference(text)) is not None:
+        return reference
+    name, _, rest = text.partition(":")
+    return name, rest
 
 
 def _runs(choice: Choice, defaults: str) -> list[RuleRun]:

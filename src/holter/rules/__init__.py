@@ -12,6 +12,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holter.plugins import modules, strangers
+from holter.rules._by_step import Step
+from holter.rules._files import LOADED, load, split_reference
+from holter.rules._function import rule
 from holter.rules._lookback import Lookback, Series
 from holter.rules._parameters import (
     BadRule,
@@ -23,6 +26,8 @@ from holter.rules._parameters import (
     plain,
     resolved,
 )
+from holter.rules._replay import check_rule
+from holter.rules._when import WHEN, expression
 from holter.rules._window import Coverage, Job, Reason, Window
 
 if TYPE_CHECKING:
@@ -39,10 +44,13 @@ __all__ = [
     "Rule",
     "Series",
     "Severity",
+    "Step",
     "Window",
     "catalogue",
+    "check_rule",
     "find",
     "parameter",
+    "rule",
 ]
 
 Severity = Literal["info", "warning", "critical"]
@@ -138,6 +146,11 @@ class Rule:
         return cls(**resolved(cls, given or {}, defaults))
 
     @classmethod
+    def named(cls) -> str:
+        """Return what `find` finds it by, in any process: its name, or where it comes from."""
+        return str(getattr(cls, "reference", cls.__name__))
+
+    @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
         """Return the declared parameters in their order."""
         rule: Any = cls
@@ -171,14 +184,27 @@ def catalogue() -> dict[str, type[Rule]]:
 def find(name: str) -> type[Rule]:
     """Return the rule called `name`, in any case and with or without underscores.
 
+    `FILE.py[:NAME]` is the rule of a file, `when:EXPRESSION` the one that an expression makes.
+
     Raises:
         BadRule: There is none; names the nearest.
     """
+    if name.startswith(WHEN):
+        return expression(name.removeprefix(WHEN).strip())
     rules = catalogue()
-    known = {_folded(n): rule for n, rule in rules.items()}
-    for rule in rules.values():
-        for other in rule.also_called:
-            known.setdefault(_folded(other), rule)
+    known = {_folded(n): one for n, one in rules.items()}
+    for one in rules.values():
+        for other in one.also_called:
+            known.setdefault(_folded(other), one)
+    if split_reference(name) is not None:
+        own = load(name, Rule)
+        if _folded(own.__name__) in known:
+            raise BadRule(
+                f"{name}: there is a rule {known[_folded(own.__name__)].__name__} already; rename it"
+            )
+        LOADED[own.__name__] = own
+        return own
+    known = {_folded(n): one for n, one in LOADED.items()} | known
     if (found := known.get(_folded(name))) is not None:
         return found
     near = nearest(_folded(name), known)

@@ -96,6 +96,20 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)), None)
 
 
+def line_of(rule: Any) -> int:
+    """Return the line at which a rule begins in its file; 1 where that cannot be told."""
+    try:
+        return inspect.getsourcelines(getattr(rule, "made_of", rule))[1]
+    except (OSError, TypeError):
+        return 1
+
+
+def place_of(rule: Any) -> str:
+    """Return ` (FILE:LINE)` of a rule that comes from a file of the user's, nothing of any other."""
+    reference = getattr(rule, "reference", "")
+    return f" ({reference.rpartition(':')[0]}:{line_of(rule)})" if reference else ""
+
+
 @cache
 def declared(rule: Any) -> tuple[Parameter, ...]:
     """Read the parameters off a rule's class, with the sentences that follow them in its source."""
@@ -131,7 +145,9 @@ def resolved(rule: Any, given: Mapping[str, Any], profile: str) -> dict[str, Any
             valid = ", ".join(p.name for p in declared(rule)) or "none"
             near = nearest(str(name).casefold(), names)
             hint = f"did you mean {names[near]!r}? it" if near else "it"
-            raise BadRule(f"rule {rule.__name__} has no parameter {name!r}; {hint} has: {valid}")
+            raise BadRule(
+                f"rule {rule.__name__}{place_of(rule)} has no parameter {name!r}; {hint} has: {valid}"
+            )
         if known in explicit:
             raise BadRule(f"rule {rule.__name__}: parameter {known!r} is given twice")
         explicit[known] = value
@@ -152,7 +168,9 @@ def checked(rule: Any, name: str, value: Any) -> Any:
     try:
         typed = _parsed(value, _types(rule)[name])
     except (ValueError, TypeError, OverflowError):
-        raise BadRule(f"{rule.__name__}: {name}={value!r} is not valid; it takes {spec.valid}") from None
+        raise BadRule(
+            f"{rule.__name__}{place_of(rule)}: {name}={value!r} is not valid; it takes {spec.valid}"
+        ) from None
     if typed is None:
         return None
     wrong = isinstance(typed, float) and not math.isfinite(typed)
@@ -163,7 +181,9 @@ def checked(rule: Any, name: str, value: Any) -> Any:
             or (spec.above is not None and typed <= spec.above)
         )
     if wrong or (spec.choices and typed not in spec.choices):
-        raise BadRule(f"{rule.__name__}: {name}={value!r} is not valid; it takes {spec.valid}")
+        raise BadRule(
+            f"{rule.__name__}{place_of(rule)}: {name}={value!r} is not valid; it takes {spec.valid}"
+        )
     return typed
 
 

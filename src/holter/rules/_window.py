@@ -46,6 +46,8 @@ class Job:
     """Whether a training process is recorded, so that steps are to be expected."""
     ended: bool = False
     """Whether nothing will come after this window."""
+    url: str = ""
+    """Where the job is; empty for tables that come from nowhere. Our own rules never look there."""
 
     @property
     def loop(self) -> int | None:

@@ -96,6 +96,11 @@ class JobFolder:
         """Tell the job what to do. Raises `OSError`."""
         self._write(CONTROL, control)
 
+    def order(self, **orders: Any) -> None:
+        """Add orders to what the job was told before, in one piece. Raises `OSError`."""
+        with self.place.lock(""):
+            self._write(CONTROL, {**self.control(), **orders})
+
     def evaluations(self) -> Document:
         """Return the status and the issues of the job's rules."""
         return self._document(EVALUATIONS) or {}

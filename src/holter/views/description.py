@@ -93,6 +93,7 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
         "exit_code": manifest.get("exit_code"),
         "signal": _signal(manifest.get("signal")),
         "failure": manifest.get("failure"),
+        "stopped_by": manifest.get("stopped_by"),
         "framework": framework,
         "attempts": manifest.get("attempts") or [],
     }

@@ -1,0 +1,273 @@
+"""Carry out orders: once an issue, in order, in a thread of their own, and remember what became of each."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
+from holter.actions._orders import Order, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from holter.store.job import JobFolder
+
+ACTED = ("ok", "failed", "dry_run")
+"""Results that count for limits."""
+QUEUE = 256
+BACKOFF_S, LONGEST_PAUSE_S = 1.0, 60.0
+_ABOUT = ("code", "node", "rank", "device", "tensor")
+_TEXT = 500
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of one order for one issue."""
+
+    result: str
+    """pending, ok, failed, skipped_cooldown, skipped_limit or dry_run."""
+    time: int
+    """ns since the epoch."""
+    text: str = ""
+    tries: int = 0
+
+
+class Dispatcher:
+    """Takes issues once they are stored and has them acted upon; nothing in it ever raises or waits.
+
+    An order follows an issue once: what was done is part of `state`, which the caller keeps with the issues.
+    What was under way when a process died is done again by the next: a mail may come twice, but none is lost.
+    """
+
+    def __init__(
+        self,
+        orders: Sequence[Order],
+        folder: JobFolder,
+        *,
+        state: Mapping[str, Any] | None = None,
+        rules: Iterable[str] | None = None,
+        secrets: Secrets | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        wait: Callable[[float], object] | None = None,
+        size: int = QUEUE,
+    ) -> None:
+        """Start, or go on.
+
+        Args:
+            orders: What to do; none makes a dispatcher that does nothing.
+            folder: The job.
+            state: What `state` said before a restart.
+            rules: Names of the rules whose issues count; every rule's by default.
+            secrets: The environment; the process's by default.
+            clock: Now, ns since the epoch.
+            wait: Waits so many seconds between two tries.
+            size: How many may wait; issues beyond are taken when they are offered again.
+        """
+        self._orders = {order.name: order for order in orders}
+        self._folder = folder
+        self._rules = None if rules is None else frozenset(rules)
+        self._secrets = secrets or Secrets()
+        self._clock = clock
+        self._closing = threading.Event()
+        self._wait = wait or self._closing.wait
+        self._lock = threading.Lock()
+        self._queue: queue.Queue[tuple[Order, str, Mapping[str, Any], Mapping[str, str]] | None]
+        self._queue = queue.Queue(size)
+        self._thread: threading.Thread | None = None
+        self._results: dict[str, dict[str, Result]] = {name: {} for name in self._orders}
+        self._changed = False
+        self._restore(state or {})
+
+    @classmethod
+    def of(cls, folder: JobFolder, state: Mapping[str, Any] | None = None, **more: Any) -> Dispatcher:
+        """Make the dispatcher of a job from its manifest; orders that cannot be read are left out."""
+        manifest = folder.manifest()
+        rules, orders = manifest.get("rules") or (), list[Order]()
+        for document in manifest.get("actions") or ():
+            try:
+                orders += choose([document], rules)
+            except (BadAction, KeyError, TypeError, AttributeError):
+                continue  # a stranger's action that is not installed here
+        return cls(orders, folder, state=state, rules=[str(rule.get("name")) for rule in rules], **more)
+
+    @property
+    def changed(self) -> bool:
+        """Whether there are results that `state` has not told yet."""
+        return self._changed
+
+    def offer(self, rules: Iterable[Mapping[str, Any]]) -> None:
+        """Take the issues that are stored, as `evaluations.json` holds them; known ones cost nothing."""
+        if not self._orders:
+            return
+        rules = list(rules)
+        statuses = {str(rule["name"]): str(rule["status"]) for rule in rules}
+        for rule in rules:
+            if self._rules is not None and rule["name"] not in self._rules:
+                continue
+            for issue in rule.get("issues") or ():
+                key = key_of(rule["name"], issue)
+                for order in self._orders.values():
+                    if order.wants(rule, issue) and not self._enqueue(order, key, issue, statuses):
+                        return
+
+    def _enqueue(self, order: Order, key: str, issue: Mapping[str, Any], statuses: Mapping[str, str]) -> bool:
+        with self._lock:
+            if key in self._results[order.name]:
+                return True
+            if self._closing.is_set():
+                return False
+            try:
+                self._queue.put_nowait((order, key, dict(issue), statuses))
+            except queue.Full:
+                return False
+            self._results[order.name][key] = Result("pending", self._clock())
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="holter-actions", daemon=True)
+            self._thread.start()
+        return True
+
+    def annotate(self, rules: Iterable[dict[str, Any]]) -> None:
+        """Put `actions`, a list of name, result, time and text, into issues that were acted upon."""
+        for rule in rules if self._orders else ():
+            for issue in rule.get("issues") or ():
+                key = key_of(rule["name"], issue)
+                with self._lock:
+                    done = [
+                        {"name": name, "result": r.result, "time": r.time, "text": r.text, "tries": r.tries}
+                        for name, results in self._results.items()
+                        if (r := results.get(key)) is not None
+                    ]
+                if done:
+                    issue["actions"] = done
+
+    def state(self) -> dict[str, Any]:
+        """Return what was done, as JSON can hold it."""
+        with self._lock:
+            self._changed = False
+            return {
+                name: {key: [r.result, r.time, r.text, r.tries] for key, r in results.items()}
+                for name, results in self._results.items()
+                if results
+            }
+
+    def close(self, patience_s: float, *, last: bool = False) -> None:
+        """Take nothing more, and wait for what is under way.
+
+        Args:
+            patience_s: How long to wait.
+            last: Nobody will go on after this: what is not done by then has failed.
+        """
+        thread = self._thread
+        if thread is not None:
+            with contextlib.suppress(queue.Full):  # then it ends with the process
+                self._queue.put_nowait(None)
+            thread.join(patience_s)
+        self._closing.set()
+        if not last:
+            return
+        with self._lock:
+            for results in self._results.values():
+                for key, result in results.items():
+                    if result.result == "pending":
+                        results[key] = Result("failed", self._clock(), "no time was left", result.tries)
+                        self._changed = True
+
+    # The thread.
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            if self._closing.is_set():
+                return
+            self._carry_out(*item)
+
+    def _carry_out(
+        self, order: Order, key: str, issue: Mapping[str, Any], statuses: Mapping[str, str]
+    ) -> None:
+        now, rule = self._clock(), str(json.loads(key)[0])
+        if (why := self._limited(order, rule, now)) is not None:
+            self._say(order, key, Result(why[0], now, why[1]))
+            return
+        if order.dry_run:
+            options = ", ".join(f"{name}={value}" for name, value in order.action.values().items() if value)
+            text = f"would do: {order.action.name()}" + (f" ({options})" if options else "")
+            self._say(order, key, Result("dry_run", now, text))
+            return
+        digest = hashlib.sha256(f"{self._folder.name} {order.name} {key}".encode()).hexdigest()[:24]
+        occasion = Occasion(
+            folder=self._folder, rule=rule, issue=issue, time=now, id=digest, statuses=statuses
+        )
+        for tried in range(1, order.limits.retries + 2):
+            result, pause = self._try(order, occasion, tried)
+            if pause is None or tried > order.limits.retries:
+                break
+            self._wait(max(pause, min(BACKOFF_S * 2 ** (tried - 1), LONGEST_PAUSE_S)))
+            if self._closing.is_set():
+                return  # it stays pending, and whoever goes on tries again
+        self._say(order, key, result)
+
+    def _try(self, order: Order, occasion: Occasion, tried: int) -> tuple[Result, float | None]:
+        """Act once; returns what became of it and, where another try may help, the least pause before it."""
+        pause: float | None = None
+        try:
+            result, text = "ok", order.action.act(occasion, self._secrets)
+        except TryAgain as error:
+            result, text, pause = "failed", str(error), error.after_s or 0.0
+        except (ActionFailed, BadAction) as error:
+            result, text = "failed", str(error)
+        except Exception as error:
+            # An action is never worth the evaluation.
+            result, text = "failed", f"{type(error).__name__}: {error}"
+        return Result(result, self._clock(), self._secrets.hide(text)[:_TEXT], tried), pause
+
+    def _limited(self, order: Order, rule: str, now: int) -> tuple[str, str] | None:
+        """Return why it must not act now, if it must not."""
+        with self._lock:
+            acted = [(key, r.time) for key, r in self._results[order.name].items() if r.result in ACTED]
+        if len(acted) >= order.limits.max_per_run:
+            return (
+                "skipped_limit",
+                f"it acted {len(acted)} times in this job, max_per_run={order.limits.max_per_run}",
+            )
+        since = now - max((at for _, at in acted), default=-(2**62))
+        if since < order.limits.cooldown_s * 1e9:
+            return (
+                "skipped_cooldown",
+                f"it acted {since / 1e9:.0f} s ago, cooldown_s={order.limits.cooldown_s:g}",
+            )
+        same = (at for key, at in acted if json.loads(key)[0] == rule)
+        since = now - max(same, default=-(2**62))
+        if since < order.limits.dedupe_s * 1e9:
+            return (
+                "skipped_cooldown",
+                f"it told of {rule} {since / 1e9:.0f} s ago, dedupe_s={order.limits.dedupe_s:g}",
+            )
+        return None
+
+    def _say(self, order: Order, key: str, result: Result) -> None:
+        with self._lock:
+            if self._results[order.name][key].result == "pending":
+                self._results[order.name][key] = result
+                self._changed = True
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        for name, results in self._results.items():
+            kept = state.get(name)
+            for key, told in kept.items() if isinstance(kept, dict) else ():
+                try:
+                    result = Result(str(told[0]), int(told[1]), str(told[2]), int(told[3]))
+                except (TypeError, ValueError, IndexError):
+                    continue
+                if result.result != "pending":  # what nobody finished is offered again
+                    results[str(key)] = result
+
+
+def key_of(rule: str, issue: Mapping[str, Any]) -> str:
+    """Return what tells an issue from others of the job."""
+    return json.dumps([rule, *(issue.get(name) for name in _ABOUT)])

@@ -1,0 +1,85 @@
+"""How actions are written: `NAME:key=value,key=value`, and SageMaker's `action_json`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_UPSTREAM: dict[str, tuple[str, dict[str, str]]] = {
+    "stoptraining": ("stop_training", {"training_job_prefix": "job_prefix"}),
+    "email": ("email", {"endpoint": "to"}),
+    "sms": ("sms", {"endpoint": "to"}),
+}
+
+
+class BadAction(ValueError):  # noqa: N818 - it is a sentence where it is raised
+    """An action, an option or a value that there is not; the text names what is valid."""
+
+
+def split(text: str) -> tuple[str, dict[str, Any]]:
+    """Split `NAME:k=v,k=v` into name and options; a value in brackets or quotes may hold commas.
+
+    Raises:
+        BadAction: An option without `=`, one given twice, or a quote that does not end.
+    """
+    name, _, rest = text.partition(":")
+    name = name.strip()
+    if not name:
+        raise BadAction(f"{text!r} names no action; write NAME or NAME:key=value,key=value")
+    options: dict[str, Any] = {}
+    for piece in _pieces(rest, name):
+        key, equals, value = piece.partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals or not key:
+            raise BadAction(
+                f"action {name}: {piece.strip()!r} is no option; write {name}:key=value,key=value"
+            )
+        if key in options:
+            raise BadAction(f"action {name}: option {key!r} is given twice")
+        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+        options[key] = value[1:-1] if quoted else value
+    return name, options
+
+
+def _pieces(text: str, name: str) -> list[str]:
+    pieces, piece, depth, quote = list[str](), "", 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth += (letter in "[(") - (letter in "])")
+        if letter == "," and not quote and depth <= 0:
+            pieces.append(piece)
+            piece = ""
+        else:
+            piece += letter
+    if quote or depth > 0:
+        raise BadAction(f"action {name}: a {'quote' if quote else 'bracket'} does not end in {text!r}")
+    return [one for one in [*pieces, piece] if one.strip()]
+
+
+def upstream(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Translate SageMaker's `action_json`, a list of `{"name": …}`, into names and options of ours.
+
+    Names are taken in any case, values keep theirs; upstream lowered everything.
+
+    Raises:
+        BadAction: No such list, or an action that there is not.
+    """
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise BadAction(f"action_json is no JSON: {error}") from None
+    found: list[tuple[str, dict[str, Any]]] = []
+    for one in given if isinstance(given, list) else [given]:
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            raise BadAction(f'action_json: {one!r} is no action; write [{{"name": "stoptraining"}}]')
+        name = one["name"].lower().replace("_", "")
+        if name not in _UPSTREAM:
+            raise BadAction(f"action_json: no action {one['name']!r}; there are: {', '.join(_UPSTREAM)}")
+        ours, names = _UPSTREAM[name]
+        options = {names.get(str(key), str(key)): value for key, value in one.items() if key != "name"}
+        found.append((ours, {key: value for key, value in options.items() if value not in (None, "")}))
+    return found

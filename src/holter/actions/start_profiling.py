@@ -1,0 +1,59 @@
+"""Ask for a window of detailed profiling: the automatic "now look closer"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, TryAgain, parameter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartProfiling(Action):
+    """Write the request of `holter profile` into the job's `control.json`."""
+
+    description = "asks for a window of detailed profiling of the next steps"
+    also_called = (
+        "trace",
+        "profile",
+    )
+    limits = Limits(cooldown_s=600, max_per_run=5)
+
+    steps: int = parameter(5, low=1, high=10_000)
+    """How many steps the window has."""
+    operators: bool = parameter(True)
+    """Whether operators and kernels are recorded."""
+    python: str = parameter("", choices=("", "cprofile", "pyinstrument"))
+    """A profiler of Python code, none by default."""
+    dataloader: bool = parameter(False)
+    """Whether the workers of the data loader are profiled."""
+    rank: int | None = parameter(None, low=0)
+    """Which rank; by default that of the issue, and every rank when it names none."""
+
+    def act(self, occasion: Occasion, secrets: Secrets) -> str:
+        """Write the request, and say when nobody will follow it."""
+        if occasion.over:
+            raise ActionFailed("refused: the job has ended")
+        given = occasion.issue.get("rank")
+        # Findings about a whole node or job have rank -1.
+        rank = (
+            self.rank if self.rank is not None else given if isinstance(given, int) and given >= 0 else None
+        )
+        request: dict[str, Any] = {
+            "id": occasion.id,
+            "steps": self.steps,
+            "operators": self.operators,
+            "python": self.python or None,
+            "dataloader": self.dataloader,
+            "rank": rank,
+            "by": {"rule": occasion.rule},
+        }
+        try:
+            occasion.folder.order(profile=request)
+        except OSError as error:
+            raise TryAgain(f"the request cannot be written: {error}") from None
+        if not any("profile" in (node.get("obeys") or ()) for node in occasion.folder.nodes().values()):
+            raise ActionFailed(
+                "refused: no agent of this job starts profiling windows; the request is written"
+            )
+        return f"asked for {self.steps} steps"

@@ -1,0 +1,73 @@
+"""Stop the job: SIGTERM by its agents, SIGKILL after a grace, and the reason in its record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holter.actions import Action, ActionFailed, BadAction, Limits, Occasion, Secrets, TryAgain, parameter
+from holter.store.job import jobs
+
+if TYPE_CHECKING:
+    from holter.store.job import JobFolder
+
+_RUNNING = ("InProgress", "Stopping")
+_PREFIX = re.compile(r"[A-Za-z0-9._\-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopTraining(Action):
+    """End this job, or exactly one whose name begins so, by the path of `holter stop`."""
+
+    description = "stops the job gracefully and writes down which rule did"
+    also_called = ("stop",)
+    needs_arming = True
+    limits = Limits(max_per_run=1)
+
+    grace_s: float = parameter(60.0, low=0, high=86_400, unit="s")
+    """Time between SIGTERM and SIGKILL."""
+    job_prefix: str = parameter("", aliases=("training_job_prefix",))
+    """Stop the job whose name begins so instead; looked for when the rule fires, refused unless it is one."""
+
+    def __post_init__(self) -> None:
+        Action.__post_init__(self)
+        if self.job_prefix and not _PREFIX.fullmatch(self.job_prefix):
+            raise BadAction(
+                f"stop_training: job_prefix={self.job_prefix!r} is no start of a job's name; "
+                "it takes letters, digits, '.', '_' and '-'"
+            )
+
+    def act(self, occasion: Occasion, secrets: Secrets) -> str:
+        """Write the order; the agents look for one about every second."""
+        target = self._target(occasion)
+        if target.manifest().get("end") is not None:
+            raise ActionFailed("the job has ended already")
+        if target.control().get("stop"):
+            return "the job is being stopped already"
+        step = occasion.issue.get("step_start")
+        reason = f"Stopped by rule {occasion.rule}" + ("" if step is None else f" at step {step}")
+        by = {"rule": occasion.rule, "step": step, "reason": reason}
+        if target.name != occasion.folder.name:
+            by["job"] = occasion.folder.name
+        try:
+            target.order(stop={"grace_s": self.grace_s, "by": by})
+        except OSError as error:
+            raise TryAgain(f"the order cannot be written: {error}") from None
+        return f"told job {target.name} to stop"
+
+    def _target(self, occasion: Occasion) -> JobFolder:
+        if not self.job_prefix:
+            return occasion.folder
+        store = occasion.folder.url.rpartition("/")[0] or "/"
+        found = [
+            one
+            for one in jobs(store)
+            if one.name.startswith(self.job_prefix) and one.manifest().get("status") in _RUNNING
+        ]
+        if len(found) != 1:
+            names = ", ".join(one.name for one in found[:5]) or "none"
+            raise ActionFailed(
+                f"refused: not exactly one running job begins with {self.job_prefix!r}, but {names}"
+            )
+        return found[0]

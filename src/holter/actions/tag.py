@@ -1,0 +1,38 @@
+"""Put a word on the job's record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from holter.actions import Action, BadAction, Limits, Occasion, Secrets, TryAgain, parameter
+
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag(Action):
+    """Set an entry of `tags` in the job's manifest."""
+
+    description = "puts a key and a value on the job's record"
+    also_called = ("annotate",)
+    limits = Limits(max_per_run=100)
+
+    key: str = parameter("issue")
+    """What it is called."""
+    value: str = parameter("")
+    """What it says; the rule's name by default."""
+
+    def __post_init__(self) -> None:
+        Action.__post_init__(self)
+        if not _KEY.fullmatch(self.key):
+            raise BadAction(f"tag: key={self.key!r} is not valid; it takes letters, digits and '._/-'")
+
+    def act(self, occasion: Occasion, secrets: Secrets) -> str:
+        """Write it."""
+        value = self.value or occasion.rule
+        try:
+            occasion.folder.update(tags={**(occasion.folder.manifest().get("tags") or {}), self.key: value})
+        except OSError as error:
+            raise TryAgain(f"the record cannot be written: {error}") from None
+        return f"tagged {self.key}={value}"

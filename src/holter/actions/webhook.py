@@ -1,0 +1,122 @@
+"""Send the finding to a URL: Slack, Discord, or any receiver of JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from holter.actions import Action, BadAction, Limits, Occasion, Secrets, parameter
+from holter.actions._http import check_url, send
+from holter.actions._words import document, moment, text
+
+EVENT = "training.rule.state_change"
+_DISCORD_LENGTH = 2000
+_SECRET_HOSTS = re.compile(r"(^|\.)(slack\.com|discord\.com|discordapp\.com|office\.com|logic\.azure\.com)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook(Action):
+    """Post the finding; signed with HMAC-SHA256 when `secret_env` is given."""
+
+    description = "posts the finding to a URL: Slack, Discord, or JSON as CloudEvents has it"
+    also_called = ("http", "slack:format=slack", "discord:format=discord")
+    limits = Limits(max_per_run=100)
+
+    url_env: str = parameter("")
+    """The variable that holds the URL; whoever knows a chat's URL can write to it, so it is a secret."""
+    url: str = parameter("")
+    """The URL itself, when it is no secret: it will stand in the store."""
+    format: str = parameter("generic", choices=("generic", "slack", "discord"))
+    """What the receiver understands."""
+    method: str = parameter("POST", choices=("POST", "PUT"))
+    """How it is sent."""
+    secret_env: str = parameter("")
+    """The variable that holds the key of the signature."""
+    headers_env: str = parameter("")
+    """The variable that holds more headers, as a JSON object."""
+    timeout_s: float = parameter(5.0, above=0, high=120, unit="s")
+    """How long the receiver may take to answer."""
+
+    def __post_init__(self) -> None:
+        Action.__post_init__(self)
+        if bool(self.url) == bool(self.url_env):
+            raise BadAction(
+                "webhook takes either url_env=VARIABLE or url=URL; write webhook:url_env=HOOK_URL"
+            )
+        if self.url:
+            _check_public(check_url(self.url, "webhook: url"))
+
+    def check(self, secrets: Secrets) -> None:
+        """Refuse to start without the URL or the key."""
+        self._url(secrets)
+        if self.secret_env:
+            secrets.need(self.secret_env, "webhook")
+        self._headers(secrets)
+
+    def act(self, occasion: Occasion, secrets: Secrets) -> str:
+        """Send it."""
+        body = json.dumps(self._body(occasion)).encode()
+        kind = "application/cloudevents+json" if self.format == "generic" else "application/json"
+        headers = {"Content-Type": kind, "User-Agent": "holter", **self._headers(secrets)}
+        if self.secret_env:
+            sent = str(occasion.time // 1_000_000_000)
+            key = secrets.need(self.secret_env, "webhook").encode()
+            # The time is signed too, so that a receiver can refuse what somebody sends once more.
+            signature = hmac.new(key, sent.encode() + b"." + body, hashlib.sha256).hexdigest()
+            headers |= {"X-Holter-Timestamp": sent, "X-Holter-Signature": f"sha256={signature}"}
+        said = send(self._url(secrets), body, headers, timeout_s=self.timeout_s, method=self.method)
+        return f"sent ({said})"
+
+    def _url(self, secrets: Secrets) -> str:
+        return self.url or check_url(secrets.need(self.url_env, "webhook"), f"webhook: {self.url_env}")
+
+    def _headers(self, secrets: Secrets) -> dict[str, str]:
+        if not self.headers_env:
+            return {}
+        given = secrets.need(self.headers_env, "webhook")
+        try:
+            found = json.loads(given)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+            raise BadAction(f"webhook: {self.headers_env} holds no JSON object of texts")
+        for value in found.values():
+            secrets.keep(value)
+        return found
+
+    def _body(self, occasion: Occasion) -> dict[str, Any]:
+        if self.format == "slack":
+            return {"text": _slack(text(occasion))}
+        if self.format == "discord":
+            said = text(occasion)[:_DISCORD_LENGTH]
+            return {"content": said, "allowed_mentions": {"parse": []}}
+        return {
+            "specversion": "1.0",
+            "id": occasion.id,
+            "source": f"holter/{occasion.folder.name}",
+            "type": EVENT,
+            "subject": occasion.rule,
+            "time": moment(occasion.time),
+            "datacontenttype": "application/json",
+            "data": document(occasion),
+        }
+
+
+def _slack(said: str) -> str:
+    """Escape what Slack would take for its own marks: a name in a training must not call a whole channel."""
+    return said.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _check_public(url: str) -> None:
+    """Refuse a URL in the open that has a secret in it."""
+    parts = urlsplit(url)
+    if parts.username or parts.password or parts.query or _SECRET_HOSTS.search(parts.hostname or ""):
+        raise BadAction(
+            "webhook: url holds a secret, which would stand in the store; "
+            "put the URL into an environment variable and write url_env=VARIABLE"
+        )

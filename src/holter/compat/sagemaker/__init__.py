@@ -1,0 +1,1 @@
+"""The configuration classes of `sagemaker.debugger`, translated."""

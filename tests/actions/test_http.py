@@ -1,0 +1,158 @@
+"""Web hooks and text messages, sent to a real server."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from urllib.parse import parse_qs
+
+import pytest
+from tests.actions.receivers import http
+
+from holter.actions import ActionFailed, BadAction, Secrets, TryAgain
+from holter.actions.sms import Sms, check_number
+from holter.actions.webhook import Webhook
+
+
+def test_an_event_as_cloudevents_has_it(occasion):
+    with http() as hook:
+        action = Webhook(url_env="HOOK")
+        assert action.act(occasion, Secrets({"HOOK": f"{hook.url}/in"})) == "sent (HTTP 200)"
+    ((method, path, headers, body),) = hook.requests
+    assert (method, path, headers["content-type"]) == ("POST", "/in", "application/cloudevents+json")
+    event = json.loads(body)
+    assert {"specversion", "id", "source", "type", "time", "data"} <= set(event)
+    assert event["type"] == "training.rule.state_change"
+    assert event["data"]["issue"]["evidence"] == {"value": 9.8}
+    assert event["data"]["statuses"] == {"LossSpike": "IssuesFound"}
+    assert (event["data"]["job"], event["data"]["rule"]) == ("my-job", "LossSpike")
+
+
+def test_it_is_signed(occasion):
+    with http() as hook:
+        secrets = Secrets({"HOOK": hook.url, "KEY": "k3y"})
+        Webhook(url_env="HOOK", secret_env="KEY").act(occasion, secrets)
+    _, _, headers, body = hook.requests[0]
+    signed = headers["x-holter-timestamp"].encode() + b"." + body
+    assert headers["x-holter-timestamp"] == "1700000000"
+    expected = hmac.new(b"k3y", signed, hashlib.sha256).hexdigest()
+    assert headers["x-holter-signature"] == f"sha256={expected}"
+
+
+def test_slack_and_discord_cannot_be_made_to_call_everybody(occasion):
+    with http() as hook:
+        for kind in ("slack", "discord"):
+            Webhook(url_env="HOOK", format=kind).act(occasion, Secrets({"HOOK": hook.url}))
+    slack, discord = (json.loads(body) for *_, body in hook.requests)
+    assert "&lt;!channel&gt;" in slack["text"]
+    assert "<!channel>" not in slack["text"]
+    assert discord["allowed_mentions"] == {"parse": []}
+    assert "loss rose" in discord["content"]
+    assert len(discord["content"]) <= 2000
+
+
+def test_more_headers_and_another_method(occasion):
+    with http() as hook:
+        secrets = Secrets({"HOOK": hook.url, "MORE": '{"X-Api-Key": "sesame-open"}'})
+        Webhook(url_env="HOOK", headers_env="MORE", method="PUT").act(occasion, secrets)
+    method, _, headers, _ = hook.requests[0]
+    assert (method, headers["x-api-key"]) == ("PUT", "sesame-open")
+    assert secrets.hide("he said sesame-open") == "he said ***"
+
+
+@pytest.mark.parametrize(
+    ("code", "again"), [(500, True), (503, True), (429, True), (400, False), (404, False)]
+)
+def test_what_a_receiver_answers_decides_whether_to_try_again(code, again, occasion):
+    with http() as hook:
+        hook.answers = [(code, {"Retry-After": "7"}, b"go away")]
+        with pytest.raises(ActionFailed, match=f"HTTP {code}: go away") as refused:
+            Webhook(url_env="HOOK").act(occasion, Secrets({"HOOK": hook.url}))
+    assert isinstance(refused.value, TryAgain) is again
+    if again:
+        assert refused.value.after_s == 7
+
+
+def test_a_redirect_is_not_followed(occasion):
+    with http() as other, http() as hook:
+        hook.answers = [(302, {"Location": other.url}, b"")]
+        with pytest.raises(ActionFailed, match="HTTP 302"):
+            Webhook(url_env="HOOK").act(occasion, Secrets({"HOOK": hook.url}))
+    assert not other.requests
+
+
+def test_nobody_there(occasion):
+    with http() as hook:
+        pass
+    with pytest.raises(TryAgain, match="Connection"):
+        Webhook(url_env="HOOK").act(occasion, Secrets({"HOOK": hook.url}))
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "says"),
+    [
+        ({}, {}, "either url_env=VARIABLE or url=URL"),
+        ({"url_env": "HOOK"}, {}, "HOOK is not set"),
+        ({"url_env": "HOOK"}, {"HOOKS": "x"}, "did you mean HOOKS"),
+        ({"url_env": "HOOK"}, {"HOOK": "not a url with-a-secret"}, "HOOK holds no URL"),
+        ({"url_env": "HOOK"}, {"HOOK": "file:///etc/passwd"}, "HOOK holds no URL"),
+        ({"url": "https://hooks.slack.com/services/T0/B0/x"}, {}, "holds a secret"),
+        ({"url": "https://me:secret@example.org/"}, {}, "holds a secret"),
+        ({"url": "https://example.org/?token=x"}, {}, "holds a secret"),
+        ({"url_env": "HOOK", "secret_env": "KEY"}, {"HOOK": "https://example.org"}, "KEY is not set"),
+        ({"url_env": "HOOK", "headers_env": "M"}, {"HOOK": "https://a.org", "M": "[1]"}, "no JSON object"),
+        ({"url_env": "HOOK", "format": "teams"}, {}, "generic or slack or discord"),
+        ({"url_env": "HOOK", "timeout_s": "0"}, {}, "timeout_s"),
+    ],
+)
+def test_a_web_hook_that_cannot_work_is_refused(options, environment, says):
+    with pytest.raises(BadAction, match=says) as refused:
+        Webhook.of(options).check(Secrets(environment))
+    assert "with-a-secret" not in str(refused.value)
+
+
+def test_a_text_message(occasion):
+    with http() as hook:
+        secrets = Secrets({"SMS_GATEWAY_URL": hook.url, "SMS_GATEWAY_TOKEN": "tok-1234"})
+        Sms(to=("+491701234567", "+14155550100")).act(occasion, secrets)
+        Sms(to=("+491701234567",), format="form", to_field="To", text_field="Body").act(occasion, secrets)
+    first, second, form = hook.requests
+    told = json.loads(first[3])
+    assert told["to"] == "+491701234567"
+    assert json.loads(second[3])["to"] == "+14155550100"
+    assert len(told["text"]) <= 160
+    assert "LossSpike" in told["text"]
+    assert first[2]["authorization"] == "Bearer tok-1234"
+    assert first[2]["idempotency-key"] != second[2]["idempotency-key"]
+    fields = parse_qs(form[3].decode())
+    assert fields["To"] == ["+491701234567"]
+    assert "my-job" in fields["Body"][0]
+
+
+def test_a_long_finding_is_cut(occasion):
+    long = {**occasion.issue, "summary": "x" * 1000}
+    from dataclasses import replace
+
+    with http() as hook:
+        secrets = Secrets({"SMS_GATEWAY_URL": hook.url, "SMS_GATEWAY_TOKEN": "t"})
+        Sms(to=("+491701234567",)).act(replace(occasion, issue=long), secrets)
+    assert len(json.loads(hook.requests[0][3])["text"]) == 160
+
+
+@pytest.mark.parametrize("number", ["+1234567", "+491701234567", "+123456789012345"])
+def test_good_numbers(number):
+    check_number(number, "sms")
+
+
+@pytest.mark.parametrize(
+    "number", ["", "0170123456", "+0123456789", "+123456", "+1234567890123456", "+49 170 1", "+1٣٣٣٣٣٣٣"]
+)
+def test_bad_numbers(number):
+    with pytest.raises(BadAction, match="no telephone number"):
+        check_number(number, "sms")
+
+
+def test_a_gateway_without_a_token_is_refused():
+    with pytest.raises(BadAction, match="SMS_GATEWAY_TOKEN is not set"):
+        Sms(to=("+491701234567",)).check(Secrets({"SMS_GATEWAY_URL": "https://example.org"}))

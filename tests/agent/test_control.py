@@ -1,0 +1,46 @@
+"""What a running job may be told by its `control.json`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from tests.agent.conftest import until
+
+SCRIPT = """
+import time
+import holter
+
+def waiting():
+    time.sleep(0.02)
+
+for step in range(1000):
+    with holter.step():
+        waiting()
+    if step == 20:
+        open("started", "w").close()
+"""
+
+
+def test_stacks_when_somebody_asks_and_a_stop_with_its_reason(start, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    run = start(sys.executable, str(path), cwd=tmp_path)
+    until(
+        lambda: Path(run.store / "job" / "nodes" / "node.json").exists() and (tmp_path / "started").exists()
+    )
+    assert run.folder.node("node")["obeys"] == ["interval_ms", "stop", "stacks"]
+    time.sleep(1.5)  # the agent drains twice a second
+    run.folder.order(stacks={"id": "first", "by": {"rule": "StalledTraining"}})
+    time.sleep(4.0)  # it looks every second, and gives processes one and a half to write
+    reason = "Stopped by rule LossSpike at step 7"
+    run.folder.order(stop={"grace_s": 5, "by": {"rule": "LossSpike", "step": 7, "reason": reason}})
+    assert run.wait(30) == 143
+    (told,) = run.events("stacks")
+    assert "in waiting" in told["detail"]["text"]
+    assert told["rank"] == 0
+    manifest = run.folder.manifest()
+    assert manifest["status"] == "Stopped"
+    assert manifest["failure"] is None
+    assert manifest["stopped_by"] == {"rule": "LossSpike", "step": 7, "reason": reason}
