@@ -31,7 +31,8 @@ def test_a_reference_page_is_what_the_code_says(room: str) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=_id)
 def test_links_lead_somewhere(path: Path) -> None:
-    broken = [link for link in LINKS.findall(path.read_text()) if not (path.parent / link).exists()]
+    text = re.sub(r"`[^`\n]*`", "", path.read_text())
+    broken = [link for link in LINKS.findall(text) if not (path.parent / link).exists()]
     assert not broken
 
 

@@ -48,12 +48,18 @@ def _section(rule: type[Rule]) -> list[str]:
         lines += ["", f"Also called: {', '.join(rule.also_called)}."]
     given = rule.parameters()
     if given:
-        lines += ["", "| parameter | default | takes | meaning |", "|---|---|---|---|"]
-        lines += [f"| `{p.name}` | {_default(p.modern, p.unit)} | {p.valid} | {p.meaning} |" for p in given]
+        lines += ["", "| parameter | modern | classic | takes | meaning |", "|---|---|---|---|---|"]
+        lines += [
+            f"| `{p.name}` | {_default(p.modern, p.unit)} | {_default(p.classic, p.unit)} | {p.valid} | {p.meaning} |"
+            for p in given
+        ]
     return lines
 
 
 def _default(value: object, unit: str) -> str:
+    if isinstance(value, str | list):  # patterns hold what Markdown would take for its own
+        text = value if isinstance(value, str) else ", ".join(map(str, value))
+        return "`{}`".format(text.replace("|", "\\|")) if text else "none"
     return "none" if value is None else f"{value} {unit}".rstrip()
 
 
