@@ -49,10 +49,9 @@ def _section(rule: type[Rule]) -> list[str]:
     given = rule.parameters()
     if given:
         lines += ["", "| parameter | modern | classic | takes | meaning |", "|---|---|---|---|---|"]
-        lines += [
-            f"| `{p.name}` | {_default(p.modern, p.unit)} | {_default(p.classic, p.unit)} | {p.valid} | {p.meaning} |"
-            for p in given
-        ]
+        for p in given:
+            defaults = f"{_default(p.modern, p.unit)} | {_default(p.classic, p.unit)}"
+            lines.append(f"| `{p.name}` | {defaults} | {p.valid} | {p.meaning} |")
     return lines
 
 
