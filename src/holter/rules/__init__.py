@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holter.plugins import modules, strangers
+from holter.rules._job import Job
 from holter.rules._lookback import Lookback, Series
 from holter.rules._parameters import (
     BadRule,
@@ -23,7 +24,7 @@ from holter.rules._parameters import (
     plain,
     resolved,
 )
-from holter.rules._window import Coverage, Job, Reason, Window
+from holter.rules._window import Coverage, Reason, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
