@@ -108,7 +108,7 @@ def test_repeats_are_one_issue():
 
 def test_no_flood():
     run = looks(Repeating(at=",".join(["1"] * 250)), 1)
-    assert (len(run.issues), run.more) == (100, 150)
+    assert (len(run.issues), run.findings.more) == (100, 150)
 
 
 def test_two_in_a_row_are_needed():

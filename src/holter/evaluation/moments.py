@@ -15,7 +15,7 @@ EARLY_S, EARLY_EVERY_S = 60, 2
 EVERY_S = 10
 """… afterwards every ten seconds of data …"""
 OLDER = 0.01
-"""… and in a long job when it is so much older, since what held for an hour need not be told to the second …"""
+"""… and in a long job when it is so much older: what held for an hour need not be told to the second …"""
 LONGEST_S = 60
 """… but at least once a minute. A rule whose findings are critical keeps to ten seconds."""
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 ROWS = 200_000
-"""About so many rows are in memory at once."""
+"""About so many rows of a running job are handed over at once …"""
+AT_ONCE = 500_000
+"""… and of a finished one, whose rows are wanted all the same."""
 SHORTEST_NS = 10_000_000_000
 SETTLE_NS = 2_000_000_000
 """Rows of one process may be written so much later than those of another that ended with them."""
@@ -58,7 +60,7 @@ def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> I
         return
     _tell_activity(trial, evaluator, since)
     samples = _Samples(trial, conditions["samples"]) if "samples" in names else None
-    length = max(SHORTEST_NS, -(-(last - first + 1) * ROWS // max(most, 1)))
+    length = max(SHORTEST_NS, -(-(last - first + 1) * AT_ONCE // max(most, 1)))
     begin: int | None = since
     for end in range(first + length, last + length + 1, length):
         for name in names:
@@ -109,7 +111,8 @@ class _Samples:
         limits = f"time < {end} AND ({self._condition})"
         limits += "" if begin is None else f" AND time >= {begin}"
         which = "hash(metric, coalesce(device, ''), node)"
-        rows = self._trial.sql(f"SELECT time, value, {which} AS which FROM samples WHERE {limits}")  # noqa: S608
+        query = f"SELECT time, value, {which} AS which FROM samples WHERE {limits}"  # noqa: S608
+        rows = self._trial.sql(query, start_ns=begin, end_ns=end)
         if not rows.rows:
             return
         # Compacted files hold series one after another, so there are few runs; fresh ones are sorted here.

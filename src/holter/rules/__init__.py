@@ -102,6 +102,8 @@ class Rule:
     """How many seconds of data at least lie between two evaluations."""
     consecutive: ClassVar[int] = 1
     """At how many evaluations in a row a finding must hold before it is reported."""
+    tells_once: ClassVar[bool] = False
+    """Whether it tells a thing once and is silent while it lasts, so that silence resolves no issue."""
 
     def __post_init__(self) -> None:
         for given in fields(self):

@@ -26,6 +26,7 @@ Reason = Literal[
     "run_too_short",
 ]
 
+
 @dataclass(slots=True)
 class Coverage:
     """How much a rule could judge: what keeps "no issues" from being a false assurance."""
@@ -48,6 +49,7 @@ class Window:
         end: int,
         job: Job,
         state: dict[str, Any] | None = None,
+        baselines: Mapping[str, Mapping[str, Table]] | None = None,
     ) -> None:
         self.start = start
         self.end = end
@@ -61,6 +63,8 @@ class Window:
         self.lack: Coverage | None = None
         self._recent = recent
         self._lookback = lookback
+        self._baselines = baselines or {}
+        self._read: set[str] = set()
 
     @classmethod
     def of(
@@ -71,6 +75,7 @@ class Window:
         start: int | None = None,
         end: int | None = None,
         state: dict[str, Any] | None = None,
+        baselines: Mapping[str, Mapping[str, Table]] | None = None,
         **tables: Table,
     ) -> Window:
         """Make a window of whole tables, all of it new unless `start` says otherwise."""
@@ -88,6 +93,7 @@ class Window:
             end=max(ends, default=job.start) if end is None else end,
             job=job,
             state=state,
+            baselines=baselines,
         )
 
     @cached_property
@@ -159,7 +165,12 @@ class Window:
 
     def new(self, table: str) -> Table:
         """Return the rows that no window of this rule held before."""
+        self._read.add(table)
         return self._recent.rows(table, self.start, self.end)
+
+    def baseline(self, name: str) -> Mapping[str, Table] | None:
+        """Return the tables of another job that this one is compared with; nothing when it was not given."""
+        return self._baselines.get(name)
 
     def series(self, metric: str, *, since: int | None = None, new: bool = False) -> dict[Place, Series]:
         """Return a metric's readings by node and device, in order of time, finite ones only.
@@ -217,6 +228,32 @@ class Window:
         self.points += points
 
     @property
+    def steps_read(self) -> tuple[int, int] | None:
+        """The first and the last step among the new rows of the tables that the rule asked for."""
+        found = [steps for table in sorted(self._read) if (steps := self._steps_of(table)) is not None]
+        return (min(a for a, _ in found), max(b for _, b in found)) if found else None
+
+    @property
+    def tensors_read(self) -> int:
+        """How many tensors are among the new rows of the tables that the rule asked for."""
+        return max((self._tensors_of(t) for t in self._read & {"tensors", "tensor_values"}), default=0)
+
+    def _steps_of(self, table: str) -> tuple[int, int] | None:
+        def answer() -> tuple[int, int] | None:
+            rows = self._recent.rows(table, self.start, self.end)
+            steps = rows["step"] if rows.rows and "step" in rows else np.empty(0, dtype=np.int64)
+            steps = steps[steps >= 0]
+            return (int(steps.min()), int(steps.max())) if len(steps) else None
+
+        return self._recent.shared(("steps of", table, self.start, self.end), self.end, answer)
+
+    def _tensors_of(self, table: str) -> int:
+        def answer() -> int:
+            return len(set(self._recent.rows(table, self.start, self.end)["name"].tolist()))
+
+        return self._recent.shared(("tensors of", table, self.start, self.end), self.end, answer)
+
+    @property
     def _since(self) -> int:
         seconds = self._lookback.seconds
         return self.start if seconds is None else self.end - round(seconds * 1e9)
@@ -229,6 +266,7 @@ class Window:
         return self._recent.shared(question, self.end, work_out)
 
     def _table(self, name: str) -> Table:
+        self._read.add(name)
         return self._recent.rows(
             name, self._since, self.end, self._lookback.steps if name == "steps" else None
         )

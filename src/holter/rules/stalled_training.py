@@ -28,6 +28,7 @@ class StalledTraining(Rule):
     advice = "Look at the stacks of the ranks that hang; first at those that are not where the others wait."
     packs = ("default", "essentials")
     also_called = ("StalledTrainingRule",)
+    tells_once = True
 
     factor: float = parameter(10.0, low=1)
     """Silence allowed, as a multiple of the 99th percentile of the last 200 steps."""
@@ -111,18 +112,25 @@ class StalledTraining(Rule):
 
     def _silent(self, window: Window, gone: list[int]) -> Iterator[Issue]:
         steps, told = window.steps, window.state.setdefault("silent", {})
-        for rank in np.unique(steps["rank"]).tolist():
+        ranks, where, counts = np.unique(steps["rank"], return_inverse=True, return_counts=True)
+        ends = np.zeros(len(ranks), dtype=np.int64)
+        np.maximum.at(ends, where, steps["time"] + steps["duration"])
+        least = self.max_s if window.job.trainers else min(self.min_s, self.max_s)
+        for rank, end, count in zip(ranks.tolist(), ends.tolist(), counts.tolist(), strict=True):
+            window.judged(count)
+            last = max(end, window.job.active.get(rank, 0))
+            silent = (window.end - last) / 1e9
+            if silent <= least or rank in gone:
+                told.pop(str(rank), None)
+                continue
             mine = steps.where(steps["rank"] == rank)
             limit = min(
                 max(self.factor * float(np.percentile(mine["duration"], 99)) / 1e9, self.min_s), self.max_s
             )
             # An agent that watches the process knows what is open, as a checkpoint, and tells a hang.
             limit = self.max_s if window.job.trainers else limit
-            last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
-            silent = (window.end - last) / 1e9
-            window.judged(mine.rows)
             severity = "critical" if silent > 3 * limit else "warning"
-            if silent <= limit or rank in gone:
+            if silent <= limit:
                 told.pop(str(rank), None)
             elif told.get(str(rank)) != severity:
                 told[str(rank)] = severity

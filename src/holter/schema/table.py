@@ -12,7 +12,7 @@ import numpy as np
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -83,9 +83,9 @@ class Table:
         return self._columns
 
     @property
-    def names(self) -> Iterable[str]:
+    def names(self) -> Collection[str]:
         """Names of the columns, in order."""
-        return self._columns if self._of is None else self._of.names
+        return self._columns.keys() if self._of is None else self._of.names
 
     def __len__(self) -> int:
         return self.rows
