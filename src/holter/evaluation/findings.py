@@ -49,7 +49,8 @@ class Finding:
         issue = self.issue
         plain = {f.name: getattr(issue, f.name) for f in dataclasses.fields(issue)}
         status = "open" if self.resolved is None else "resolved"
-        about = {"status": status, "last_found": self.last, "resolved": self.resolved, "group_id": None}
+        about = {"status": status, "last_found": self.last, "resolved": self.resolved}
+        about |= {"group_id": None, "caused_by": None}
         return {**plain, "evidence": finite(dict(issue.evidence)), **about}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.evaluation.groups import shown
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Progress:
             "schema": VERSION,
             "updated": time.time_ns(),
             "pid": os.getpid(),
-            "rules": [run.shown() for run in runs] + others,
+            "rules": shown(runs) + others,
             "cost": self.cost(evaluator),
             "progress": self.before.get("progress"),
         }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holter.evaluation.status import RuleRun
 from holter.rules import BadRule, Rule, catalogue, find
-from holter.rules._parameters import nearest
+from holter.rules._parameters import BOOLEANS, nearest
 
 PACK = "pack:"
 Choice = str | Mapping[str, Any] | Rule
@@ -24,7 +25,10 @@ def packs() -> dict[str, list[str]]:
 
 
 def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "modern") -> list[RuleRun]:
-    """Make the rules that were chosen; a later choice of the same rule replaces an earlier one.
+    """Make the rules that were chosen.
+
+    A rule that is chosen by name replaces the one that a pack brought; chosen again with other parameters it
+    runs beside itself, as `NAME-2`.
 
     Args:
         choices: `NAME`, `NAME:k=v,…`, `pack:NAME`, a mapping with `name` and optionally `rule`,
@@ -35,8 +39,22 @@ def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "
         BadRule: An unknown rule, pack, parameter or profile, or a value out of range; names what is valid.
     """
     chosen: dict[str, RuleRun] = {}
+    replaceable: set[str] = set()
     for choice in choices:
+        from_pack = isinstance(choice, str) and choice.startswith(PACK)
         for run in _runs(choice, defaults):
+            name = run.name
+            if from_pack:
+                if name in chosen:
+                    continue  # what was asked for by name, or by another pack, is there already
+                replaceable.add(name)
+            elif name in replaceable:
+                replaceable.discard(name)
+            elif name in chosen:
+                if chosen[name].rule == run.rule:
+                    continue
+                number = next(n for n in itertools.count(2) if f"{name}-{n}" not in chosen)
+                run.name = f"{name}-{number}"
             chosen[run.name] = run
     return list(chosen.values())
 
@@ -49,6 +67,8 @@ def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
             "rule": type(run.rule).__name__,
             "parameters": run.rule.values(),
             "defaults": run.defaults,
+            **({"on_first_fire": run.on_first_fire} if run.on_first_fire != "go_on" else {}),
+            **({"strict_coverage": True} if run.strict_coverage else {}),
         }
         for run in runs
     ]
@@ -84,16 +104,33 @@ def _runs(choice: Choice, defaults: str) -> list[RuleRun]:
         if choice.startswith(PACK):
             return _pack(choice.removeprefix(PACK), defaults)
         name, given = split(choice)
-        own = given.pop("defaults", defaults)
-        rule = find(name)
-        return [RuleRun(rule.__name__, rule.of(given, defaults=own), own)]
+        choice = {"rule": name, "parameters": given}
+    given = dict(choice.get("parameters") or {})
     rule = find(str(choice.get("rule") or choice.get("name")))
-    given = choice.get("parameters") or {}
-    own = choice.get("defaults") or defaults
+    options = {
+        key: given.pop(key, choice.get(key)) for key in ("defaults", "on_first_fire", "strict_coverage")
+    }
+    own = str(options["defaults"] or defaults)
     # A manifest holds every parameter; then no profile has a say.
     whole = set(given) == {p.name for p in rule.parameters()}
     made = rule(**given) if whole else rule.of(given, defaults=own)
-    return [RuleRun(str(choice.get("name") or rule.__name__), made, own)]
+    run = RuleRun(str(choice.get("name") or rule.__name__), made, own)
+    return [_with_options(run, options["on_first_fire"], options["strict_coverage"])]
+
+
+def _with_options(run: RuleRun, on_first_fire: Any, strict_coverage: Any) -> RuleRun:
+    if on_first_fire is not None:
+        if on_first_fire not in ("go_on", "stop"):
+            raise BadRule(f"{run.name}: on_first_fire={on_first_fire!r} is not valid; it takes go_on or stop")
+        run.on_first_fire = on_first_fire
+    if strict_coverage is not None:
+        text = str(strict_coverage).strip().casefold()
+        if text not in BOOLEANS:
+            raise BadRule(
+                f"{run.name}: strict_coverage={strict_coverage!r} is not valid; it takes true or false"
+            )
+        run.strict_coverage = BOOLEANS[text]
+    return run
 
 
 def _pack(name: str, defaults: str) -> list[RuleRun]:

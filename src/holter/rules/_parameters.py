@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _SAME: Any = object()
-_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 class BadRule(ValueError):  # noqa: N818 - it is a sentence where it is raised
@@ -206,9 +206,9 @@ def _absent(value: Any) -> bool:
 
 def _boolean(value: Any) -> bool:
     text = str(value).strip().casefold()
-    if text not in _BOOLEANS:
+    if text not in BOOLEANS:
         raise ValueError(value)
-    return _BOOLEANS[text]
+    return BOOLEANS[text]
 
 
 def _meanings(rule: Any) -> dict[str, str]:
