@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from holter.plugins import modules, strangers
+from holter.plugins import modules, provided, strangers
 from holter.rules._job import Job
 from holter.rules._lookback import Lookback, Series
 from holter.rules._parameters import (
@@ -194,7 +194,16 @@ def _folded(name: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """Give `holter.rules.LowGPUUtilization` and its like, without importing all rules at the start."""
+    """Give `holter.rules.LowGPUUtilization` and its like, without importing all rules at the start.
+
+    `run(job, rules)` judges a job; it comes from a room above this one, which rules know nothing of.
+    """
+    if name == "run":
+        return provided(f"{__name__}.run")
+    if name == "rule_configs":
+        from holter.rules._configs import RuleConfigs
+
+        return RuleConfigs()
     if not name.startswith("_") and name[:1].isupper() and name in catalogue():
         return catalogue()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
