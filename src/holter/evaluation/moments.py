@@ -17,7 +17,9 @@ EVERY_S = 10
 OLDER = 0.01
 """… and in a long job when it is so much older: what held for an hour need not be told to the second …"""
 LONGEST_S = 60
-"""… but at least once a minute. A rule whose findings are critical keeps to ten seconds."""
+"""… but at least once a minute."""
+LONGEST_CRITICAL_S = 30
+"""The same for rules whose findings are critical."""
 
 
 def grid(start: int, after: int, until: int) -> Iterator[int]:
@@ -39,8 +41,7 @@ def spacing(rule: Rule, elapsed_ns: int) -> int:
     if elapsed_ns <= EARLY_S * SECOND:
         return 0
     every_s = float(type(rule).every_s)
-    if type(rule).severity != "critical":
-        older = min(OLDER * elapsed_ns / SECOND, LONGEST_S)
-        far = rule.lookback.seconds
-        every_s = max(every_s, older if far is None else min(older, far))
-    return round(every_s * SECOND)
+    longest = LONGEST_CRITICAL_S if type(rule).severity == "critical" else LONGEST_S
+    older = min(OLDER * elapsed_ns / SECOND, longest)
+    far = rule.lookback.seconds
+    return round(max(every_s, older if far is None else min(older, far)) * SECOND)

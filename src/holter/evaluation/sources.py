@@ -48,9 +48,9 @@ def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> I
     conditions = {name: _condition(evaluator, name) for name in names}
     first, last, most = None, None, 0
     for name in names:
-        after = f"time >= {since}" if since is not None else "true"
-        where = f"{after} AND ({conditions[name]})"
-        query = f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM {name} WHERE {where}"  # noqa: S608
+        # What narrows a table is left out: how many rows there are in all is said by the files' footers.
+        after = f" WHERE time >= {since}" if since is not None else ""
+        query = f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM {name}{after}"  # noqa: S608
         a, b, n = (trial.sql(query)[column][0] for column in ("a", "b", "n"))
         if n:
             first = int(a) if first is None else min(first, int(a))

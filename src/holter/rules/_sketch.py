@@ -41,17 +41,17 @@ def statistics(sketch: Sketch) -> dict[str, float]:
     """Return min, p50, p95, p99, max; empty when nothing was counted."""
     if not sketch.get("n"):
         return {}
-    counts = dict(sketch["bins"])
-    zeros = counts.pop("zero", 0)
-    numbers = np.array(list(counts), dtype=np.int64)
+    points = {f"p{q}": _quantile(sketch, q / 100) for q in (50, 95, 99)}
+    return {"min": round(sketch["min"], 2), **points, "max": round(sketch["max"], 2)}
+
+
+def _quantile(sketch: Sketch, share: float) -> float:
+    rank = share * (sketch["n"] - 1)
+    bins = sketch["bins"]
+    # What is zero comes before all others.
+    numbers = np.array([-(2**31) if name == "zero" else int(name) for name in bins], dtype=np.int64)
     order = np.argsort(numbers)
-    numbers = numbers[order]
-    seen = zeros + np.cumsum(np.array(list(counts.values()), dtype=np.int64)[order])
-    found = {"min": round(sketch["min"], 2)}
-    for q in (50, 95, 99):
-        rank = q / 100 * (sketch["n"] - 1)
-        at = min(int(np.searchsorted(seen, rank, side="right")), len(numbers) - 1)
-        zero = rank < zeros or not len(numbers)
-        value = 0.0 if zero else 2 * math.exp(int(numbers[at]) * _GAMMA) / (math.exp(_GAMMA) + 1)
-        found[f"p{q}"] = round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2)
-    return {**found, "max": round(sketch["max"], 2)}
+    seen = np.cumsum(np.array(list(bins.values()), dtype=np.int64)[order])
+    number = int(numbers[order][min(int(np.searchsorted(seen, rank, side="right")), len(seen) - 1)])
+    value = 0.0 if number == -(2**31) else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
+    return round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2)

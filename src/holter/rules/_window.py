@@ -60,11 +60,11 @@ class Window:
         """Statistics the rule hands over, whether it finds something or not; the last ones count."""
         self.idle = False
         self.points = 0
+        self._read: set[str] = set()
         self.lack: Coverage | None = None
         self._recent = recent
         self._lookback = lookback
         self._baselines = baselines or {}
-        self._read: set[str] = set()
 
     @classmethod
     def of(

@@ -21,7 +21,6 @@ class MaxInitializationTime(Rule):
     formula = "time from the job's start to the first step > threshold"
     advice = "Stream the data, keep compiled code in a cache, import and build what is needed first."
     packs = ("default", "performance")
-    tells_once = True
 
     threshold: float = parameter(10.0, classic=20.0, above=0, unit="min")
     """Minutes allowed before the first step."""

@@ -21,6 +21,7 @@ class StalledTraining(Rule):
     reads = ("steps", "events/hang", "events/lost", "events/exit")
     category = "reliability"
     severity = "critical"
+    tells_once = True
     description = "training has stopped moving"
     formula = (
         "no progress for clamp(factor x p99 of the last 200 steps, min_s, max_s); critical beyond 3 x that"
@@ -28,7 +29,6 @@ class StalledTraining(Rule):
     advice = "Look at the stacks of the ranks that hang; first at those that are not where the others wait."
     packs = ("default", "essentials")
     also_called = ("StalledTrainingRule",)
-    tells_once = True
 
     factor: float = parameter(10.0, low=1)
     """Silence allowed, as a multiple of the 99th percentile of the last 200 steps."""
@@ -112,25 +112,18 @@ class StalledTraining(Rule):
 
     def _silent(self, window: Window, gone: list[int]) -> Iterator[Issue]:
         steps, told = window.steps, window.state.setdefault("silent", {})
-        ranks, where, counts = np.unique(steps["rank"], return_inverse=True, return_counts=True)
-        ends = np.zeros(len(ranks), dtype=np.int64)
-        np.maximum.at(ends, where, steps["time"] + steps["duration"])
-        least = self.max_s if window.job.trainers else min(self.min_s, self.max_s)
-        for rank, end, count in zip(ranks.tolist(), ends.tolist(), counts.tolist(), strict=True):
-            window.judged(count)
-            last = max(end, window.job.active.get(rank, 0))
-            silent = (window.end - last) / 1e9
-            if silent <= least or rank in gone:
-                told.pop(str(rank), None)
-                continue
+        for rank in np.unique(steps["rank"]).tolist():
             mine = steps.where(steps["rank"] == rank)
             limit = min(
                 max(self.factor * float(np.percentile(mine["duration"], 99)) / 1e9, self.min_s), self.max_s
             )
             # An agent that watches the process knows what is open, as a checkpoint, and tells a hang.
             limit = self.max_s if window.job.trainers else limit
+            last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
+            silent = (window.end - last) / 1e9
+            window.judged(mine.rows)
             severity = "critical" if silent > 3 * limit else "warning"
-            if silent <= limit:
+            if silent <= limit or rank in gone:
                 told.pop(str(rank), None)
             elif told.get(str(rank)) != severity:
                 told[str(rank)] = severity

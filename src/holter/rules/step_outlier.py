@@ -58,14 +58,12 @@ class StepOutlier(Rule):
         steps = window.warm if self.robust else window.steps
         if not steps.rows:
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
-        modes = set(steps["mode"].tolist())
-        groups = [
-            (mode, of_mode.where(of_mode["rank"] == rank))
-            for mode in sorted(modes if self.mode is None else modes & {self.mode})
-            for of_mode in [steps if len(modes) == 1 else steps.where(steps["mode"] == mode)]
-            for rank in np.unique(of_mode["rank"]).tolist()
-        ]
-        for mode, mine in groups:
+        keys = np.array([f"{mode}/{rank}" for mode, rank in zip(steps["mode"], steps["rank"], strict=True)])
+        for key in np.unique(keys).tolist():
+            mode = key.partition("/")[0]
+            if self.mode is not None and mode != self.mode:
+                continue
+            mine = steps.where(keys == key)
             if mine.rows <= self.min_steps:
                 text = f"rank {mine['rank'][0]} has too few steps of mode {mode}"
                 window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
