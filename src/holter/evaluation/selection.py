@@ -42,11 +42,12 @@ def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "
     replaceable: set[str] = set()
     for choice in choices:
         from_pack = isinstance(choice, str) and choice.startswith(PACK)
-        for run in _runs(choice, defaults):
+        runs = [(run, from_pack) for run in _runs(choice, defaults)]
+        for run, unasked in [*runs, *((other, True) for run, _ in runs for other in _brought(run))]:
             name = run.name
-            if from_pack:
+            if unasked:
                 if name in chosen:
-                    continue  # what was asked for by name, or by another pack, is there already
+                    continue  # asked for by name, by another pack, or by another rule
                 replaceable.add(name)
             elif name in replaceable:
                 replaceable.discard(name)
@@ -57,6 +58,12 @@ def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "
                 run.name = f"{name}-{number}"
             chosen[run.name] = run
     return list(chosen.values())
+
+
+def _brought(run: RuleRun) -> list[RuleRun]:
+    """Return the rules that a rule brings along."""
+    brought = getattr(run.rule, "brings", tuple)()
+    return [RuleRun(type(rule).__name__, rule, run.defaults) for rule in brought]
 
 
 def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
