@@ -43,7 +43,8 @@ def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "
     for choice in choices:
         from_pack = isinstance(choice, str) and choice.startswith(PACK)
         runs = [(run, from_pack) for run in _runs(choice, defaults)]
-        for run, unasked in [*runs, *((other, True) for run, _ in runs for other in _brought(run))]:
+        brought = [(other, True) for run, _ in runs for other in _brought(run)]
+        for run, unasked in runs + brought:
             name = run.name
             if unasked:
                 if name in chosen:
@@ -62,7 +63,7 @@ def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "
 
 def _brought(run: RuleRun) -> list[RuleRun]:
     """Return the rules that a rule brings along."""
-    brought = getattr(run.rule, "brings", tuple)()
+    brought: tuple[Rule, ...] = getattr(run.rule, "brings", tuple)()
     return [RuleRun(type(rule).__name__, rule, run.defaults) for rule in brought]
 
 

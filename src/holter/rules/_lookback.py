@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from holter.rules._kept import Kept, last_of
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
-
-MAX_ROWS = 500_000
-"""Rows of one table that are kept at most, however far a rule wants to look back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +65,12 @@ class Recent:
     def __init__(self, keep: Mapping[str, Lookback] | None = None) -> None:
         self._keep = keep
         """What is needed of each `table` or `samples/metric`; nothing is forgotten when it is not given."""
-        self._series: dict[str, dict[Place, _Kept]] = defaultdict(dict)
-        self._rows: dict[str, _Kept] = {}
+        self._series: dict[str, dict[Place, Kept]] = defaultdict(dict)
+        self._rows: dict[str, Kept] = {}
         self._asked: dict[tuple[Any, ...], Any] = {}
         """What was asked for about `_moment`: rules that look at one moment ask for the same."""
         self._moment: int | None = None
-        self._order: dict[str, list[tuple[Place, _Kept]]] = {}
+        self._order: dict[str, list[tuple[Place, Kept]]] = {}
 
     def add(self, table: str, rows: Table, judged: int) -> None:
         """Take rows in; `judged` is the moment up to which all was judged before."""
@@ -82,7 +80,7 @@ class Recent:
         due = rows["time"] if "duration" not in rows else rows["time"] + rows["duration"]
         due = np.maximum(due, judged + 1)
         if table != "samples":
-            self._rows.setdefault(table, _Kept()).add(due, dict(rows.columns))
+            self._rows.setdefault(table, Kept()).add(due, dict(rows.columns))
             return
         finite = np.isfinite(rows["value"])
         if not finite.all():
@@ -104,7 +102,7 @@ class Recent:
         if len(due) and (self._keep is None or self._needed(metric) is not None):
             places = self._series[metric]
             if place not in places:
-                places[place] = _Kept()
+                places[place] = Kept()
                 self._order.pop(metric, None)
             places[place].add(due, {"value": value})
 
@@ -154,6 +152,8 @@ class Recent:
 
         def answer() -> Table:
             low, high = kept.range(question[1], until)
+            if last is not None:
+                low = kept.tail(high, last)
             found = Table({name: column[low:high] for name, column in kept.columns.items()})
             return found if last is None else last_of_each_rank(found, last)
 
@@ -180,97 +180,9 @@ class Recent:
                 kept.forget(until, _since(need, until, floor), None)
 
 
-class _Kept:
-    """Columns ordered by `due`; new ones wait in chunks until somebody looks."""
-
-    def __init__(self) -> None:
-        self._due: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._columns: dict[str, NDArray[Any]] = {}
-        self._chunks: list[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]] = []
-        self._after = 0
-        """Rows after the last forgetting; forgetting copies, so it waits until it is worth it."""
-
-    @property
-    def due(self) -> NDArray[np.int64]:
-        """When each row is due, in order."""
-        self._settle()
-        return self._due
-
-    @property
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The rows, in the order in which they are due."""
-        self._settle()
-        return self._columns
-
-    def add(self, due: NDArray[np.int64], columns: dict[str, NDArray[Any]]) -> None:
-        self._chunks.append((due, columns))
-
-    def range(self, since: int | None, until: int, last: int | None = None) -> tuple[int, int]:
-        """Return the rows due after `since` up to `until`, or the last so many up to it, as indices."""
-        due = self.due
-        high = int(due.searchsorted(until, side="right"))
-        if last is not None:
-            return max(0, high - last), high
-        return 0 if since is None else int(due.searchsorted(since, side="right")), high
-
-    def forget(self, until: int, since: int, last: int | None) -> None:
-        low, past = self.range(since, until)
-        if last is not None:
-            low = min(low, max(0, past - last))
-        low = max(low, past - MAX_ROWS)
-        if low > len(self._due) // 4:
-            self._cut(np.arange(low, len(self._due)))
-
-    def forget_steps(self, until: int, since: int, last: int) -> None:
-        ranks = self.columns.get("rank")
-        if ranks is None or len(ranks) < 2 * self._after + 256:
-            return
-        past = int(self._due.searchsorted(until, side="right"))
-        keep = self._due > since
-        keep[:past] |= _last(ranks[:past], last)
-        keep[: max(0, past - MAX_ROWS)] = False
-        self._cut(np.flatnonzero(keep))
-
-    def _cut(self, keep: NDArray[np.int64]) -> None:
-        # A copy: a view would keep alive what is to be forgotten.
-        self._due = self._due[keep]
-        self._columns = {name: column[keep] for name, column in self._columns.items()}
-        self._after = len(self._due)
-
-    def _settle(self) -> None:
-        if not self._chunks:
-            return
-        if not self._columns:
-            self._columns = {name: column[:0] for name, column in self._chunks[0][1].items()}
-        due = np.concatenate([self._due, *(d for d, _ in self._chunks)])
-        columns = {
-            name: np.concatenate([column, *(c[name] for _, c in self._chunks)])
-            for name, column in self._columns.items()
-        }
-        if np.any(due[1:] < due[:-1]):
-            order = np.argsort(due, kind="stable")
-            due, columns = due[order], {name: column[order] for name, column in columns.items()}
-        self._due, self._columns = due, columns
-        self._chunks.clear()
-
-
 def last_of_each_rank(steps: Table, last: int) -> Table:
     """Keep the last so many steps of each rank; the rows are in the order of time."""
-    return steps if steps.rows <= last else steps.where(_last(steps["rank"], last))
-
-
-def _last(ranks: NDArray[Any], last: int) -> NDArray[np.bool_]:
-    if not len(ranks):
-        return np.zeros(0, dtype=bool)
-    codes = ranks - ranks.min()
-    if int(codes.max()) >= 2**15:
-        codes = np.unique(ranks, return_inverse=True)[1]
-    codes = codes.astype(np.int16)  # small numbers are sorted in one pass
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes))[codes[order]]
-    keep = np.zeros(len(ranks), dtype=bool)
-    keep[order] = ends - np.arange(len(ranks)) <= last
-    return keep
+    return steps if steps.rows <= last else steps.where(last_of(steps["rank"], last))
 
 
 def _since(need: Lookback, until: int, floor: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,9 @@ def moments(series: Mapping[Place, Series], node: str) -> NDArray[np.int64]:
     times = [s.time for (where, _), s in series.items() if where == node]
     if not times:
         return np.empty(0, dtype=np.int64)
-    every = np.unique(np.concatenate(times))
+    # Devices of one node are read together, so that the first tells when all were.
+    alike = all(map(partial(_same, times[0]), times))
+    every = times[0] if alike else np.unique(np.concatenate(times))
     return np.asarray(every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])])
 
 
@@ -31,7 +34,7 @@ def matrix(series: Mapping[Place, Series], node: str, at: NDArray[np.int64]) -> 
     rows = []
     for (where, _), one in sorted(series.items()):
         if where == node:
-            if len(one.time) == len(at) and np.array_equal(one.time, at):
+            if _same(one.time, at):
                 rows.append(one.value)  # read together with the others, as an agent does
                 continue
             row = np.full(len(at), np.nan)
@@ -40,6 +43,10 @@ def matrix(series: Mapping[Place, Series], node: str, at: NDArray[np.int64]) -> 
             row[slot[near]] = one.value[near]
             rows.append(row)
     return np.array(rows).reshape(len(rows), len(at))
+
+
+def _same(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
+    return len(one) == len(other) and bool((one == other).all())
 
 
 def any_above(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:

@@ -182,7 +182,7 @@ class Window:
         """
         last = None if new else self._lookback.readings
         found = self._recent.series(metric, self.start if new else self._since, self.end, last)
-        if since is None:
+        if since is None or all(one.time[0] > since for one in found.values()):
             return found
         cut = {place: int(np.searchsorted(s.time, since, side="right")) for place, s in found.items()}
         return {

@@ -37,7 +37,7 @@ class Table:
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
         self._columns = dict(columns)
         self._of: Table | None = None
-        self._which: NDArray[Any] | None = None
+        self._which: NDArray[Any] | slice | None = None
         lengths = set(map(len, self._columns.values()))
         if len(lengths) > 1:
             told = {name: len(column) for name, column in columns.items()}
@@ -101,8 +101,13 @@ class Table:
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
-    def where(self, mask: NDArray[Any]) -> Table:
-        """Keep the rows that a boolean mask or an array of indices selects."""
+    def where(self, mask: NDArray[Any] | slice) -> Table:
+        """Keep the rows that a boolean mask, an array of indices, or a slice selects."""
+        chosen = Table.__new__(Table)
+        chosen._columns, chosen._of = {}, self
+        if isinstance(mask, slice):
+            chosen._which, chosen.rows = mask, len(range(*mask.indices(self.rows)))
+            return chosen
         which = np.asarray(mask)
         if which.dtype == np.bool_:
             if len(which) != self.rows:
@@ -110,8 +115,7 @@ class Table:
             which = which.nonzero()[0]
         elif not len(which):
             which = which.astype(np.int64)  # an empty list has no type
-        chosen = Table.__new__(Table)
-        chosen._columns, chosen._of, chosen._which, chosen.rows = {}, self, which, len(which)
+        chosen._which, chosen.rows = which, len(which)
         return chosen
 
     def sorted(self, *by: str) -> Table:
