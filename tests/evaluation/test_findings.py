@@ -163,7 +163,7 @@ def test_moments_do_not_depend_on_where_one_begins():
 def test_an_old_job_is_looked_at_less_often():
     rule = find("LowGPUUtilization")()
     at = {hours: spacing(rule, round(hours * 3600 * S)) / S for hours in (0.01, 0.1, 1, 24, 720)}
-    assert at == {0.01: 0, 0.1: 10, 1: 36, 24: 60, 720: 60}
+    assert at == {0.01: 0, 0.1: 10, 1: 36, 24: 120, 720: 120}
     assert spacing(find("StalledTraining")(), 720 * 3600 * S) == 30 * S
 
 

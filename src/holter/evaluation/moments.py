@@ -16,8 +16,8 @@ EVERY_S = 10
 """… afterwards every ten seconds of data …"""
 OLDER = 0.01
 """… and in a long job when it is so much older: what held for an hour need not be told to the second …"""
-LONGEST_S = 60
-"""… but at least once a minute."""
+LONGEST_S = 120
+"""… but at least every two minutes."""
 LONGEST_CRITICAL_S = 30
 """The same for rules whose findings are critical."""
 
