@@ -27,9 +27,7 @@ class Compares(Rule):
         found = {}
         for name in self.other_trials or ():
             tables = window.baseline(name)
-            found[name] = (
-                None if tables is None else {t: rows.rows for t, rows in tables.items()}
-            )
+            found[name] = None if tables is None else {t: rows.rows for t, rows in tables.items()}
         window.judged(1)
         window.details = {"others": found}
         yield from ()
