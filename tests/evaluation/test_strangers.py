@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from concurrent.futures import Executor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from tests.evaluation import strangers
 from tests.evaluation.jobs import begin, end, finished, pieces, write
 from tests.evaluation.strangers import Bad, Good, Slow
 from tests.generated.story import story
@@ -148,6 +152,21 @@ def test_another_executor_may_take_its_place(job):
     assert rules["Good"]["status"] == "IssuesFound"
     (one,) = made
     assert one.own._process.poll() is not None  # nothing is left running
+
+
+def test_a_rule_from_a_file_is_found_again_by_its_path(job, tmp_path):
+    path = tmp_path / "their_rule.py"
+    path.write_text(Path(strangers.__file__).read_text())
+    spec = importlib.util.spec_from_file_location("their_rule_of_a_path", path)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    try:
+        assert is_stranger(module.Good())
+        rules = by_name(evaluate(job, [module.Good()], record=False))
+    finally:
+        del sys.modules[spec.name]
+    assert rules["Good"]["status"] == "IssuesFound", rules["Good"]["error"]
+    assert rules["Good"]["details"]["pid"] != os.getpid()
 
 
 def test_own_process():
