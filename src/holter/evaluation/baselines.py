@@ -21,7 +21,7 @@ PARAMETERS = ("other_trials", "baseline")
 
 
 def _parameter(rule: Rule) -> str | None:
-    names = {p.name for p in rule.parameters()}
+    names = {field.name for field in dataclasses.fields(rule)}
     return next((name for name in PARAMETERS if name in names), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -120,7 +121,7 @@ def _runs(choice: Choice, defaults: str) -> list[RuleRun]:
     }
     own = str(options["defaults"] or defaults)
     # A manifest holds every parameter; then no profile has a say.
-    whole = set(given) == {p.name for p in rule.parameters()}
+    whole = set(given) == {field.name for field in dataclasses.fields(rule)}
     made = rule(**given) if whole else rule.of(given, defaults=own)
     run = RuleRun(str(choice.get("name") or rule.__name__), made, own)
     return [_with_options(run, options["on_first_fire"], options["strict_coverage"])]

@@ -48,7 +48,9 @@ class Table:
     @classmethod
     def empty(cls, table: str) -> Table:
         """Return table `table` of the schema with no rows; it has the column `node` too."""
-        return cls.of(table, [])
+        if table not in _EMPTY:
+            _EMPTY[table] = cls.of(table, [])
+        return cls(_EMPTY[table].columns)
 
     @classmethod
     def of(cls, table: str, rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -130,6 +132,9 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.rows} rows: {', '.join(self.names)})"
+
+
+_EMPTY: dict[str, Table] = {}
 
 
 def _default(name: str, type_: str) -> Any:
