@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from holter.frame import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holter.schema.table import Table
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
@@ -23,6 +25,44 @@ def open(url: str) -> Job:
     from holter.store.job import at
 
     return Job(at(url))
+
+
+def run_rules(
+    job: Job | str,
+    rules: Iterable[Any] | None = None,
+    *,
+    baselines: Iterable[Job | str] = (),
+    strict_coverage: bool = False,
+) -> Document:
+    """Judge a job by rules; this is `holter.rules.run`. Nothing is written to the job.
+
+    Args:
+        job: The job, or its URL.
+        rules: Rules, their names, or `pack:NAME`; by default those of the job, or those of `holter run`.
+        baselines: Other jobs that rules compare with.
+        strict_coverage: A rule that never could judge has failed.
+
+    Returns:
+        `job`, `exit_code` (0 no issue, 3 issues found, 1 a rule failed) and `rules`: a document a rule, as
+        `holter rules run --json` prints them.
+
+    Raises:
+        ValueError: A rule or parameter that there is not, or a value out of range.
+        LookupError: There is no such job.
+    """
+    from holter.evaluation import evaluate
+
+    judged = open(job) if isinstance(job, str) else job
+    others = [open(other) if isinstance(other, str) else other for other in baselines]
+    chosen = judged.folder.manifest().get("rules") or ["pack:default"] if rules is None else rules
+    result = evaluate(
+        judged.folder,
+        chosen,
+        record=False,
+        baselines={other.name: other.folder for other in others},
+        strict_coverage=strict_coverage,
+    )
+    return Document(job=judged.name, exit_code=result.exit_code, rules=result.rules)
 
 
 class Job:

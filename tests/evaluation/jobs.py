@@ -66,7 +66,7 @@ def pieces(story: Story, count: int) -> list[dict[str, Table]]:
     first = min(int(e.min()) for e in ends.values())
     last = max(int(e.max()) for e in ends.values())
     edges = np.linspace(first, last + 1, count + 1).astype(np.int64)
-    edges[0], edges[-1] = 0, last + 1  # a float cannot hold nanoseconds since the epoch
+    edges[0], edges[-1] = 0, 2**62  # whatever rounding does, no row is left out
     return [
         {name: table.where((ends[name] >= a) & (ends[name] < b)) for name, table in tables.items()}
         for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)

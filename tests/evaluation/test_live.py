@@ -113,6 +113,21 @@ def test_a_stop_judges_what_is_there_and_says_stopped(tale, tmp_path):
     assert {rule["status"] for rule in again.rules} <= {"NoIssuesFound", "IssuesFound"}
 
 
+def test_a_stop_is_said_while_the_rest_is_judged(tale, tmp_path, monkeypatch):
+    folder = begin(tale, tmp_path, RULES)
+    agent = Agent(folder, tale, pieces(tale, 10)[:5])
+    monkeypatch.setattr("holter.evaluation.sources.ROWS", 50)  # so that the rest takes more than one read
+    seen = set()
+
+    def stopping():
+        seen.update(rule["status"] for rule in folder.evaluations().get("rules", []))
+        return not agent.parts
+
+    evaluate(folder, live=True, wait=agent, stopping=stopping)
+    assert {"InProgress", "Stopping"} <= seen
+    assert {rule["status"] for rule in folder.evaluations()["rules"]} <= {"Stopped", "IssuesFound"}
+
+
 def test_statuses_are_in_the_store_while_it_runs(tale, tmp_path):
     folder = begin(tale, tmp_path, RULES)
     agent = Agent(folder, tale, pieces(tale, 10))

@@ -6,18 +6,24 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holter.evaluation.baselines import baselines as read_baselines
+from holter.evaluation.baselines import compared
 from holter.evaluation.evaluator import Evaluator
+from holter.evaluation.executors import Limits, Own
 from holter.evaluation.facts import Facts
+from holter.evaluation.groups import shown
 from holter.evaluation.progress import Progress, reread_from
 from holter.evaluation.selection import Choice, choose, documents, packs
 from holter.evaluation.sources import Stream, replay
 from holter.evaluation.status import RuleRun, Status
+from holter.evaluation.tidying import Tidying
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.store.follow import Follow
 from holter.store.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+    from concurrent.futures import Executor
 
     from holter.schema.table import Table
     from holter.store.job import JobFolder
@@ -57,6 +63,10 @@ def evaluate(
     record: bool | None = None,
     stopping: Callable[[], bool] = lambda: False,
     wait: Callable[[float], object] = time.sleep,
+    baselines: Mapping[str, JobFolder] | None = None,
+    limits: Limits | None = None,
+    executor: Callable[[Limits], Executor] = Own,
+    strict_coverage: bool = False,
 ) -> EvaluationResult:
     """Let rules judge a job.
 
@@ -68,23 +78,30 @@ def evaluate(
             default when the job has ended or `live`; a look at a running job leaves the store alone.
         stopping: Asked between reads; when true, what is there is judged and the statuses become Stopped.
         wait: Waits so many seconds for new data.
+        baselines: Jobs that rules compare with, by name; others that rules name are looked for in the store.
+        limits: What a rule of strangers may use; each runs in a process of its own.
+        executor: Makes the executors for those.
+        strict_coverage: A rule that never could judge has failed.
 
     Raises:
         BadRule: A rule or parameter that there is not; before anything is read.
     """
     manifest = folder.manifest()
     runs = choose(manifest.get("rules") or () if rules is None else rules)
+    for run in runs:
+        run.strict_coverage = run.strict_coverage or strict_coverage
+    compared(runs, list(baselines or ()))
     ended = manifest.get("end") is not None
     record = (ended or live) if record is None else record
     progress = Progress(folder, record=record, act=rules is None)
-    evaluator, since = _evaluator(folder, manifest, runs, progress)
+    strangers = {"limits": limits, "executor": executor}
+    others = read_baselines(runs, folder, baselines)
+    evaluator, since = _evaluator(folder, manifest, runs, progress, baselines=others, **strangers)
     if ended and progress.finished and since is not None:
         for run in runs:
             run.phase = "Done"
         progress.settle(_PATIENCE_S, last=True)
-        return EvaluationResult(
-            [run.shown() for run in runs], evaluator.judged, progress.before.get("cost", {})
-        )
+        return EvaluationResult(shown(runs), evaluator.judged, progress.before.get("cost", {}))
     try:
         if live and not ended:
             finished = _follow(folder, evaluator, progress, since, stopping, wait)
@@ -95,12 +112,13 @@ def evaluate(
         progress.save(runs, evaluator, finished=finished)
         progress.settle(_PATIENCE_S if finished else _HURRY_S, last=finished)
     finally:
+        evaluator.close()
         progress.close()
-    return EvaluationResult([run.shown() for run in runs], evaluator.judged, progress.cost(evaluator))
+    return EvaluationResult(shown(runs), evaluator.judged, progress.cost(evaluator))
 
 
 def _evaluator(
-    folder: JobFolder, manifest: dict[str, Any], runs: list[RuleRun], progress: Progress
+    folder: JobFolder, manifest: dict[str, Any], runs: list[RuleRun], progress: Progress, **more: Any
 ) -> tuple[Evaluator, int | None]:
     """Make the evaluator as an earlier run left it; returns it and from when on it needs rows again."""
     facts = Facts(
@@ -113,7 +131,8 @@ def _evaluator(
     trial = Trial(folder, threads=1)
     ends = trial.sql("SELECT rank, max(time + duration) AS done FROM steps GROUP BY rank")
     done = {int(rank): int(end) for rank, end in zip(ends["rank"], ends["done"], strict=True)}
-    evaluator = Evaluator(runs, facts, keep_steps=progress.keep_steps, steps_done=done, judged=judged)
+    keep = progress.keep_steps
+    evaluator = Evaluator(runs, facts, keep_steps=keep, steps_done=done, judged=judged, **more)
     since = None
     if judged is not None:
         reach = max((run.rule.lookback.seconds or 0.0 for run in runs), default=0.0)
@@ -150,20 +169,27 @@ def _follow(
     follow = Follow(folder)
     stream = Stream(follow, evaluator, since=since)
     saved, statuses, pause = time.monotonic(), list[tuple[Status, int]](), _SAVE_FIRST_S
+    tidying = Tidying(folder)
     while True:
         stop = stopping()
+        if stop:
+            for run in evaluator.runs:
+                run.phase = "Stopping"
         ended = folder.manifest().get("end")
         drained = stream.read()
         if (until := stream.complete_until) is not None:
             evaluator.advance(until)
         if drained and ended is not None and follow.finished:
             evaluator.advance(int(ended), ended=True)
+            tidying.close()
             return True
         if drained and stop:
+            tidying.close()
             return False
         now = [(run.status, len(run.issues)) for run in evaluator.runs]
         if now != statuses or progress.actions.changed or time.monotonic() - saved >= pause:
             progress.save(evaluator.runs, evaluator)
             saved, statuses, pause = time.monotonic(), now, min(_SAVE_LAST_S, pause * 1.3)
+        tidying.tick()
         if drained:
             wait(2.0 if time.time_ns() - evaluator.facts.start < 60e9 else 5.0)

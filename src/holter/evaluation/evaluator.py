@@ -7,25 +7,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps import StepBuilder
-from holter.rules import Lookback, Window
+from holter.evaluation.apart import Apart, is_stranger
+from holter.evaluation.executors import Limits, Own
+from holter.evaluation.moments import grid
+from holter.evaluation.status import MAX_THINNED
+from holter.rules import Lookback, Series, Window
 from holter.rules._lookback import Recent
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
     from holter.evaluation.facts import Facts
     from holter.evaluation.status import RuleRun
+    from holter.rules import Job
+    from holter.rules._lookback import Place
 
-SECOND = 1_000_000_000
-EARLY_S, EARLY_EVERY_S = 60, 2
-"""In the first minute the rules look every two seconds, so that a short job is judged too …"""
-EVERY_S = 10
-"""… and afterwards every ten seconds of data."""
 STEP_PHASES = (*(part for part in BREAKDOWN if part != "other"), "step", "compile")
+_PAST = -(2**62)
+"""Judged up to then: all that was judged before a restart counts as in time."""
 KEYS = {"samples": "metric", "spans": "phase", "events": "kind"}
 """The column that narrows a table in a rule's `reads`."""
 
@@ -45,6 +49,9 @@ class Evaluator:
         keep_steps: Callable[[Table], None] | None = None,
         steps_done: Mapping[int, int] | None = None,
         judged: int | None = None,
+        baselines: Mapping[str, Mapping[str, Table]] | None = None,
+        limits: Limits | None = None,
+        executor: Callable[[Limits], Executor] = Own,
     ) -> None:
         """Start, or go on after `judged`.
 
@@ -54,6 +61,9 @@ class Evaluator:
             keep_steps: What to do with steps that were worked out.
             steps_done: Rank → end of the last step that is stored already.
             judged: Up to when all was judged before a restart, ns.
+            baselines: Tables of other jobs that rules compare with, by the jobs' names.
+            limits: What the rules of strangers may use, each in a process of its own.
+            executor: Makes the executors on which those run.
         """
         self.runs = list(runs)
         self.facts = facts
@@ -69,10 +79,30 @@ class Evaluator:
         self._pending: list[Table] = []
         self._known: list[Table] = []
         """Spans, and steps from the store, that are not due yet."""
-        self._recent = Recent(_lookbacks(self.runs, self.reads))
+        self._baselines = baselines
+        own = [run for run in self.runs if not is_stranger(run.rule)]
+        self._recent = Recent(lookbacks(own))
+        self._apart = {
+            run.name: Apart(
+                run.name,
+                run.rule,
+                lookbacks([run]),
+                run.state,
+                limits=limits,
+                executor=executor,
+                baselines=baselines,
+            )
+            for run in self.runs
+            if is_stranger(run.rule) and not run.disabled
+        }
         for run in self.runs:
             if run.judged_until is None:
                 run.judged_until = facts.start - 1 if judged is None else judged
+
+    @property
+    def steps_done(self) -> Mapping[int, int]:
+        """Rank → up to when its steps are stored."""
+        return self._steps_done
 
     @property
     def late_spans(self) -> int:
@@ -95,6 +125,19 @@ class Evaluator:
             return
         self._remember(table, rows, ends)
 
+    def take_series(self, metric: str, place: Place, series: Series) -> None:
+        """Take the readings of one series, in the order of time: the cheaper way for many."""
+        self.newest = max(self.newest, int(series.time[-1]))
+        resumed = self._resumed
+        cut = 0 if resumed is None else int(series.time.searchsorted(resumed, side="right"))
+        past = Series(series.time[:cut], series.value[:cut])
+        new = Series(series.time[cut:], series.value[cut:])
+        for part, judged in ((past, _PAST), (new, self.judged)):
+            if len(part.time):
+                self._recent.add_series(metric, place, part, judged)
+                for apart in self._apart.values():
+                    apart.add_series(metric, place, part, judged)
+
     def advance(self, until: int, *, ended: bool = False) -> None:
         """Judge every moment of the grid up to `until`: all rows that ended by then are here.
 
@@ -102,7 +145,7 @@ class Evaluator:
         """
         until = max(until, self.newest) if ended else until
         self._bring_steps(until)
-        for moment in self._moments(until):
+        for moment in grid(self.facts.start, self.judged, until):
             self._look(moment)
         if ended:
             self._look(max(until, self.judged), ended=True)
@@ -110,27 +153,52 @@ class Evaluator:
         self._recent.forget(self.judged, min([self.judged, *starts]))
         self.facts.forget(self.judged)
 
-    def _moments(self, until: int) -> Iterator[int]:
-        early = EARLY_S * SECOND
-        while True:
-            elapsed = self.judged - self.facts.start
-            every = (EARLY_EVERY_S if elapsed < early else EVERY_S) * SECOND
-            moment = self.facts.start + (elapsed // every + 1) * every
-            if moment > until:
-                return
-            yield moment
-
     def _look(self, moment: int, *, ended: bool = False) -> None:
         job = self.facts.at(moment, ended=ended)
-        early = moment - self.facts.start <= EARLY_S * SECOND
-        for run in self.runs:
-            start = self.judged if run.judged_until is None else run.judged_until
-            if run.disabled or not (ended or early or moment - start >= type(run.rule).every_s * SECOND):
-                continue
-            look = run.rule.lookback
-            run.look(Window(self._recent, lookback=look, start=start, end=moment, job=job, state=run.state))
-            self.looks += 1
+        elapsed = moment - self.facts.start
+        due = [run for run in self.runs if not run.disabled and (ended or run.due(moment, elapsed))]
+        windows = {run.name: self._window(run, moment, job) for run in due}
+        # Strangers first, so that they judge while ours do.
+        for run in due:
+            if run.name in self._apart:
+                self._apart[run.name].ask(windows[run.name].start, moment, job)
+        for run in due:
+            if run.name not in self._apart:
+                run.look(windows[run.name])
+        for run in due:
+            if run.name in self._apart:
+                self._take(run, windows[run.name])
+        self.looks += len(due)
         self.judged = moment
+
+    def _window(self, run: RuleRun, moment: int, job: Job) -> Window:
+        start = self.judged if run.judged_until is None else run.judged_until
+        return Window(
+            self._recent,
+            lookback=run.rule.lookback,
+            start=start,
+            end=moment,
+            job=job,
+            state=run.state,
+            baselines=self._baselines,
+        )
+
+    def _take(self, run: RuleRun, window: Window) -> None:
+        """Take what a stranger's rule answers; a slow one is asked less often, one that hangs no more."""
+        apart = self._apart[run.name]
+        outcome = apart.answer()
+        if outcome.state is not None:
+            run.state = outcome.state
+        if outcome.seconds > apart.limits.soft_s:
+            run.thinned = min(2 * run.thinned, MAX_THINNED)
+        run.take(outcome, window)
+        if run.disabled:
+            self._apart.pop(run.name).close()
+
+    def close(self) -> None:
+        """End the processes of strangers' rules."""
+        while self._apart:
+            self._apart.popitem()[1].close()
 
     def _bring_steps(self, until: int) -> None:
         """Bring the steps that ended by `until`: those that are stored, and those worked out from spans."""
@@ -167,12 +235,17 @@ class Evaluator:
             chosen = np.isin(rows[KEYS[table]].astype(str), sorted(only))
             rows, ends = rows.where(chosen), ends[chosen]
         if self._resumed is None:
-            self._recent.add(table, rows, self.judged)
+            self._add(table, rows, self.judged)
             return
         # What a run before this one has judged is past, not late.
         past = ends <= self._resumed
-        self._recent.add(table, rows.where(past), -(2**62))
-        self._recent.add(table, rows.where(~past), self.judged)
+        self._add(table, rows.where(past), _PAST)
+        self._add(table, rows.where(~past), self.judged)
+
+    def _add(self, table: str, rows: Table, judged: int) -> None:
+        self._recent.add(table, rows, judged)
+        for apart in self._apart.values():
+            apart.add(table, rows, judged)
 
 
 def wanted(runs: Sequence[RuleRun]) -> dict[str, frozenset[str] | None]:
@@ -196,8 +269,9 @@ def _split(waiting: list[Table], until: int) -> tuple[list[Table], Table | None]
     return later, rows.where(ended) if ended.any() else None
 
 
-def _lookbacks(runs: Sequence[RuleRun], reads: Mapping[str, Any]) -> dict[str, Lookback]:
-    keep: dict[str, Lookback] = {table: Lookback() for table in reads}
+def lookbacks(runs: Sequence[RuleRun]) -> dict[str, Lookback]:
+    """Return how far back rules reach, by `table` or `samples/metric`."""
+    keep: dict[str, Lookback] = {}
     for run in runs:
         for text in type(run.rule).reads:
             table = text if text.startswith("samples/") else text.partition("/")[0]

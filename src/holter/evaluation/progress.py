@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.actions._dispatcher import Dispatcher
+from holter.evaluation.groups import shown
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 VERSION = 1
+KEPT = 2
+"""Version of what a restart needs; a restart from another one starts over."""
 _WIDEST_STEP_NS = 3_600_000_000_000
 """A rank whose last step is older than this does not make a restart read everything since then."""
 
@@ -48,7 +51,7 @@ class Progress:
         Other rules than before start over, all of them, since they share one pass.
         """
         progress = self.before.get("progress") or {}
-        if self.before.get("schema") != VERSION or progress.get("judged") is None:
+        if progress.get("version") != KEPT or progress.get("judged") is None:
             return None
         kept = progress.get("rules") or {}
         if set(kept) != {run.name for run in runs}:
@@ -89,12 +92,13 @@ class Progress:
             "schema": VERSION,
             "updated": time.time_ns(),
             "pid": os.getpid(),
-            "rules": [run.shown() for run in runs] + others,
+            "rules": shown(runs) + others,
             "cost": self.cost(evaluator),
             "progress": self.before.get("progress"),
         }
         if flushed:
             document["progress"] = {
+                "version": KEPT,
                 "judged": evaluator.judged,
                 "finished": finished,
                 "facts": evaluator.facts.kept(evaluator.judged),

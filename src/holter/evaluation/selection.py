@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holter.evaluation.status import RuleRun
 from holter.rules import BadRule, Rule, catalogue, find
 from holter.rules._files import split_reference
-from holter.rules._parameters import nearest
+from holter.rules._parameters import BOOLEANS, nearest
 from holter.rules._when import WHEN
 
 PACK = "pack:"
@@ -26,7 +28,10 @@ def packs() -> dict[str, list[str]]:
 
 
 def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "modern") -> list[RuleRun]:
-    """Make the rules that were chosen; a later choice of the same rule replaces an earlier one.
+    """Make the rules that were chosen.
+
+    A rule that is chosen by name replaces the one that a pack brought; chosen again with other parameters it
+    runs beside itself, as `NAME-2`.
 
     Args:
         choices: `NAME`, `NAME:k=v,…`, `pack:NAME`, a mapping with `name` and optionally `rule`,
@@ -37,10 +42,31 @@ def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "
         BadRule: An unknown rule, pack, parameter or profile, or a value out of range; names what is valid.
     """
     chosen: dict[str, RuleRun] = {}
+    replaceable: set[str] = set()
     for choice in choices:
-        for run in _runs(choice, defaults):
+        from_pack = isinstance(choice, str) and choice.startswith(PACK)
+        runs = [(run, from_pack) for run in _runs(choice, defaults)]
+        brought = [(other, True) for run, _ in runs for other in _brought(run)]
+        for run, unasked in runs + brought:
+            name = run.name
+            if unasked:
+                if name in chosen:
+                    continue  # asked for by name, by another pack, or by another rule
+                replaceable.add(name)
+            elif name in replaceable:
+                replaceable.discard(name)
+            elif name in chosen:
+                if chosen[name].rule == run.rule:
+                    continue
+                number = next(n for n in itertools.count(2) if f"{name}-{n}" not in chosen)
+                run.name = f"{name}-{number}"
             chosen[run.name] = run
     return list(chosen.values())
+
+
+def _brought(run: RuleRun) -> list[RuleRun]:
+    """Return the rules that a rule brings along."""
+    return [RuleRun(type(rule).__name__, rule, run.defaults) for rule in run.rule.brings()]
 
 
 def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
@@ -51,6 +77,8 @@ def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
             "rule": type(run.rule).named(),
             "parameters": run.rule.values(),
             "defaults": run.defaults,
+            **({"on_first_fire": run.on_first_fire} if run.on_first_fire != "go_on" else {}),
+            **({"strict_coverage": True} if run.strict_coverage else {}),
         }
         for run in runs
     ]
@@ -91,26 +119,38 @@ def _named(text: str) -> tuple[str, str]:
 
 def _runs(choice: Choice, defaults: str) -> list[RuleRun]:
     if isinstance(choice, Rule):
-        return _with_others(RuleRun(type(choice).__name__, choice, defaults))
+        return [RuleRun(type(choice).__name__, choice, defaults)]
     if isinstance(choice, str):
         if choice.startswith(PACK):
             return _pack(choice.removeprefix(PACK), defaults)
         name, given = split(choice)
-        own = given.pop("defaults", defaults)
-        rule = find(name)
-        return _with_others(RuleRun(rule.__name__, rule.of(given, defaults=own), own))
+        choice = {"rule": name, "parameters": given}
+    given = dict(choice.get("parameters") or {})
     rule = find(str(choice.get("rule") or choice.get("name")))
-    given = choice.get("parameters") or {}
-    own = choice.get("defaults") or defaults
+    options = {
+        key: given.pop(key, choice.get(key)) for key in ("defaults", "on_first_fire", "strict_coverage")
+    }
+    own = str(options["defaults"] or defaults)
     # A manifest holds every parameter; then no profile has a say.
-    whole = set(given) == {p.name for p in rule.parameters()}
+    whole = set(given) == {field.name for field in dataclasses.fields(rule)}
     made = rule(**given) if whole else rule.of(given, defaults=own)
-    return _with_others(RuleRun(str(choice.get("name") or rule.__name__), made, own))
+    run = RuleRun(str(choice.get("name") or rule.__name__), made, own)
+    return [_with_options(run, options["on_first_fire"], options["strict_coverage"])]
 
 
-def _with_others(run: RuleRun) -> list[RuleRun]:
-    """Return a rule and those that it brings along."""
-    return [run, *(RuleRun(type(rule).__name__, rule, run.defaults) for rule in run.rule.brings())]
+def _with_options(run: RuleRun, on_first_fire: Any, strict_coverage: Any) -> RuleRun:
+    if on_first_fire is not None:
+        if on_first_fire not in ("go_on", "stop"):
+            raise BadRule(f"{run.name}: on_first_fire={on_first_fire!r} is not valid; it takes go_on or stop")
+        run.on_first_fire = on_first_fire
+    if strict_coverage is not None:
+        text = str(strict_coverage).strip().casefold()
+        if text not in BOOLEANS:
+            raise BadRule(
+                f"{run.name}: strict_coverage={strict_coverage!r} is not valid; it takes true or false"
+            )
+        run.strict_coverage = BOOLEANS[text]
+    return run
 
 
 def _pack(name: str, defaults: str) -> list[RuleRun]:
@@ -119,5 +159,4 @@ def _pack(name: str, defaults: str) -> list[RuleRun]:
         near = nearest(name, known)
         hint = f"did you mean {near!r}? there are" if near else "there are"
         raise BadRule(f"no pack {name!r}; {hint}: {', '.join(known)}")
-    chosen = [RuleRun(rule, find(rule).of(defaults=defaults), defaults) for rule in known[name]]
-    return [run for one in chosen for run in _with_others(one)]
+    return [RuleRun(rule, find(rule).of(defaults=defaults), defaults) for rule in known[name]]

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.evaluation.evaluator import KEYS, STEP_PHASES
+from holter.evaluation.moments import EARLY_EVERY_S, SECOND
+from holter.rules import Series
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holter.evaluation.evaluator import Evaluator
+    from holter.rules._lookback import Place
     from holter.schema.table import Table
     from holter.store.follow import Follow
     from holter.store.trial import Trial
 
 ROWS = 200_000
-"""About so many rows are in memory at once."""
+"""About so many rows of a running job are handed over at once …"""
+AT_ONCE = 500_000
+"""… and of a finished one, whose rows are wanted all the same."""
 SHORTEST_NS = 10_000_000_000
 SETTLE_NS = 2_000_000_000
 """Rows of one process may be written so much later than those of another that ended with them."""
@@ -42,9 +48,9 @@ def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> I
     conditions = {name: _condition(evaluator, name) for name in names}
     first, last, most = None, None, 0
     for name in names:
-        after = f"time >= {since}" if since is not None else "true"
-        where = f"{after} AND ({conditions[name] or 'true'})"
-        query = f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM {name} WHERE {where}"  # noqa: S608
+        # What narrows a table is left out: how many rows there are in all is said by the files' footers.
+        after = f" WHERE time >= {since}" if since is not None else ""
+        query = f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM {name}{after}"  # noqa: S608
         a, b, n = (trial.sql(query)[column][0] for column in ("a", "b", "n"))
         if n:
             first = int(a) if first is None else min(first, int(a))
@@ -52,23 +58,90 @@ def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> I
             most = max(most, int(n))
     if first is None or last is None:
         return
-    length = max(SHORTEST_NS, -(-(last - first + 1) * ROWS // max(most, 1)))
+    _tell_activity(trial, evaluator, since)
+    samples = _Samples(trial, conditions["samples"]) if "samples" in names else None
+    length = max(SHORTEST_NS, -(-(last - first + 1) * AT_ONCE // max(most, 1)))
     begin: int | None = since
     for end in range(first + length, last + length + 1, length):
         for name in names:
-            evaluator.take(name, trial.table(name, start_ns=begin, end_ns=end, where=conditions[name]))
+            if name == "samples" and samples is not None:
+                samples.hand_over(evaluator, begin, end)
+            else:
+                evaluator.take(name, trial.table(name, start_ns=begin, end_ns=end, where=conditions[name]))
         begin = end
         yield min(end - 1, last)
 
 
-def _condition(evaluator: Evaluator, name: str) -> str | None:
+def _condition(evaluator: Evaluator, name: str) -> str:
     only = evaluator.reads.get(name, frozenset[str]())
     if only is None or name not in KEYS or name == "events":
-        return None
-    words = sorted({*only, *(STEP_PHASES if name == "spans" else ())})
-    return (
-        f"{KEYS[name]} IN ({', '.join(chr(39) + w.replace(chr(39), chr(39) * 2) + chr(39) for w in words)})"
+        return "true"
+    chosen = f"{KEYS[name]} IN ({', '.join(map(_quoted, sorted(only)))})" if only else "false"
+    if name == "spans":
+        # Steps are made of these; where they are stored already, nobody needs what they are made of.
+        parts = f"phase IN ({', '.join(map(_quoted, STEP_PHASES))})"
+        done = "".join(f" WHEN {rank} THEN {end}" for rank, end in evaluator.steps_done.items())
+        waits = f" AND time + duration > CASE rank{done} ELSE {-(2**62)} END" if done else ""
+        chosen += f" OR ({parts}{waits})"
+    return chosen
+
+
+def _tell_activity(trial: Trial, evaluator: Evaluator, since: int | None) -> None:
+    """Tell when each rank was active, as finely as there are moments to look at it."""
+    start, every = evaluator.facts.start, EARLY_EVERY_S * SECOND
+    after = f"time + duration > {since}" if since is not None else "true"
+    query = (
+        f"SELECT rank, max(time + duration) AS done FROM spans WHERE {after} "  # noqa: S608
+        f"GROUP BY rank, (time + duration - {start} + {every - 1}) // {every}"
     )
+    found = trial.sql(query)
+    evaluator.facts.spans(found["rank"], found["done"])
+
+
+class _Samples:
+    """Readings of a finished job, series by series: no text is made of what is the same in a million rows."""
+
+    def __init__(self, trial: Trial, condition: str) -> None:
+        self._trial = trial
+        self._condition = condition
+        self._series: dict[int, tuple[str, Place]] = {}
+
+    def hand_over(self, evaluator: Evaluator, begin: int | None, end: int) -> None:
+        """Hand over what was read in a stretch of time."""
+        limits = f"time < {end} AND ({self._condition})"
+        limits += "" if begin is None else f" AND time >= {begin}"
+        which = "hash(metric, coalesce(device, ''), node)"
+        query = f"SELECT time, value, {which} AS which FROM samples WHERE {limits}"  # noqa: S608
+        rows = self._trial.sql(query, start_ns=begin, end_ns=end)
+        if not rows.rows:
+            return
+        # Compacted files hold series one after another, so there are few runs; fresh ones are sorted here.
+        order = None
+        codes = rows["which"]
+        if np.count_nonzero(codes[1:] != codes[:-1]) > rows.rows // 8:
+            order = np.lexsort((rows["time"], codes))
+            codes = codes[order]
+        time, value = (rows[c] if order is None else rows[c][order] for c in ("time", "value"))
+        edges = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), rows.rows]
+        if not self._series.keys() >= set(codes[edges[:-1]].tolist()):
+            query = (
+                f"SELECT DISTINCT {which} AS which, metric, coalesce(device, '') AS device, node "  # noqa: S608
+                f"FROM samples WHERE {limits}"
+            )
+            for row in self._trial.sql(query).to_rows():
+                self._series[row["which"]] = (row["metric"], (row["node"], row["device"]))
+        for low, high in itertools.pairwise(edges):
+            metric, place = self._series[int(codes[low])]
+            # A reading that is absent is NaN, which `Recent` leaves out.
+            one = Series(time[low:high], value[low:high].astype(np.float64, copy=False))
+            if np.any(one.time[1:] < one.time[:-1]):
+                by_time = np.argsort(one.time, kind="stable")
+                one = Series(one.time[by_time], one.value[by_time])
+            evaluator.take_series(metric, place, one)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 class Stream:

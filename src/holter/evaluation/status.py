@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import traceback
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
+from holter.evaluation.findings import Findings
+from holter.evaluation.judging import Outcome, judge
+from holter.evaluation.moments import spacing
+from holter.rules import SEVERITIES, Reason, Rule, Window
 
-from holter.rules import SEVERITIES, Issue, Reason, Rule, Window
+if TYPE_CHECKING:
+    from holter.rules import Issue
 
 Status = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Stopping", "Stopped", "Error"]
 
-MAX_ISSUES = 100
-"""Issues a rule may keep; later ones are counted only."""
 MAX_FAILURES = 3
 """So many exceptions in a row, and the rule is asked no more."""
 MAX_DETAILS = 1024
+MAX_THINNED = 32
+"""A rule that is too slow is asked at every so many'th look at the rarest."""
 
 
 @dataclass(slots=True)
@@ -41,9 +42,7 @@ class RuleRun:
     lack: str = ""
     have: float | None = None
     need: float | None = None
-    issues: dict[tuple[Any, ...], Issue] = field(default_factory=dict)
-    more: int = 0
-    """Findings beyond the issues that are kept."""
+    findings: Findings = field(default_factory=Findings)
     streaks: dict[tuple[Any, ...], int] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
@@ -52,18 +51,38 @@ class RuleRun:
     faults: int = 0
     error: str = ""
     """The traceback of the last exception."""
+    steps: tuple[int, int] | None = None
+    """First and last step of what it read."""
+    tensors: int = 0
+    """Tensors it read at most in one window."""
+    thinned: int = 1
+    """It is asked at each so many'th look only, because it took too long."""
+    on_first_fire: Literal["go_on", "stop"] = "go_on"
+    strict_coverage: bool = False
+    """Whether a rule that never could judge has failed."""
 
     @property
     def disabled(self) -> bool:
-        """Whether it failed so often in a row that it is asked no more."""
-        return self.failures >= MAX_FAILURES
+        """Whether it is asked no more: it failed too often in a row, or has fired and was to stop then."""
+        fired = self.on_first_fire == "stop" and bool(self.findings)
+        return fired or self.failures >= MAX_FAILURES
+
+    @property
+    def issues(self) -> dict[tuple[Any, ...], Issue]:
+        """The issues by what they are about."""
+        return {key: finding.issue for key, finding in self.findings.items()}
+
+    @property
+    def uncovered(self) -> bool:
+        """Whether it has been asked, or will be no more, and never could judge."""
+        return not self.covered and (bool(self.evaluations) or self.phase != "InProgress")
 
     @property
     def status(self) -> Status:
         """The status as everybody is shown it."""
-        if self.failures:
+        if self.failures or (self.strict_coverage and self.phase == "Done" and self.uncovered):
             return "Error"
-        if self.issues:
+        if self.findings:
             return "IssuesFound"
         return "NoIssuesFound" if self.phase == "Done" else self.phase
 
@@ -72,74 +91,76 @@ class RuleRun:
         """The status in words, at most 1024 characters."""
         if self.failures:
             text = f"Error: {self.error.strip().splitlines()[-1] if self.error else ''}"
-        elif self.issues:
+        elif self.findings:
             worst = max(self.issues.values(), key=lambda i: SEVERITIES.index(i.severity))
             text = f"IssuesFound: {worst.summary}"
-        elif not self.covered and (self.evaluations or self.phase != "InProgress"):
+        elif self.uncovered:
             text = f"NotEvaluated: {self.reason}: {self.lack}"
         else:
             text = f"{self.status}: {self.covered} of {self.evaluations} evaluations could judge"
         return text[:MAX_DETAILS]
 
+    def due(self, moment: int, elapsed: int) -> bool:
+        """Tell whether it is to look at a moment of a job that is so old, ns."""
+        since = moment if self.judged_until is None else moment - self.judged_until
+        return since >= spacing(self.rule, elapsed) * self.thinned
+
     def look(self, window: Window) -> None:
-        """Let the rule judge one window. Whatever it raises stays its own fault."""
-        self.judged_until = window.end
-        try:
-            found = list(self.rule.evaluate(window))
-            if wrong := [f for f in found if not isinstance(f, Issue)]:
-                raise TypeError(f"{self.name} yielded {wrong[0]!r}, which is no Issue")
-        except Exception:
+        """Let the rule judge one window, here. Whatever it raises stays its own fault."""
+        self.take(judge(self.name, self.rule, window), window)
+
+    def take(self, outcome: Outcome, window: Window) -> None:
+        """Take what came of a look at a window, wherever it was judged."""
+        before, self.judged_until = self.judged_until, window.end
+        if outcome.error:
             self.evaluations += 1
-            self.failures += 1
+            self.failures = MAX_FAILURES if outcome.fatal else self.failures + 1
             self.faults += 1
-            self.error = traceback.format_exc(limit=-8)
+            self.error = outcome.error
             return
         self.failures = 0
-        if window.idle:
+        if outcome.idle:
             return
         self.evaluations += 1
-        if window.details:
-            self.details = _finite(window.details)
-        self._cover(window, judged=bool(found))
-        held = {issue.key: self.streaks.get(issue.key, 0) + 1 for issue in found}
-        self.streaks = held if type(self.rule).consecutive > 1 else {}
-        # A job too short for a second look is judged by the one there was.
-        needed = (
-            min(type(self.rule).consecutive, self.covered)
-            if window.job.ended
-            else type(self.rule).consecutive
-        )
-        due = [issue for issue in found if held[issue.key] >= needed]
+        if outcome.details:
+            self.details = outcome.details
+        self._cover(outcome)
+        needed = type(self.rule).consecutive
+        held = {issue.key: self.streaks.get(issue.key, 0) + 1 for issue in outcome.found}
+        self.streaks = held if needed > 1 else {}
+        if window.job.ended:
+            # A job too short for a second look is judged by the one there was.
+            needed = min(needed, self.covered)
+        due = [issue for issue in outcome.found if held[issue.key] >= needed]
         self.triggered += bool(due)
-        for issue in due:
-            self._merge(issue)
+        self.findings.take(due, window.end)
+        if self._resolves and (outcome.points or outcome.found or outcome.lack is None):
+            look = max(spacing(self.rule, window.end - window.job.start), window.end - (before or window.end))
+            reach = round((self.rule.lookback.seconds or 0.0) * 1e9)
+            self.findings.settle(held, window.end, max(look, reach))
 
-    def _cover(self, window: Window, *, judged: bool) -> None:
-        self.points += window.points
-        if window.lack is None or window.points or judged:
+    @property
+    def _resolves(self) -> bool:
+        """Whether silence means that an issue is over.
+
+        A rule that looks back judges the same data again and again; one that is handed new rows only may tell
+        a thing once, and its silence says nothing.
+        """
+        look = self.rule.lookback
+        told_once = getattr(type(self.rule), "tells_once", False)
+        return not told_once and (look.seconds or look.steps or look.readings) is not None
+
+    def _cover(self, outcome: Outcome) -> None:
+        self.points += outcome.points
+        if outcome.lack is None or outcome.points or outcome.found:
             self.covered += 1
-        if window.lack is not None:
-            self.reason, self.lack = window.lack.reason, window.lack.text
-            self.have, self.need = window.lack.have, window.lack.need
-
-    def _merge(self, issue: Issue) -> None:
-        before = self.issues.get(issue.key)
-        if before is None:
-            if len(self.issues) < MAX_ISSUES:
-                self.issues[issue.key] = issue
-            else:
-                self.more += issue.count
-            return
-        # What is told is the worst that was seen, of equals the last.
-        told = issue if SEVERITIES.index(issue.severity) >= SEVERITIES.index(before.severity) else before
-        self.issues[issue.key] = dataclasses.replace(
-            told,
-            count=before.count + issue.count,
-            step_start=_least(before.step_start, issue.step_start),
-            step_end=_most(before.step_end, issue.step_end),
-            time_start=_least(before.time_start, issue.time_start),
-            time_end=_most(before.time_end, issue.time_end),
-        )
+        if outcome.lack is not None:
+            self.reason, self.lack = outcome.lack.reason, outcome.lack.text
+            self.have, self.need = outcome.lack.have, outcome.lack.need
+        if outcome.steps is not None:
+            first, last = self.steps or outcome.steps
+            self.steps = (min(first, outcome.steps[0]), max(last, outcome.steps[1]))
+        self.tensors = max(self.tensors, outcome.tensors)
 
     def shown(self) -> dict[str, Any]:
         """Return what everybody may know, as `evaluations.json` holds it under `rules`."""
@@ -158,11 +179,15 @@ class RuleRun:
                 "evaluations": self.covered,
                 "points_seen": self.points if self.covered else self.have,
                 "points_needed": self.need,
+                "tensors_matched": self.tensors,
+                "first_step": self.steps[0] if self.steps else None,
+                "last_step": self.steps[1] if self.steps else None,
                 "reason": "ok" if self.covered else self.reason,
                 "lacking": self.lack,
+                "every_nth": self.thinned,
             },
-            "issues": [_plain(issue) for issue in self.issues.values()],
-            "more_issues": self.more,
+            "issues": [finding.shown() for finding in self.findings.values()],
+            "more_issues": self.findings.more,
             "details": self.details,
             "error": self.error or None,
         }
@@ -174,9 +199,12 @@ class RuleRun:
             "parameters": self.rule.values(),
             "judged_until": self.judged_until,
             "phase": self.phase,
-            "counts": [self.evaluations, self.covered, self.triggered, self.points, self.more, self.failures],
+            "counts": [self.evaluations, self.covered, self.triggered, self.points],
+            "failures": [self.failures, self.faults, self.thinned],
             "lack": [self.reason, self.lack, self.have, self.need],
-            "issues": [_plain(issue) for issue in self.issues.values()],
+            "read": [self.steps, self.tensors],
+            "issues": self.findings.kept(),
+            "more": self.findings.more,
             "streaks": [[list(key), count] for key, count in self.streaks.items()],
             "details": self.details,
             "state": self.state,
@@ -188,34 +216,12 @@ class RuleRun:
         if kept.get("rule") != type(self.rule).__name__ or kept.get("parameters") != self.rule.values():
             return False
         self.judged_until = kept["judged_until"]
-        self.evaluations, self.covered, self.triggered, self.points, self.more, self.failures = kept["counts"]
+        self.evaluations, self.covered, self.triggered, self.points = kept["counts"]
+        self.failures, self.faults, self.thinned = kept["failures"]
         self.reason, self.lack, self.have, self.need = kept["lack"]
-        issues = [Issue(**given) for given in kept["issues"]]
-        self.issues = {issue.key: issue for issue in issues}
+        steps, self.tensors = kept["read"]
+        self.steps = (steps[0], steps[1]) if steps else None
+        self.findings.restore(kept["issues"], kept["more"])
         self.streaks = {tuple(key): count for key, count in kept["streaks"]}
         self.details, self.state, self.error = kept["details"], kept["state"], kept["error"]
         return True
-
-
-def _plain(issue: Issue) -> dict[str, Any]:
-    plain = {f.name: getattr(issue, f.name) for f in dataclasses.fields(issue)}
-    return plain | {"evidence": _finite(dict(issue.evidence))}
-
-
-def _finite(value: Any) -> Any:
-    """Return a value as JSON knows it: numbers that are not finite are absent."""
-    if isinstance(value, dict):
-        return {str(name): _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _least(*values: int | None) -> int | None:
-    return min((v for v in values if v is not None), default=None)
-
-
-def _most(*values: int | None) -> int | None:
-    return max((v for v in values if v is not None), default=None)

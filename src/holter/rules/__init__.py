@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from holter.plugins import modules, strangers
+from holter.plugins import modules, provided, strangers
 from holter.rules._by_step import Step
 from holter.rules._files import LOADED, load, split_reference
 from holter.rules._function import rule
+from holter.rules._job import Job
 from holter.rules._lookback import Lookback, Series
 from holter.rules._parameters import (
     BadRule,
@@ -28,7 +29,7 @@ from holter.rules._parameters import (
 )
 from holter.rules._replay import check_rule
 from holter.rules._when import WHEN, expression
-from holter.rules._window import Coverage, Job, Reason, Window
+from holter.rules._window import Coverage, Reason, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,6 +110,8 @@ class Rule:
     """How many seconds of data at least lie between two evaluations."""
     consecutive: ClassVar[int] = 1
     """At how many evaluations in a row a finding must hold before it is reported."""
+    tells_once: ClassVar[bool] = False
+    """Whether it tells a thing once and is silent while it lasts, so that silence resolves no issue."""
 
     def __post_init__(self) -> None:
         for given in fields(self):
@@ -221,7 +224,16 @@ def _folded(name: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """Give `holter.rules.LowGPUUtilization` and its like, without importing all rules at the start."""
+    """Give `holter.rules.LowGPUUtilization` and its like, without importing all rules at the start.
+
+    `run(job, rules)` judges a job; it comes from a room above this one, which rules know nothing of.
+    """
+    if name == "run":
+        return provided(f"{__name__}.run")
+    if name == "rule_configs":
+        from holter.rules._configs import RuleConfigs
+
+        return RuleConfigs()
     if not name.startswith("_") and name[:1].isupper() and name in catalogue():
         return catalogue()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

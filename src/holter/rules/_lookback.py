@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from holter.rules._kept import Kept, last_of
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
-MAX_ROWS = 500_000
-"""Rows of one table that are kept at most, however far a rule wants to look back."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +65,12 @@ class Recent:
     def __init__(self, keep: Mapping[str, Lookback] | None = None) -> None:
         self._keep = keep
         """What is needed of each `table` or `samples/metric`; nothing is forgotten when it is not given."""
-        self._series: dict[str, dict[Place, _Kept]] = defaultdict(dict)
-        self._rows: dict[str, _Kept] = {}
-        self._asked: dict[tuple[Any, ...], Table] = {}
-        """What was asked for since the last change: rules that look at one moment ask for the same."""
+        self._series: dict[str, dict[Place, Kept]] = defaultdict(dict)
+        self._rows: dict[str, Kept] = {}
+        self._asked: dict[tuple[Any, ...], Any] = {}
+        """What was asked for about `_moment`: rules that look at one moment ask for the same."""
+        self._moment: int | None = None
+        self._order: dict[str, list[tuple[Place, Kept]]] = {}
 
     def add(self, table: str, rows: Table, judged: int) -> None:
         """Take rows in; `judged` is the moment up to which all was judged before."""
@@ -77,23 +80,58 @@ class Recent:
         due = rows["time"] if "duration" not in rows else rows["time"] + rows["duration"]
         due = np.maximum(due, judged + 1)
         if table != "samples":
-            self._rows.setdefault(table, _Kept(table)).add(due, dict(rows.columns))
+            self._rows.setdefault(table, Kept()).add(due, dict(rows.columns))
             return
         finite = np.isfinite(rows["value"])
         if not finite.all():
             rows, due = rows.where(finite), due[finite]
         for metric, place, where in _groups(rows):
-            if self._keep is None or self._needed(metric) is not None:
-                kept = self._series[metric].setdefault(place, _Kept("samples"))
-                kept.add(due[where], {"time": due[where], "value": rows["value"][where]})
+            self._put(metric, place, due[where], rows["value"][where])
+
+    def add_series(self, metric: str, place: Place, series: Series, judged: int) -> None:
+        """Take in the readings of one series; `judged` as for `add`."""
+        self._asked.clear()
+        due = np.maximum(series.time, judged + 1)
+        finite = np.isfinite(series.value)
+        if finite.all():
+            self._put(metric, place, due, series.value)
+        else:
+            self._put(metric, place, due[finite], series.value[finite])
+
+    def _put(self, metric: str, place: Place, due: NDArray[np.int64], value: NDArray[np.float64]) -> None:
+        if len(due) and (self._keep is None or self._needed(metric) is not None):
+            places = self._series[metric]
+            if place not in places:
+                places[place] = Kept()
+                self._order.pop(metric, None)
+            places[place].add(due, {"value": value})
 
     def series(self, metric: str, since: int, until: int, last: int | None = None) -> dict[Place, Series]:
         """Return a metric's readings after `since` up to `until`, or the last so many up to it."""
+        if metric not in self._series:
+            return {}
+        return self.shared(
+            (metric, since, until, last), until, lambda: self._find_series(metric, since, until, last)
+        )
+
+    def _find_series(self, metric: str, since: int, until: int, last: int | None) -> dict[Place, Series]:
+        if metric not in self._order:
+            self._order[metric] = sorted(self._series[metric].items())
         found = {}
-        for place, kept in sorted(self._series.get(metric, {}).items()):
-            columns = kept.between(since, until, last)
-            if len(columns["time"]):
-                found[place] = Series(columns["time"], columns["value"])
+        for place, kept in self._order[metric]:
+            low, high = kept.range(since, until, last)
+            if low < high:
+                found[place] = Series(kept.due[low:high], kept.columns["value"][low:high])
+        return found
+
+    def shared(self, question: tuple[Any, ...], moment: int, answer: Callable[[], T]) -> T:
+        """Return what was answered to a question at this moment, or answer it now for all who will ask."""
+        if moment != self._moment:
+            self._asked.clear()
+            self._moment = moment
+        if question not in self._asked:
+            self._asked[question] = answer()
+        found: T = self._asked[question]
         return found
 
     def _needed(self, metric: str) -> Lookback | None:
@@ -111,12 +149,19 @@ class Recent:
         if kept is None:
             return Table.empty(table)
         question = (table, since if last is None else None, until, last)
-        if question not in self._asked:
-            if any(asked[2] != until for asked in self._asked):
-                self._asked.clear()
-            found = Table(kept.between(question[1], until))
-            self._asked[question] = found if last is None else last_of_each_rank(found, last)
-        return self._asked[question]
+
+        def answer() -> Table:
+            low, high = kept.range(question[1], until)
+            if last is not None:
+                low = kept.tail(high, last)
+            found = Table({name: column[low:high] for name, column in kept.columns.items()})
+            return found if last is None else last_of_each_rank(found, last)
+
+        return self.shared(question, until, answer)
+
+    def has(self, table: str) -> bool:
+        """Tell whether any row of a table ever came."""
+        return bool(self._series) if table == "samples" else table in self._rows
 
     def forget(self, until: int, floor: int) -> None:
         """Drop what no window that ends after `until` will hold; `floor`: rows due after it are still new."""
@@ -135,83 +180,9 @@ class Recent:
                 kept.forget(until, _since(need, until, floor), None)
 
 
-class _Kept:
-    """Columns ordered by `due`; new ones wait in chunks until somebody looks."""
-
-    def __init__(self, table: str) -> None:
-        self._due: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._columns: dict[str, NDArray[Any]] = {}
-        self._chunks: list[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]] = []
-        self._after = 0
-        """Rows after the last forgetting; forgetting copies, so it waits until it is worth it."""
-
-    def add(self, due: NDArray[np.int64], columns: dict[str, NDArray[Any]]) -> None:
-        self._chunks.append((due, columns))
-
-    def between(self, since: int | None, until: int, last: int | None = None) -> dict[str, NDArray[Any]]:
-        self._settle()
-        high = int(np.searchsorted(self._due, until, side="right"))
-        low = 0 if since is None else int(np.searchsorted(self._due, since, side="right"))
-        if last is not None:
-            low = max(0, high - last)
-        return {name: column[low:high] for name, column in self._columns.items()}
-
-    def forget(self, until: int, since: int, last: int | None) -> None:
-        self._settle()
-        past = int(np.searchsorted(self._due, until, side="right"))
-        low = int(np.searchsorted(self._due, since, side="right"))
-        if last is not None:
-            low = min(low, max(0, past - last))
-        low = max(low, past - MAX_ROWS)
-        if low > len(self._due) // 4:
-            self._cut(np.arange(low, len(self._due)))
-
-    def forget_steps(self, until: int, since: int, last: int) -> None:
-        self._settle()
-        ranks = self._columns.get("rank")
-        if ranks is None or len(ranks) < 2 * self._after + 256:
-            return
-        past = int(np.searchsorted(self._due, until, side="right"))
-        keep = self._due > since
-        keep[:past] |= _last(ranks[:past], last)
-        keep[: max(0, past - MAX_ROWS)] = False
-        self._cut(np.flatnonzero(keep))
-
-    def _cut(self, keep: NDArray[np.int64]) -> None:
-        # A copy: a view would keep alive what is to be forgotten.
-        self._due = self._due[keep].copy()
-        self._columns = {name: column[keep].copy() for name, column in self._columns.items()}
-        self._after = len(self._due)
-
-    def _settle(self) -> None:
-        if not self._chunks:
-            return
-        if not self._columns:
-            self._columns = {name: column[:0] for name, column in self._chunks[0][1].items()}
-        due = np.concatenate([self._due, *(d for d, _ in self._chunks)])
-        columns = {
-            name: np.concatenate([column, *(c[name] for _, c in self._chunks)])
-            for name, column in self._columns.items()
-        }
-        if np.any(due[1:] < due[:-1]):
-            order = np.argsort(due, kind="stable")
-            due, columns = due[order], {name: column[order] for name, column in columns.items()}
-        self._due, self._columns = due, columns
-        self._chunks.clear()
-
-
 def last_of_each_rank(steps: Table, last: int) -> Table:
     """Keep the last so many steps of each rank; the rows are in the order of time."""
-    return steps if steps.rows <= last else steps.where(_last(steps["rank"], last))
-
-
-def _last(ranks: NDArray[Any], last: int) -> NDArray[np.bool_]:
-    order = np.argsort(ranks, kind="stable")
-    ordered = ranks[order]
-    ends = np.searchsorted(ordered, ordered, side="right")
-    keep = np.zeros(len(ranks), dtype=bool)
-    keep[order] = ends - np.arange(len(ranks)) <= last
-    return keep
+    return steps if steps.rows <= last else steps.where(last_of(steps["rank"], last))
 
 
 def _since(need: Lookback, until: int, floor: int) -> int:
@@ -220,11 +191,23 @@ def _since(need: Lookback, until: int, floor: int) -> int:
 
 def _groups(rows: Table) -> Iterable[tuple[str, Place, NDArray[np.int64]]]:
     """Split samples by series. Text columns hold few distinct values, so a dictionary beats sorting."""
-    codes: dict[tuple[str, str, str], int] = {}
-    node = rows["node"].tolist() if "node" in rows else [""] * rows.rows
-    keys = zip(rows["metric"].tolist(), node, rows["device"].tolist(), strict=True)
-    which = np.fromiter((codes.setdefault(key, len(codes)) for key in keys), dtype=np.int64, count=rows.rows)
+    if not rows.rows:
+        return
+    known: list[list[str]] = []
+    which = np.zeros(rows.rows, dtype=np.int64)
+    for name in ("metric", "node", "device"):
+        texts = rows[name].tolist() if name in rows else [""] * rows.rows
+        codes: dict[str, int] = defaultdict(count().__next__)
+        number = np.fromiter(map(codes.__getitem__, texts), dtype=np.int64, count=rows.rows)
+        which = which * max(len(codes), 1) + number
+        known.append(list(codes))
     order = np.argsort(which, kind="stable")
-    edges = np.searchsorted(which[order], np.arange(len(codes) + 1))
-    for (metric, there, device), code in codes.items():
-        yield metric, (there, device), order[edges[code] : edges[code + 1]]
+    ordered = which[order]
+    edges = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).tolist()
+    for low, high in zip(edges, [*edges[1:], rows.rows], strict=True):
+        code, places = int(ordered[low]), []
+        for texts in reversed(known):
+            code, number_ = divmod(code, len(texts))
+            places.append(texts[number_])
+        device, node, metric = places
+        yield metric, (node, device), order[low:high]

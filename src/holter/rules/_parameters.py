@@ -9,7 +9,7 @@ import itertools
 import math
 import textwrap
 import types
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _SAME: Any = object()
-_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 class BadRule(ValueError):  # noqa: N818 - it is a sentence where it is raised
@@ -114,6 +114,12 @@ def place_of(rule: Any) -> str:
 def declared(rule: Any) -> tuple[Parameter, ...]:
     """Read the parameters off a rule's class, with the sentences that follow them in its source."""
     meanings = _meanings(rule)
+    return tuple(replace(one, meaning=meanings.get(one.name, "")) for one in specified(rule))
+
+
+@cache
+def specified(rule: Any) -> tuple[Parameter, ...]:
+    """Read the parameters without their sentences: all that a check needs, and no source is parsed."""
     return tuple(
         Parameter(
             name=f.name,
@@ -126,7 +132,7 @@ def declared(rule: Any) -> tuple[Parameter, ...]:
             choices=f.metadata.get("choices", ()),
             unit=f.metadata.get("unit", ""),
             aliases=f.metadata.get("aliases", ()),
-            meaning=meanings.get(f.name, ""),
+            meaning="",
         )
         for f in fields(rule)
     )
@@ -136,13 +142,13 @@ def resolved(rule: Any, given: Mapping[str, Any], profile: str) -> dict[str, Any
     """Return the values of all parameters: those given under any name, the others by profile."""
     if profile not in ("modern", "classic"):
         raise BadRule(f"defaults={profile!r} is not valid; there are: modern, classic")
-    names = {p.name.casefold(): p.name for p in declared(rule)}
-    names |= {alias.casefold(): p.name for p in declared(rule) for alias in p.aliases}
+    names = {p.name.casefold(): p.name for p in specified(rule)}
+    names |= {alias.casefold(): p.name for p in specified(rule) for alias in p.aliases}
     explicit: dict[str, Any] = {}
     for name, value in given.items():
         known = names.get(str(name).casefold())
         if known is None:
-            valid = ", ".join(p.name for p in declared(rule)) or "none"
+            valid = ", ".join(p.name for p in specified(rule)) or "none"
             near = nearest(str(name).casefold(), names)
             hint = f"did you mean {names[near]!r}? it" if near else "it"
             raise BadRule(
@@ -164,7 +170,7 @@ def resolved(rule: Any, given: Mapping[str, Any], profile: str) -> dict[str, Any
 
 def checked(rule: Any, name: str, value: Any) -> Any:
     """Return a parameter's value as its declared type; raises `BadRule` with what is valid."""
-    spec = next(p for p in declared(rule) if p.name == name)
+    spec = next(p for p in specified(rule) if p.name == name)
     try:
         typed = _parsed(value, _types(rule)[name])
     except (ValueError, TypeError, OverflowError):
@@ -240,9 +246,9 @@ def _absent(value: Any) -> bool:
 
 def _boolean(value: Any) -> bool:
     text = str(value).strip().casefold()
-    if text not in _BOOLEANS:
+    if text not in BOOLEANS:
         raise ValueError(value)
-    return _BOOLEANS[text]
+    return BOOLEANS[text]
 
 
 def _meanings(rule: Any) -> dict[str, str]:

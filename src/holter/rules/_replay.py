@@ -7,13 +7,14 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from holter.rules._window import Job, Window
+from holter.rules._window import Window
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from holter.rules import Issue, Rule
+    from holter.rules._job import Job
 
 
 def check_rule(

@@ -29,7 +29,7 @@ class Settled(NamedTuple):
         step = self.rows["step"]
         edges = np.flatnonzero(np.diff(step, prepend=step[:1] - 1)).tolist() if len(step) else []
         for low, high in zip(edges, [*edges[1:], len(step)], strict=True):
-            yield int(step[low]), self.rows.where(slice(low, high))  # type: ignore[arg-type]
+            yield int(step[low]), self.rows.where(slice(low, high))
 
 
 def settled(new: Table, state: dict[str, Any], columns: Sequence[str], *, ended: bool) -> list[Settled]:

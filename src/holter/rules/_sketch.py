@@ -58,16 +58,13 @@ def box(sketch: Sketch) -> dict[str, float]:
 
 def _quantile(sketch: Sketch, share: float) -> float:
     rank = share * (sketch["n"] - 1)
-    seen = 0
-    value = 0.0
-    ordered = sorted(
-        sketch["bins"].items(), key=lambda item: -math.inf if item[0] == "zero" else int(item[0])
-    )
-    for number, count in ordered:
-        value = 0.0 if number == "zero" else 2 * math.exp(int(number) * _GAMMA) / (math.exp(_GAMMA) + 1)
-        seen += count
-        if seen > rank:
-            break
+    bins = sketch["bins"]
+    # What is zero comes before all others.
+    numbers = np.array([-(2**31) if name == "zero" else int(name) for name in bins], dtype=np.int64)
+    order = np.argsort(numbers)
+    seen = np.cumsum(np.array(list(bins.values()), dtype=np.int64)[order])
+    number = int(numbers[order][min(int(np.searchsorted(seen, rank, side="right")), len(seen) - 1)])
+    value = 0.0 if number == -(2**31) else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
     return round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2)
 
 

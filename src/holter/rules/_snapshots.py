@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,9 @@ def moments(series: Mapping[Place, Series], node: str) -> NDArray[np.int64]:
     times = [s.time for (where, _), s in series.items() if where == node]
     if not times:
         return np.empty(0, dtype=np.int64)
-    every = np.unique(np.concatenate(times))
+    # Devices of one node are read together, so that the first tells when all were.
+    alike = all(map(partial(_same, times[0]), times))
+    every = times[0] if alike else np.unique(np.concatenate(times))
     return np.asarray(every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])])
 
 
@@ -31,12 +34,19 @@ def matrix(series: Mapping[Place, Series], node: str, at: NDArray[np.int64]) -> 
     rows = []
     for (where, _), one in sorted(series.items()):
         if where == node:
+            if _same(one.time, at):
+                rows.append(one.value)  # read together with the others, as an agent does
+                continue
             row = np.full(len(at), np.nan)
             slot = np.searchsorted(at, one.time, side="right") - 1
             near = (slot >= 0) & (one.time - at[np.maximum(slot, 0)] <= TOLERANCE_NS)
             row[slot[near]] = one.value[near]
             rows.append(row)
     return np.array(rows).reshape(len(rows), len(at))
+
+
+def _same(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
+    return len(one) == len(other) and bool((one == other).all())
 
 
 def any_above(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
@@ -64,5 +74,8 @@ def busiest(readings: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """Return for each snapshot the mean of the `k` devices with the highest readings."""
     if not len(readings):
         return np.zeros(readings.shape[1])
-    ordered = np.sort(np.nan_to_num(readings, nan=0.0), axis=0)
-    return np.asarray(ordered[-max(1, min(k, len(ordered))) :].mean(axis=0))
+    readings = np.nan_to_num(readings, nan=0.0)
+    k = max(1, min(k, len(readings)))
+    if k < len(readings):
+        readings = np.partition(readings, len(readings) - k, axis=0)[-k:]
+    return np.asarray(readings.mean(axis=0))

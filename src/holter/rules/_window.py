@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from holter.rules._job import Job, job_facts, steady, warm
 from holter.rules._lookback import Lookback, Place, Recent, Series
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Reason = Literal[
     "ok",
@@ -24,40 +25,6 @@ Reason = Literal[
     "shape_missing",
     "run_too_short",
 ]
-
-WARMUP_STEPS = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Facts of the job as known at the end of the window. Times are ns since the epoch."""
-
-    start: int
-    interval_ms: int = 500
-    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each node is: `cpus`, `memory_bytes`, `gpus`."""
-    first_step: int | None = None
-    """When the first step of any rank began; nothing while none has ended."""
-    warm: Mapping[int, int] = field(default_factory=dict)
-    """Rank → when its warm-up, of ten steps, ended."""
-    active: Mapping[int, int] = field(default_factory=dict)
-    """Rank → when its newest span ended, of its data-loader workers too."""
-    trainers: bool = False
-    """Whether a training process is recorded, so that steps are to be expected."""
-    ended: bool = False
-    """Whether nothing will come after this window."""
-    url: str = ""
-    """Where the job is; empty for tables that come from nowhere. Our own rules never look there."""
-
-    @property
-    def loop(self) -> int | None:
-        """From when on the machine can be judged by its load: the end of warm-up on every rank.
-
-        Nothing while steps are expected and warm-up lasts; the job's start when no process is recorded.
-        """
-        if self.warm:
-            return max(self.warm.values())
-        return None if self.trainers or self.first_step is not None else self.start
 
 
 @dataclass(slots=True)
@@ -93,6 +60,7 @@ class Window:
         """Statistics the rule hands over, whether it finds something or not; the last ones count."""
         self.idle = False
         self.points = 0
+        self._read: set[str] = set()
         self.lack: Coverage | None = None
         self._recent = recent
         self._lookback = lookback
@@ -197,6 +165,7 @@ class Window:
 
     def new(self, table: str) -> Table:
         """Return the rows that no window of this rule held before."""
+        self._read.add(table)
         return self._recent.rows(table, self.start, self.end)
 
     def baseline(self, name: str) -> Mapping[str, Table] | None:
@@ -213,7 +182,7 @@ class Window:
         """
         last = None if new else self._lookback.readings
         found = self._recent.series(metric, self.start if new else self._since, self.end, last)
-        if since is None:
+        if since is None or all(one.time[0] > since for one in found.values()):
             return found
         cut = {place: int(np.searchsorted(s.time, since, side="right")) for place, s in found.items()}
         return {
@@ -233,18 +202,12 @@ class Window:
     @cached_property
     def steady(self) -> Table:
         """The steps that tell how fast training is: no warm-up, no compilation, evaluation or checkpoint."""
-        steps = self.warm
-        busy = (steps["compile"] > 0) | (steps["eval"] > 0) | (steps["checkpoint"] > 0)
-        return steps.where(~busy & (steps["mode"] != "eval") & (steps["duration"] > 0))
+        return self._derived("steady", lambda: steady(self.warm))
 
     @cached_property
     def warm(self) -> Table:
         """The steps after warm-up; a rank that still warms up has none."""
-        steps = self.steps
-        never = np.iinfo(np.int64).max
-        ranks, where = np.unique(steps["rank"], return_inverse=True)
-        since = np.array([self.job.warm.get(int(rank), never) for rank in ranks], dtype=np.int64)
-        return steps.where(steps["time"] >= since[where]) if steps.rows else steps
+        return self._derived("warm", lambda: warm(self.steps, self.job))
 
     def insufficient(
         self, reason: Reason, text: str, *, have: float | None = None, need: float | None = None
@@ -265,29 +228,48 @@ class Window:
         self.points += points
 
     @property
+    def steps_read(self) -> tuple[int, int] | None:
+        """The first and the last step among the new rows of the tables that the rule asked for."""
+        found = [steps for table in sorted(self._read) if (steps := self._steps_of(table)) is not None]
+        return (min(a for a, _ in found), max(b for _, b in found)) if found else None
+
+    @property
+    def tensors_read(self) -> int:
+        """How many tensors are among the new rows of the tables that the rule asked for."""
+        return max((self._tensors_of(t) for t in self._read & {"tensors", "tensor_values"}), default=0)
+
+    def _steps_of(self, table: str) -> tuple[int, int] | None:
+        def answer() -> tuple[int, int] | None:
+            rows = self._recent.rows(table, self.start, self.end)
+            steps = rows["step"] if rows.rows and "step" in rows else np.empty(0, dtype=np.int64)
+            steps = steps[steps >= 0]
+            return (int(steps.min()), int(steps.max())) if len(steps) else None
+
+        return self._recent.shared(("steps of", table, self.start, self.end), self.end, answer)
+
+    def _tensors_of(self, table: str) -> int:
+        def answer() -> int:
+            return len(set(self._recent.rows(table, self.start, self.end)["name"].tolist()))
+
+        return self._recent.shared(("tensors of", table, self.start, self.end), self.end, answer)
+
+    @property
     def _since(self) -> int:
         seconds = self._lookback.seconds
         return self.start if seconds is None else self.end - round(seconds * 1e9)
 
+    def _derived(self, name: str, work_out: Callable[[], Table]) -> Table:
+        """Work out once what rules with the same lookback ask for at the same moment."""
+        last = self._lookback.steps
+        # The facts of the job belong to the moment, but a rule may be handed a window of its own.
+        question = (name, self._since if last is None else None, self.end, last, id(self.job))
+        return self._recent.shared(question, self.end, work_out)
+
     def _table(self, name: str) -> Table:
+        self._read.add(name)
         return self._recent.rows(
             name, self._since, self.end, self._lookback.steps if name == "steps" else None
         )
-
-
-def job_facts(steps: Table | None, *, start: int, **facts: Any) -> Job:
-    """Work out a job's facts from its steps, all at once."""
-    warm: dict[int, int] = {}
-    active: dict[int, int] = {}
-    first = None
-    if steps is not None and steps.rows:
-        first = int(steps["time"].min())
-        for rank in np.unique(steps["rank"]).tolist():
-            ends = np.sort((steps["time"] + steps["duration"])[steps["rank"] == rank])
-            active[rank] = int(ends[-1])
-            if len(ends) >= WARMUP_STEPS:
-                warm[rank] = int(ends[WARMUP_STEPS - 1])
-    return Job(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
 
 
 def _end(table: Table) -> int:

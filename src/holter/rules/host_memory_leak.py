@@ -140,11 +140,14 @@ class HostMemoryLeak(Rule):
 
 def _medians(offset: NDArray[np.int64], values: NDArray[np.float64], last_bin: int) -> NDArray[np.float64]:
     """Return medians of 30 s each, oldest first, up to the last whole one; NaN where nothing was read."""
-    number = offset // _BIN_NS - (last_bin - _POINTS - 2)
+    edges = (np.arange(_POINTS + 3) + last_bin - _POINTS - 2) * _BIN_NS
+    starts = np.searchsorted(offset, edges)
+    counts = np.diff(starts)
     found = np.full(_POINTS + 2, np.nan)
-    for one in np.unique(number):
-        if 0 <= one < len(found):
-            found[one] = np.median(values[number == one])
+    # Most bins hold as many readings as the next: those of one size are sorted together.
+    for count in np.unique(counts[counts > 0]).tolist():
+        bins = np.flatnonzero(counts == count)
+        found[bins] = np.median(values[starts[bins, None] + np.arange(count)], axis=1)
     return found
 
 

@@ -29,6 +29,7 @@ class StalledTraining(Rule):
     )
     category = "reliability"
     severity = "critical"
+    tells_once = True
     description = "training has stopped moving"
     formula = (
         "no progress for clamp(factor x p99 of the last 200 steps, min_s, max_s); critical beyond 3 x that"

@@ -12,7 +12,7 @@ import numpy as np
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,20 +27,30 @@ _DTYPES: dict[str, Any] = {
 
 
 class Table:
-    """Columns of equal length, never changed in place. An absent number is NaN."""
+    """Columns of equal length, never changed in place. An absent number is NaN.
 
-    __slots__ = ("columns",)
+    A selection of rows copies a column when it is first asked for: a rule asks for few of many.
+    """
+
+    __slots__ = ("_columns", "_of", "_which", "rows")
 
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"columns differ in length: {lengths}")
-        self.columns = dict(columns)
+        self._columns = dict(columns)
+        self._of: Table | None = None
+        self._which: NDArray[Any] | slice | None = None
+        lengths = set(map(len, self._columns.values()))
+        if len(lengths) > 1:
+            told = {name: len(column) for name, column in columns.items()}
+            raise ValueError(f"columns differ in length: {told}")
+        self.rows: int = lengths.pop() if lengths else 0
+        """Number of rows."""
 
     @classmethod
     def empty(cls, table: str) -> Table:
         """Return table `table` of the schema with no rows; it has the column `node` too."""
-        return cls.of(table, [])
+        if table not in _EMPTY:
+            _EMPTY[table] = cls.of(table, [])
+        return cls(_EMPTY[table].columns)
 
     @classmethod
     def of(cls, table: str, rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -62,30 +72,57 @@ class Table:
         """Put tables with the same columns one after another; raises `ValueError` for an empty list."""
         if not tables:
             raise ValueError("nothing to concatenate")
-        names = tables[0].columns
-        return cls({name: np.concatenate([t.columns[name] for t in tables]) for name in names})
+        if len(tables) == 1:
+            return tables[0]
+        return cls({name: np.concatenate([t[name] for t in tables]) for name in tables[0].names})
 
     @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return len(next(iter(self.columns.values()))) if self.columns else 0
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All columns by name."""
+        if self._of is not None:
+            self._columns = {name: self[name] for name in self._of.names}
+            self._of = self._which = None  # what was selected from need not be kept any longer
+        return self._columns
+
+    @property
+    def names(self) -> Collection[str]:
+        """Names of the columns, in order."""
+        return self._columns.keys() if self._of is None else self._of.names
 
     def __len__(self) -> int:
         return self.rows
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.columns[name]
+        column = self._columns.get(name)
+        if column is None:
+            if self._of is None or self._which is None:
+                raise KeyError(name)
+            column = self._columns[name] = self._of[name][self._which]
+        return column
 
     def __contains__(self, name: object) -> bool:
-        return name in self.columns
+        return name in self.names
 
-    def where(self, mask: NDArray[Any]) -> Table:
-        """Keep the rows that a boolean mask or an array of indices selects."""
-        return Table({name: column[mask] for name, column in self.columns.items()})
+    def where(self, mask: NDArray[Any] | slice) -> Table:
+        """Keep the rows that a boolean mask, an array of indices, or a slice selects."""
+        chosen = Table.__new__(Table)
+        chosen._columns, chosen._of = {}, self
+        if isinstance(mask, slice):
+            chosen._which, chosen.rows = mask, len(range(*mask.indices(self.rows)))
+            return chosen
+        which = np.asarray(mask)
+        if which.dtype == np.bool_:
+            if len(which) != self.rows:
+                raise IndexError(f"a mask of {len(which)} for {self.rows} rows")
+            which = which.nonzero()[0]
+        elif not len(which):
+            which = which.astype(np.int64)  # an empty list has no type
+        chosen._which, chosen.rows = which, len(which)
+        return chosen
 
     def sorted(self, *by: str) -> Table:
         """Sort by columns, the first one first; stable."""
-        return self.where(np.lexsort([self.columns[name] for name in reversed(by)]))
+        return self.where(np.lexsort([self[name] for name in reversed(by)]))
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as plain Python values."""
@@ -94,7 +131,10 @@ class Table:
             yield {name: values[i] for name, values in lists.items()}
 
     def __repr__(self) -> str:
-        return f"Table({self.rows} rows: {', '.join(self.columns)})"
+        return f"Table({self.rows} rows: {', '.join(self.names)})"
+
+
+_EMPTY: dict[str, Table] = {}
 
 
 def _default(name: str, type_: str) -> Any:

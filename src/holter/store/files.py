@@ -44,6 +44,11 @@ class DataFile:
         return {name for name, _ in self.columns}
 
     @property
+    def newest(self) -> int:
+        """The newest `time` of its rows."""
+        return int(self.says.get("holter.t_max", 2**63 - 1))
+
+    @property
     def numbers(self) -> range:
         """The numbers whose rows it holds and that count."""
         return range(self.from_, self.part.last + 1)

@@ -80,6 +80,7 @@ class Reader:
         limits = []
         if start_ns is not None:
             limits.append(f"time >= {int(start_ns)}")
+            files = [f for f in files if f.newest >= start_ns]
         if end_ns is not None:
             limits.append(f"time < {int(end_ns)}")
             files = [f for f in files if f.part.t0 == 0 or f.part.t0 < end_ns]

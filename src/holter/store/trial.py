@@ -82,8 +82,13 @@ class Trial:
 
         return retried(read)
 
-    def sql(self, query: str) -> Table:
+    def sql(self, query: str, *, start_ns: int | None = None, end_ns: int | None = None) -> Table:
         """Run one SQL query over the job's tables, which go by their names. Absent numbers are NaN.
+
+        Args:
+            query: One SELECT.
+            start_ns: Files whose rows all lie before it need not be opened; the query says so by itself.
+            end_ns: Nor files whose rows all lie at or after it.
 
         Raises:
             ValueError: It is no single query that only reads, or it cannot be understood.
@@ -99,7 +104,7 @@ class Trial:
 
         def run() -> Table:
             cursor = self._reader.connection.cursor()
-            views = {name: self._view(name) for name in TABLES}
+            views = {name: self._view(name, start_ns, end_ns) for name in TABLES}
             started = False
             try:
                 for name, view in views.items():
@@ -111,16 +116,20 @@ class Trial:
                     # Reading all finds the files that are damaged inside, or gone.
                     for name in TABLES:
                         self._reader.read(self._reader.files(name), TABLES[name])
-                    if views != {name: self._view(name) for name in TABLES}:
+                    if views != {name: self._view(name, start_ns, end_ns) for name in TABLES}:
                         raise Vanished(str(error)) from error
                 raise ValueError(f"query failed: {error}") from error
             return Table({name: _plain(column) for name, column in arrays.items()})
 
         return retried(run)
 
-    def _view(self, name: str) -> str:
+    def _view(self, name: str, start_ns: int | None, end_ns: int | None) -> str:
         groups: dict[Any, list[DataFile]] = defaultdict(list)
         for file in self._reader.files(name):
+            if (start_ns is not None and file.newest < start_ns) or (
+                end_ns is not None and file.part.t0 >= end_ns and file.part.t0 > 0
+            ):
+                continue
             since = file.from_ if file.from_ > file.part.first else 0
             groups[(file.part.node, file.columns, since)].append(file)
         terms = []

@@ -1,0 +1,166 @@
+"""`holter rules list` and `holter rules show`: what rules there are, and one of them in full."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from holter.cli import options, output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from holter.rules import Rule
+
+_WIDTH = 80
+_ORDER = ("training", "framework", "system", "reliability")
+
+
+def list_rules(words: list[str]) -> int:
+    """Run `holter rules list`."""
+    parser = options.Parser(
+        "rules list", "List every rule.", "  holter rules list\n  holter rules list --json"
+    )
+    options.add_json(parser)
+    given = parser.read(words)
+    from holter.evaluation import packs
+    from holter.rules import catalogue
+
+    rules = catalogue()
+    if given.json:
+        cards = [card(rule) for rule in rules.values()]
+        output.write_json({"schema": 1, "packs": packs(), "rules": cards})
+        return 0
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    out = _console()
+    widest = max(map(len, rules))
+    for category in sorted({rule.category for rule in rules.values()}, key=_place):
+        out.print(Text(f"{category or 'other'}", style="bold"))
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(no_wrap=True, width=widest)
+        table.add_column(overflow="fold", ratio=3)
+        table.add_column(overflow="fold", ratio=2, style="bright_black")
+        for name, rule in rules.items():
+            if rule.category == category:
+                table.add_row(name, rule.description, ", ".join(rule.packs))
+        out.print(Padding(table, (0, 0, 1, 2)))
+    out.print(
+        Text(
+            "On the right, the packs a rule is in. `default` is on in every run; --rule pack:NAME adds "
+            "another, --rule NAME one rule. All of a rule: holter rules show NAME"
+        )
+    )
+    return 0
+
+
+def show_rule(words: list[str], named: Any) -> int:
+    """Run `holter rules show`; `named` finds a rule's full name or refuses."""
+    parser = options.Parser("rules show", "Show one rule.", "  holter rules show LowGPUUtilization")
+    parser.add_argument("name", metavar="NAME")
+    options.add_store(parser)
+    options.add_json(parser)
+    given = parser.read(words)
+    from holter.rules import find
+
+    rule = find(named(given.name))
+    fired = last_fired(rule.__name__, given.store)
+    if given.json:
+        output.write_json({"schema": 1, **card(rule), "last_fired": fired})
+        return 0
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = _console()
+
+    def line(text: str, indent: int = 2, style: str = "") -> None:
+        out.print(Padding(Text(text, style=style), (0, 0, 0, indent)))
+
+    out.print(Text(rule.__name__, style="bold"))
+    line(rule.description)
+    if rule.formula:
+        line(f"Fires when: {rule.formula}")
+    if rule.advice:
+        line(f"Advice: {rule.advice}")
+    line(f"Reads: {', '.join(rule.reads)}")
+    on = "on by default" if "default" in rule.packs else f"off by default; on with --rule {rule.__name__}"
+    line(f"Category: {rule.category}; severity: {rule.severity}; {on}")
+    line(f"Packs: {', '.join(rule.packs)}")
+    if rule.also_called:
+        line(f"Also called: {', '.join(rule.also_called)}")
+    line(_fired_words(fired))
+    if rule.parameters():
+        out.print(Text("\nParameters", style="bold"))
+    for parameter in rule.parameters():
+        unit = f" {parameter.unit}" if parameter.unit else ""
+        classic = "" if parameter.classic == parameter.modern else f"  (classic: {parameter.classic})"
+        line(f"{parameter.name} = {parameter.modern}{unit}{classic}", style="cyan")
+        also = f" Also called {', '.join(parameter.aliases)}." if parameter.aliases else ""
+        line(f"{parameter.meaning} Takes {parameter.valid}.{also}", indent=6)
+    return 0
+
+
+def card(rule: type[Rule]) -> dict[str, Any]:
+    """Return everything a rule says of itself, as JSON can hold it."""
+    return {
+        "name": rule.__name__,
+        "also_called": list(rule.also_called),
+        "category": rule.category,
+        "severity": rule.severity,
+        "default": "default" in rule.packs,
+        "packs": list(rule.packs),
+        "description": rule.description,
+        "formula": rule.formula,
+        "advice": rule.advice,
+        "reads": list(rule.reads),
+        "parameters": [
+            {
+                "name": p.name,
+                "type": p.type,
+                "default": p.modern,
+                "classic": p.classic,
+                "unit": p.unit,
+                "valid": p.valid,
+                "aliases": list(p.aliases),
+                "meaning": p.meaning,
+            }
+            for p in rule.parameters()
+        ],
+    }
+
+
+def last_fired(rule: str, store: str | None) -> dict[str, Any] | None:
+    """Return when a rule last found something in a store: `job`, `time` (ns) and `summary`; else nothing."""
+    from holter.store.job import jobs, store_url
+
+    try:
+        known = jobs(store_url(store))
+    except (OSError, ValueError):
+        return None
+    found = [
+        {"job": job.name, "time": when, "summary": issue["summary"]}
+        for job in known
+        for entry in job.evaluations().get("rules") or ()
+        if entry.get("rule") == rule
+        for issue in entry.get("issues") or ()
+        if (when := issue.get("last_found") or issue.get("time_end")) is not None
+    ]
+    return max(found, key=lambda one: one["time"], default=None)
+
+
+def _fired_words(fired: dict[str, Any] | None) -> str:
+    if fired is None:
+        return "Last fired: never in this store"
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(fired["time"] / 1e9))
+    return f"Last fired: {when} in {fired['job']}: {output.clean(fired['summary'])}"
+
+
+def _console() -> Console:
+    return output.console(sys.stdout, width=min(_WIDTH, output.columns(sys.stdout)))
+
+
+def _place(category: str) -> tuple[int, str]:
+    return (_ORDER.index(category) if category in _ORDER else len(_ORDER), category)

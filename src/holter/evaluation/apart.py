@@ -1,0 +1,176 @@
+"""A rule of strangers, in a process of its own: it may loop, eat memory or exit, and nothing else notices."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from holter.evaluation.executors import Died, Limits, Own
+from holter.evaluation.judging import Outcome, finite, judge
+from holter.rules import Job, Rule, Series, Window
+from holter.rules import __name__ as ours
+from holter.rules._lookback import Recent
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Executor, Future
+
+    from holter.rules import Lookback
+    from holter.rules._lookback import Place
+
+MAX_STATE = 16 * 2**20
+"""Bytes of a rule's state as JSON; a restart has to read it again."""
+
+
+def is_stranger(rule: Rule) -> bool:
+    """Tell whether a rule comes from a path or an installed package, and can be found again by its name.
+
+    A class that was typed at a prompt, or within a function, exists in this process only.
+    """
+    made = type(rule)
+    if made.__module__.startswith(f"{ours}.") or made.__module__ == "__main__":
+        return False
+    module = sys.modules.get(made.__module__)
+    return getattr(module, made.__qualname__, None) is made
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How a rule is made again in another process."""
+
+    module: str
+    file: str | None
+    cls: str
+    values: dict[str, Any]
+
+    def made(self) -> Rule:
+        module = sys.modules.get(self.module)
+        if module is None:
+            try:
+                module = importlib.import_module(self.module)
+            except ImportError:
+                module = None
+            if self.file is not None and getattr(module, "__file__", None) != self.file:
+                spec = importlib.util.spec_from_file_location(self.module, self.file)
+                if spec is None or spec.loader is None:
+                    raise ImportError(f"{self.file} is no Python file")
+                module = sys.modules[self.module] = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+        found: Rule = getattr(module, self.cls)(**self.values)
+        return found
+
+
+class Apart:
+    """The evaluator's side of a rule that runs elsewhere: it passes rows on and asks for looks."""
+
+    def __init__(
+        self,
+        name: str,
+        rule: Rule,
+        keep: Mapping[str, Lookback],
+        state: dict[str, Any],
+        *,
+        limits: Limits | None = None,
+        executor: Callable[[Limits], Executor] = Own,
+        baselines: Any = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        file = getattr(sys.modules.get(type(rule).__module__), "__file__", None)
+        recipe = _Recipe(type(rule).__module__, file, type(rule).__qualname__, rule.values())
+        self._opening: tuple[Any, ...] | None = (name, recipe, dict(keep), state, baselines)
+        self._keep = keep
+        self._executor = executor(self.limits)
+        self._rows: list[tuple[Any, ...]] = []
+        self._asked: Future[Outcome] | None = None
+        self._deadline = 0.0
+
+    def add(self, table: str, rows: Table, judged: int) -> None:
+        """Pass rows on, with the next look, when the rule reads the table."""
+        if rows.rows and any(name.partition("/")[0] == table for name in self._keep):
+            self._rows.append(("rows", table, rows.columns, judged))
+
+    def add_series(self, metric: str, place: Place, series: Series, judged: int) -> None:
+        """Pass the readings of one series on, when the rule reads it."""
+        if len(series.time) and (f"samples/{metric}" in self._keep or "samples" in self._keep):
+            self._rows.append(("series", metric, place, tuple(series), judged))
+
+    def ask(self, start: int, end: int, job: Job) -> None:
+        """Let the rule look; others may be asked meanwhile."""
+        first = self._opening is not None
+        self._deadline = time.monotonic() + self.limits.hard_s + (self.limits.start_s if first else 0.0)
+        rows, self._rows = self._rows, []
+        self._asked = self._executor.submit(_look, self._opening, rows, start, end, job)
+        self._opening = None
+
+    def answer(self) -> Outcome:
+        """Wait for what came of it, as long as the limits allow."""
+        assert self._asked is not None  # noqa: S101
+        try:
+            return self._asked.result(timeout=max(0.0, self._deadline - time.monotonic()))
+        except TimeoutError:
+            self.close()
+            why = f"it took longer than {self.limits.hard_s:g} s to judge one window"
+        except Died as error:
+            why = str(error)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}" if not isinstance(error, RuntimeError) else str(error)
+        self.close()
+        return Outcome(error=f"stopped: {why}", fatal=True)
+
+    def close(self) -> None:
+        """End the process."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Room:
+    """The other side: the rule with the rows that it looks back on."""
+
+    def __init__(self, name: str, recipe: _Recipe, keep: Any, state: dict[str, Any], baselines: Any) -> None:
+        self.name = name
+        self.rule = recipe.made()
+        self.recent = Recent(keep)
+        self.state = state
+        self.baselines = baselines
+
+    def look(self, rows: list[tuple[Any, ...]], start: int, end: int, job: Job) -> Outcome:
+        for kind, what, *rest in rows:
+            if kind == "rows":
+                columns, judged = rest
+                self.recent.add(what, Table(columns), judged)
+            else:
+                place, series, judged = rest
+                self.recent.add_series(what, place, Series(*series), judged)
+        window = Window(
+            self.recent,
+            lookback=self.rule.lookback,
+            start=start,
+            end=end,
+            job=job,
+            state=self.state,
+            baselines=self.baselines,
+        )
+        outcome = judge(self.name, self.rule, window)
+        self.recent.forget(end, end)
+        if "MemoryError" in outcome.error:
+            return replace(outcome, fatal=True)
+        kept = json.dumps(finite(self.state))
+        if len(kept) > MAX_STATE:
+            error = f"stopped: its state is {len(kept) / 2**20:.0f} MiB; {MAX_STATE // 2**20} MiB are allowed"
+            return Outcome(error=error, fatal=True)
+        return replace(outcome, state=json.loads(kept))
+
+
+_rooms: list[_Room] = []
+
+
+def _look(opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: Job) -> Outcome:
+    """Look, in the rule's own process; with the first look it is told what the rule is."""
+    if opening is not None:
+        _rooms[:] = [_Room(*opening)]
+    return _rooms[0].look(rows, start, end, job)

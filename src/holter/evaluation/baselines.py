@@ -1,0 +1,72 @@
+"""Other jobs that rules compare with: found by the names in a rule's parameters, read once."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from holter.store.job import JobNotFound, at
+from holter.store.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from holter.evaluation.status import RuleRun
+    from holter.rules import Rule
+    from holter.schema.table import Table
+    from holter.store.job import JobFolder
+
+PARAMETERS = ("other_trials", "baseline")
+"""Parameters of rules that name other jobs."""
+
+
+def _parameter(rule: Rule) -> str | None:
+    names = {field.name for field in dataclasses.fields(rule)}
+    return next((name for name in PARAMETERS if name in names), None)
+
+
+def _named(rule: Rule) -> tuple[str, ...]:
+    name = _parameter(rule)
+    value = getattr(rule, name) if name is not None else None
+    return (value,) if isinstance(value, str) else tuple(value or ())
+
+
+def compared(runs: Iterable[RuleRun], jobs: Sequence[str]) -> None:
+    """Let rules that compare with other jobs, and were told none, compare with these."""
+    for run in runs:
+        name = _parameter(run.rule)
+        if jobs and name is not None and not _named(run.rule):
+            run.rule = dataclasses.replace(run.rule, **{name: ",".join(jobs)})
+
+
+def baselines(
+    runs: Sequence[RuleRun], folder: JobFolder, given: Mapping[str, JobFolder] | None = None
+) -> dict[str, dict[str, Table]]:
+    """Read what rules need of the jobs that they name; a job that is not found is left out.
+
+    Args:
+        runs: The rules.
+        folder: The job that is judged; others are looked for in its store, or by their URL.
+        given: Jobs that are known already, by name.
+
+    Returns:
+        Tables by job and name.
+    """
+    found: dict[str, dict[str, Table]] = {}
+    for run in runs:
+        for name in _named(run.rule):
+            if (other := (given or {}).get(name) or _job(folder, name)) is None:
+                continue
+            tables = found.setdefault(name, {})
+            for table in {text.partition("/")[0] for text in type(run.rule).reads} - tables.keys():
+                tables[table] = Trial(other, threads=1).table(table)
+    return found
+
+
+def _job(folder: JobFolder, name: str) -> JobFolder | None:
+    for known in (f"{folder.url.rpartition('/')[0]}/{name}", name):
+        try:
+            return at(known)
+        except (JobNotFound, OSError, ValueError):
+            continue
+    return None

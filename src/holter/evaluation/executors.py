@@ -1,0 +1,178 @@
+"""Where strangers' code runs: an executor with one process of its own, which can be ended at any time.
+
+The seam is `concurrent.futures.Executor`: whoever evaluates hands over functions and plain data, in order,
+and keeps what belongs together on one executor. `Own` starts a process on this machine; an executor of a
+cluster with one worker does the same there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LENGTH = struct.Struct("<Q")
+_GRACE_S = 5.0
+"""A process whose parent is gone ends by itself so long after its time is up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What code in a process of its own may use."""
+
+    soft_s: float = 2.0
+    """A call that takes longer is made less often."""
+    hard_s: float = 10.0
+    """A call that takes longer is ended with its process."""
+    start_s: float = 60.0
+    """The first call may take so much longer, since it imports."""
+    memory_bytes: int = 256 * 2**20
+    """Memory beyond what a fresh process has."""
+
+
+class Died(RuntimeError):  # noqa: N818 - what happened, as its text says
+    """The process ended while it worked."""
+
+
+class Own(Executor):
+    """An executor with one process, started at the first call, that works through calls in their order."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._calls: queue.SimpleQueue[tuple[Future[Any], bytes] | None] = queue.SimpleQueue()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call a function there; function, arguments and result must pickle. Its future raises `Died`."""
+        if self._thread is None:
+            self._process = _start(self.limits)
+            self._thread = threading.Thread(target=self._work, args=(self._process,), daemon=True)
+            self._thread.start()
+        future: Future[Any] = Future()
+        self._calls.put((future, pickle.dumps((fn, args, kwargs), protocol=5)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the process: after its calls with `wait`, at once without."""
+        self._calls.put(None)
+        if self._process is not None and (cancel_futures or not wait):
+            self._process.kill()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None  # noqa: S101
+        assert process.stdout is not None  # noqa: S101
+        while (call := self._calls.get()) is not None:
+            future, frame = call
+            try:
+                _write(process.stdin, frame)
+                fine, value = pickle.loads(_read(process.stdout))  # noqa: S301 - from our own process
+            except Exception:
+                process.kill()
+                future.set_exception(Died(_ending(process.wait())))
+                continue
+            if fine:
+                future.set_result(value)
+            else:
+                future.set_exception(value)
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+
+def _start(limits: Limits) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(filter(None, [*sys.path, os.environ.get("PYTHONPATH")]))
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "holter.evaluation.executors"]
+    return subprocess.Popen(
+        [*command, str(limits.hard_s), str(limits.start_s), str(limits.memory_bytes)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **threads, "PYTHONPATH": path},
+    )
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process was ended by signal {-code}"
+
+
+def _write(stream: IO[bytes], frame: bytes) -> None:
+    stream.write(_LENGTH.pack(len(frame)))
+    stream.write(frame)
+    stream.flush()
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    return _exactly(stream, length)
+
+
+def _exactly(stream: IO[bytes], count: int) -> bytes:
+    found = stream.read(count)
+    if len(found) < count:
+        raise EOFError("the other end is gone")
+    return found
+
+
+def _serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
+    """Work through the calls that come on stdin, until it is closed."""
+    answers = os.fdopen(os.dup(1), "wb")
+    calls = os.fdopen(os.dup(0), "rb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)  # what a stranger prints must not end up among the answers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the evaluator's to handle
+    import numpy  # noqa: F401 - counts as part of a fresh process
+
+    soft = _data_bytes() + memory_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, soft))
+    allowed = start_s + hard_s
+    while True:
+        try:
+            frame = _read(calls)
+        except EOFError:
+            return
+        # Should nobody be there any more to end this process, the clock does.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, allowed + _GRACE_S)
+        try:
+            fn, args, kwargs = pickle.loads(frame)  # noqa: S301 - from our own parent
+            answer = (True, fn(*args, **kwargs))
+        except (Exception, SystemExit) as error:
+            answer = (False, RuntimeError(f"{type(error).__name__}: {error}"))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _write(answers, pickle.dumps(answer, protocol=5))
+        allowed = hard_s
+
+
+def _data_bytes() -> int:
+    """Return the size of this process's private memory, as `RLIMIT_DATA` counts it."""
+    with open("/proc/self/status") as status:
+        sizes = dict(line.split(":", 1) for line in status)
+    return int(sizes["VmData"].split()[0]) * 1024
+
+
+if __name__ == "__main__":
+    _serve(float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]))
+    os._exit(0)  # whatever threads a stranger has left

@@ -1,0 +1,101 @@
+"""What a rule found so far: repeats are one issue, and one that is no longer so is resolved."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.evaluation.judging import finite
+from holter.rules import SEVERITIES, Issue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_ISSUES = 100
+"""Issues a rule may keep; later ones are counted only."""
+QUIET_WINDOWS = 3
+"""An issue is resolved when its condition has been false for so many of the rule's windows."""
+
+Key = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Finding:
+    """An issue, and whether it still is one."""
+
+    issue: Issue
+    last: int
+    """End of the last window in which it was found, ns since the epoch."""
+    resolved: int | None = None
+    """When its condition had been false for long enough."""
+
+    def merge(self, issue: Issue, moment: int) -> None:
+        """Take the same issue as found again. What is told is the worst that was seen, of equals the last."""
+        before = self.issue
+        told = issue if SEVERITIES.index(issue.severity) >= SEVERITIES.index(before.severity) else before
+        self.issue = dataclasses.replace(
+            told,
+            count=before.count + issue.count,
+            step_start=_least(before.step_start, issue.step_start),
+            step_end=_most(before.step_end, issue.step_end),
+            time_start=_least(before.time_start, issue.time_start),
+            time_end=_most(before.time_end, issue.time_end),
+        )
+        self.last, self.resolved = moment, None
+
+    def shown(self) -> dict[str, Any]:
+        """Return the issue with its status, as `evaluations.json` holds it."""
+        issue = self.issue
+        plain = {f.name: getattr(issue, f.name) for f in dataclasses.fields(issue)}
+        status = "open" if self.resolved is None else "resolved"
+        about = {"status": status, "last_found": self.last, "resolved": self.resolved}
+        about |= {"group_id": None, "caused_by": None}
+        return {**plain, "evidence": finite(dict(issue.evidence)), **about}
+
+
+class Findings(dict[Key, Finding]):
+    """Findings by what they are about."""
+
+    more: int = 0
+    """Findings beyond those that are kept."""
+
+    def take(self, issues: Iterable[Issue], moment: int) -> None:
+        """Take what was found in the window that ended at `moment`."""
+        for issue in issues:
+            if issue.key in self:
+                self[issue.key].merge(issue, moment)
+            elif len(self) < MAX_ISSUES:
+                self[issue.key] = Finding(issue, moment)
+            else:
+                self.more += issue.count
+
+    def settle(self, held: Iterable[Key], moment: int, window_ns: int) -> None:
+        """Resolve what is not among `held` and was not found for long enough."""
+        held = set(held)
+        for key, finding in self.items():
+            if key in held:
+                finding.last = max(finding.last, moment)
+            elif finding.resolved is None and moment - finding.last >= QUIET_WINDOWS * window_ns:
+                finding.resolved = moment
+
+    def kept(self) -> list[dict[str, Any]]:
+        """Return what a restart needs."""
+        return [finding.shown() for finding in self.values()]
+
+    def restore(self, kept: Iterable[dict[str, Any]], more: int) -> None:
+        """Take up what `kept` returned."""
+        names = {f.name for f in dataclasses.fields(Issue)}
+        self.clear()
+        self.more = more
+        for given in kept:
+            issue = Issue(**{name: value for name, value in given.items() if name in names})
+            self[issue.key] = Finding(issue, given["last_found"], given["resolved"])
+
+
+def _least(*values: int | None) -> int | None:
+    return min((v for v in values if v is not None), default=None)
+
+
+def _most(*values: int | None) -> int | None:
+    return max((v for v in values if v is not None), default=None)

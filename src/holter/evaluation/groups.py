@@ -1,0 +1,73 @@
+"""Issues of several rules that have one cause: the most specific of them is what to look at first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from holter.evaluation.status import RuleRun
+
+ORDER = (
+    "UnusedGPU",
+    "HardwareError",
+    "ThermalThrottling",
+    "StalledTraining",
+    "CheckpointStall",
+    "DataloaderBottleneck",
+    "CPUBottleneck",
+    "IOBottleneck",
+    "HostDeviceSyncStorm",
+    "CpuBoundLaunch",
+    "StragglerRank",
+    "CommNotOverlapped",
+    "BatchSize",
+    "LowGPUUtilization",
+    "StepOutlier",
+    "ThroughputRegression",
+)
+"""Rules about time that is lost, causes first and symptoms last."""
+
+
+def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
+    """Return what everybody may know of rules, their issues grouped."""
+    rules = [run.shown() for run in runs]
+    group(rules)
+    return rules
+
+
+def group(rules: Sequence[Mapping[str, Any]]) -> None:
+    """Give issues that overlap in time the same `group_id`: that of the most specific one among them.
+
+    Args:
+        rules: Documents of rules, as `RuleRun.shown` makes them; their issues get `group_id`, which stays
+            `None` for an issue that stands alone, and `caused_by`, the rule to look at first.
+    """
+    waiting = sorted(
+        (
+            (ORDER.index(rule["rule"]), issue["time_start"], n, issue)
+            for rule in rules
+            if rule["rule"] in ORDER
+            for n, issue in enumerate(rule["issues"])
+            if issue["time_start"] is not None and issue["time_end"] is not None
+        ),
+        key=lambda one: one[:3],
+    )
+    while waiting:
+        (head_at, began, _, head), *rest = waiting
+        same = [one for one in rest if _together(head, one[3])]
+        if any(one[0] > head_at for one in same):
+            name = f"{ORDER[head_at]}-{began}"
+            for issue in (head, *(one[3] for one in same)):
+                issue["group_id"] = name
+                issue["caused_by"] = ORDER[head_at]
+        grouped = {id(one[3]) for one in same}
+        waiting = [one for one in rest if id(one[3]) not in grouped]
+
+
+def _together(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two issues overlap in time, and are not of two different nodes."""
+    nodes = {one["node"], other["node"]} - {None}
+    overlap = one["time_start"] <= other["time_end"] and other["time_start"] <= one["time_end"]
+    return overlap and len(nodes) < 2

@@ -1,0 +1,73 @@
+"""One look of one rule, as plain data: what it found, what it could judge, or how it failed."""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Coverage, Issue
+
+if TYPE_CHECKING:
+    from holter.rules import Rule, Window
+
+_FRAMES = 8
+"""So much of a traceback tells where a rule failed."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one look. It travels between processes, so it holds nothing of the window itself."""
+
+    found: list[Issue] = field(default_factory=list)
+    idle: bool = False
+    points: int = 0
+    lack: Coverage | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    """The traceback, when the rule raised."""
+    fatal: bool = False
+    """Whether it must not be asked again, as when its process had to be ended."""
+    seconds: float = 0.0
+    state: dict[str, Any] | None = None
+    """The rule's state after the look, where it is kept in another process."""
+    tensors: int = 0
+    """Tensors that the rule read."""
+    steps: tuple[int, int] | None = None
+    """First and last step of the rows that it read."""
+
+
+def judge(name: str, rule: Rule, window: Window) -> Outcome:
+    """Let a rule judge a window. Whatever it raises, `SystemExit` too, stays its own fault."""
+    began = time.perf_counter()
+    try:
+        found = list(rule.evaluate(window))
+        if wrong := [f for f in found if not isinstance(f, Issue)]:
+            raise TypeError(f"{name} yielded {wrong[0]!r}, which is no Issue")
+    except (Exception, SystemExit):
+        return Outcome(error=traceback.format_exc(limit=-_FRAMES), seconds=time.perf_counter() - began)
+    return Outcome(
+        found=found,
+        idle=window.idle,
+        points=window.points,
+        lack=window.lack,
+        details=finite(window.details) if window.details else {},
+        seconds=time.perf_counter() - began,
+        tensors=0 if window.idle else window.tensors_read,
+        steps=None if window.idle else window.steps_read,
+    )
+
+
+def finite(value: Any) -> Any:
+    """Return a value as JSON knows it: numbers that are not finite are absent."""
+    if isinstance(value, dict):
+        return {str(name): finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,76 @@
+"""Small files of a running job, merged now and then by a process of their own, at the lowest priority."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from holter.store.layout import parse_part
+
+if TYPE_CHECKING:
+    from holter.store.job import JobFolder
+
+MIN_FILES = 64
+"""Files of one table and node that are worth merging."""
+EVERY_S = 60.0
+
+_PROGRAM = """
+import os, sys
+from holter.store.compact import compact
+from holter.store.job import at
+os.nice(19)
+compact(at(sys.argv[1]), min_files=int(sys.argv[2]))
+"""
+
+
+class Tidying:
+    """Looks once a minute whether many small files lie there. Readers do not notice when they are merged.
+
+    Merging takes memory for a moment, which would stay with a process that lives as long as the job; so it
+    is done by one that ends.
+    """
+
+    def __init__(self, folder: JobFolder, *, min_files: int = MIN_FILES, every_s: float = EVERY_S) -> None:
+        self._folder = folder
+        self._min_files = min_files
+        self._every_s = every_s
+        self._last = time.monotonic()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def tick(self) -> None:
+        """Begin to merge if it is time and worth it; returns at once."""
+        busy = self._process is not None and self._process.poll() is None
+        if busy or time.monotonic() - self._last < self._every_s:
+            return
+        self._last = time.monotonic()
+        if self._worth_it():
+            path = os.pathsep.join(filter(None, sys.path))
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, self._folder.url, str(self._min_files)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+
+    def close(self) -> None:
+        """Let a merge that is under way finish, but not for long; one that is ended leaves all as it was."""
+        if self._process is None:
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=10)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _worth_it(self) -> bool:
+        counts: dict[tuple[str, str], int] = {}
+        for entry in self._folder.place.files():
+            part = parse_part(entry.key)
+            if part is not None:
+                counts[part.table, part.node] = counts.get((part.table, part.node), 0) + 1
+        return max(counts.values(), default=0) >= self._min_files

@@ -1,0 +1,81 @@
+"""Facts of a job as rules are told them, and which of its steps tell how fast training is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.schema.table import Table
+
+WARMUP_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Facts of the job as known at the end of the window. Times are ns since the epoch."""
+
+    start: int
+    interval_ms: int = 500
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each node is: `cpus`, `memory_bytes`, `gpus`."""
+    first_step: int | None = None
+    """When the first step of any rank began; nothing while none has ended."""
+    warm: Mapping[int, int] = field(default_factory=dict)
+    """Rank → when its warm-up, of ten steps, ended."""
+    active: Mapping[int, int] = field(default_factory=dict)
+    """Rank → when its newest span ended, of its data-loader workers too."""
+    trainers: bool = False
+    """Whether a training process is recorded, so that steps are to be expected."""
+    ended: bool = False
+    """Whether nothing will come after this window."""
+    url: str = ""
+    """Where the job is; empty for tables that come from nowhere. Our own rules never look there."""
+
+    @property
+    def loop(self) -> int | None:
+        """From when on the machine can be judged by its load: the end of warm-up on every rank.
+
+        Nothing while steps are expected and warm-up lasts; the job's start when no process is recorded.
+        """
+        if self.warm:
+            return max(self.warm.values())
+        return None if self.trainers or self.first_step is not None else self.start
+
+
+def job_facts(steps: Table | None, *, start: int, **facts: Any) -> Job:
+    """Work out a job's facts from its steps, all at once."""
+    warm: dict[int, int] = {}
+    active: dict[int, int] = {}
+    first = None
+    if steps is not None and steps.rows:
+        first = int(steps["time"].min())
+        for rank in np.unique(steps["rank"]).tolist():
+            ends = np.sort((steps["time"] + steps["duration"])[steps["rank"] == rank])
+            active[rank] = int(ends[-1])
+            if len(ends) >= WARMUP_STEPS:
+                warm[rank] = int(ends[WARMUP_STEPS - 1])
+    return Job(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
+
+
+def warm(steps: Table, job: Job) -> Table:
+    """Return the steps after warm-up; a rank that still warms up has none."""
+    if not steps.rows:
+        return steps
+    never = np.iinfo(np.int64).max
+    ranks = np.unique(steps["rank"])
+    since = np.array([job.warm.get(int(rank), never) for rank in ranks], dtype=np.int64)
+    if int(steps["time"].min()) >= int(since.max()):
+        return steps  # all of every rank, as it is for most of a job's life
+    return steps.where(steps["time"] >= since[np.searchsorted(ranks, steps["rank"])])
+
+
+def steady(steps: Table) -> Table:
+    """Return the steps without compilation, evaluation or checkpoint."""
+    busy = (steps["compile"] > 0) | (steps["eval"] > 0) | (steps["checkpoint"] > 0)
+    keep = ~busy & (steps["mode"] != "eval") & (steps["duration"] > 0)
+    return steps if keep.all() else steps.where(keep)
