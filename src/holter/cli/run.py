@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options
+from holter.cli import options, saving
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
+from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +28,10 @@ CMD is whatever starts the training: python, torchrun, accelerate, mpirun, a she
 EXAMPLES = """  holter run -- python train.py --epochs 3
   holter run --job baseline --interval 1s -- torchrun --nproc-per-node 2 train.py
   holter run --rule LowGPUUtilization:threshold_p95=80 --fail-on issue -- ./train.sh
+  holter run --save gradients@100 --save weights@100:histogram -- python train.py
   holter run --config holter.toml -- python train.py"""
 
-LATER = ("--profile-steps", "--save", "--action")
+LATER = ("--profile-steps", "--action")
 ISSUES_FOUND = 3
 _LAUNCHER_SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
 
@@ -46,6 +49,8 @@ class Plan:
     node: str
     rules: list[dict[str, Any]] = field(default_factory=list)
     fail_on: tuple[str, ...] = ()
+    save: str = ""
+    """What of the tensors is saved, as the command finds it in its environment."""
     hang_s: float | None = None
     """Silence that counts as a hang; None: it depends on the job's own steps."""
 
@@ -84,6 +89,13 @@ def parser() -> options.Parser:
         "--hang-after",
         metavar="SECONDS",
         help="how long a rank may be silent before it counts as hanging; default: by its own steps, from 120",
+    )
+    made.add_argument(
+        "--save",
+        metavar="COLLECTION[@N][:OPTION,...]",
+        action="append",
+        default=None,
+        help="save tensors every N steps: gradients@100, weights@50:histogram, /regex/@10:raw, role=act_out:relu",
     )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")
@@ -125,6 +137,7 @@ def plan(words: Sequence[str]) -> Plan:
         node=_node(settings.get("node")),
         rules=rules,
         fail_on=fail_on,
+        save=saving.variable(settings["save"]),
         hang_s=_hang(settings.get("hang-after")),
     )
 
@@ -153,6 +166,7 @@ def execute(plan: Plan) -> int:
         node=plan.node,
         interval_ms=plan.interval_ms,
         companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if plan.rules else [],
+        variables={**os.environ, ENV_SAVE: plan.save} if plan.save else None,
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
     ).run()
     fired = _finish(folder, outcome, plan)
@@ -217,6 +231,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value
+    settings["save"] = [*settings.get("save", []), *(given.save or [])]
     settings["rule"] = [*settings.get("rule", []), *(given.rule or [])]
     return settings
 
