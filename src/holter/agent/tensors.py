@@ -1,4 +1,4 @@
-"""Bring tensors into the store: rows of statistics and values, whole tensors, and what collections there are."""
+"""Bring tensors into the store: statistics, values, whole tensors, and what collections there are."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TensorDrain:
         self._written = 0.0
 
     def poll(self, drain: Drain, writer: Writer, *, final: bool = False) -> list[Event]:
-        """Take what is new; returns events. What the store cannot take now raises `OSError`; nothing is lost."""
+        """Take what is new; returns events. Raises `OSError` when the store cannot take it now."""
         files = self._listed()
         for key in sorted(files):
             process = drain.processes.get(key)

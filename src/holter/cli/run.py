@@ -95,7 +95,7 @@ def parser() -> options.Parser:
         metavar="COLLECTION[@N][:OPTION,...]",
         action="append",
         default=None,
-        help="save tensors every N steps: gradients@100, weights@50:histogram, /regex/@10:raw, role=act_out:relu",
+        help="save tensors every N steps: gradients@100, weights@50:histogram, /regex/@10:raw, role=loss",
     )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")

@@ -1,4 +1,4 @@
-"""`--save COLLECTION[@N][:OPTION…]`: what of the tensors is saved, from the command line, TOML or SageMaker's JSON."""
+"""`--save COLLECTION[@N][:OPTION…]`: what of the tensors is saved; from SageMaker's JSON too."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def read_hook(path: str) -> list[dict[str, Any]]:
         raise Refusal(f"config {path}: {error}") from None
     if not isinstance(document, dict) or not is_hook(document):
         raise Refusal(
-            f"config {path}: no configuration of a Debugger hook; it has HookParameters or CollectionConfigurations"
+            f"config {path}: no configuration of a Debugger hook; that has HookParameters or"
+            " CollectionConfigurations"
         )
     hook = _parameters(path, document.get("HookParameters"), "HookParameters")
     if _boolean(path, "dry_run", hook.get("dry_run", False)):
@@ -106,13 +107,15 @@ def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
     regexes = _listed(given.get("include_regex"))
     if name not in SOURCES and not regexes:
         raise Refusal(
-            f"config {path}: collection {name!r} has no include_regex{nearest(name, SOURCES)}; built in: {', '.join(SOURCES)}"
+            f"config {path}: collection {name!r} has no include_regex{nearest(name, SOURCES)};"
+            f" built in: {', '.join(SOURCES)}"
         )
     reductions = [word.removeprefix("abs_") for word in _listed(given.get("reductions"))]
     for word in reductions:
         if word not in _REDUCTIONS:
             raise Refusal(
-                f"config {path}: no reduction {word!r}{nearest(word, _REDUCTIONS)}; valid: {', '.join(_REDUCTIONS)}"
+                f"config {path}: no reduction {word!r}{nearest(word, _REDUCTIONS)};"
+                f" valid: {', '.join(_REDUCTIONS)}"
             )
     raw = _boolean(path, "save_raw_tensor", given.get("save_raw_tensor", False))
     shape = _boolean(path, "save_shape", given.get("save_shape", False))
@@ -151,7 +154,8 @@ def _parameters(path: str, given: Any, where: str) -> dict[str, Any]:
     for key in given or {}:
         if key not in valid:
             raise Refusal(
-                f"config {path}: {where} has no parameter {key!r}{nearest(key, valid)}; valid: {', '.join(_HOOK)}"
+                f"config {path}: {where} has no parameter {key!r}{nearest(key, valid)};"
+                f" valid: {', '.join(_HOOK)}"
             )
     return dict(given or {})
 

@@ -1,4 +1,4 @@
-"""Save tensors of a model from inside the script: `holter.watch(model, save=["gradients", "weights"], every=100)`."""
+"""Save tensors of a model from inside the script: `holter.watch(model, save=["gradients"], every=100)`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def watch(model: Any = None, save: Sequence[str] = DEFAULT, every: int = DEFAULT
 
     Args:
         model: Names its parameters before it is first called; may be left out.
-        save: What, each as `--save` of `holter run` takes it: `gradients`, `weights@50:histogram`, `/regex/:raw`.
+        save: What, each as `--save` takes it: `gradients`, `weights@50:histogram`, `/regex/:raw`.
         every: The interval, in steps, of those that name none.
 
     Raises:

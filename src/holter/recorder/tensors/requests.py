@@ -1,11 +1,13 @@
-"""Read what a user asks to save: `gradients@100`, `weights@50:histogram`, `/attn/@10:raw`, `role=act_out:relu@10`.
+"""Read what a user asks to save: `gradients@100`, `weights@50:histogram`, `/attn/@10:raw`.
 
 A request is a selection, then `@` and the interval, then options, each after a colon (or a comma):
 
 * selection: a collection of `collections.SOURCES`; a regular expression between slashes; `role=ROLE`;
 * `histogram`, `exponents`, `raw`, `values`, `shape`, `active`: what is kept beside the statistics;
-  `no-statistics`: no statistics; `no-delta`, `no-quantiles`, `no-fingerprint`: not these; `everything`: all but raw;
-* `start=STEP`, `end=STEP`, `steps=3+7+9`: when; `train=N`, `eval=N`, `predict=N`: the interval in one mode alone.
+  `no-statistics`: no statistics; `no-delta`, `no-quantiles`, `no-fingerprint`: not these; `everything`: all
+  but raw;
+* `start=STEP`, `end=STEP`, `steps=3+7+9`: when; `train=N`, `eval=N`, `predict=N`: the interval in one mode
+  alone.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def request(text: str, every: int = DEFAULT_EVERY) -> Collection:
     name = selection.strip()
     if name not in SOURCES:
         raise ValueError(
-            f"no collection {name!r}{_nearest(name, SOURCES)}; there are: {', '.join(SOURCES)}; or /regex/, role=ROLE"
+            f"no collection {name!r}{_nearest(name, SOURCES)};"
+            f" there are: {', '.join(SOURCES)}; or /regex/, role=ROLE"
         )
     if name == "activations" and "statistics" in statistics:
         kept |= {"active"}

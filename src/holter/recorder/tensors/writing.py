@@ -1,4 +1,4 @@
-"""Write rows of tensors, and tensors whole, into the spool: whole frames, bounded, what is dropped counted."""
+"""Write rows of tensors, and whole tensors, into the spool: bounded, and what is dropped is counted."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _RESERVE = 256 << 20
 
 
 class TensorFiles:
-    """The tensor files of one process. Frames wait in memory until `flush`, called once for each saved step."""
+    """The tensor files of one process. Frames wait in memory until `flush`, once for each saved step."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.collections: dict[str, Collection] = {}
         self.dropped: dict[str, int] = {}
-        """Frames, and bytes of whole tensors, that could not be written, since the last time this was told."""
+        """Frames, and bytes of whole tensors, that could not be written since this was told last."""
         self._forget()
         self._ids: dict[str, int] = {}
         self._facts: list[bytes] = []

@@ -37,8 +37,8 @@ class Backward:
         """Called with a loss on the host that is not finite, while its graph is whole."""
         self.on_late: Callable[[int, float], None] | None = None
         """Called with the step and value of a loss that has arrived from a device."""
-        self.look: Callable[[Any], None] | None = None
-        """Called with every loss, as long as somebody wants to."""
+        self.look: Callable[[Any, Any], None] | None = None
+        """Called with every loss, unscaled and as the pass begins from it, as long as somebody wants to."""
         self.healthy = (-1, 0.0)
         """Step and value of the last finite loss on the host."""
         self._code = flow.code(Phase.BACKWARD, "backward")
@@ -147,6 +147,7 @@ class Backward:
     def _note_loss(self, tensors: Any, now: int) -> None:
         if type(tensors) in (list, tuple) and len(tensors) == 1:
             tensors = tensors[0]
+        graph = tensors
         if self._scaled is not None:
             if self._scaled() is tensors:
                 tensors = self._unscaled
@@ -159,7 +160,7 @@ class Backward:
         ):
             return
         if self.look is not None:
-            self.look(tensors)
+            self.look(tensors, graph)
         if tensors.is_cpu:
             value = tensors.item()
             if type(value) is float:  # not complex
@@ -167,7 +168,7 @@ class Backward:
                 if value - value == 0.0:
                     self.healthy = (self.flow.session.step, value)
                 elif self.on_nonfinite is not None:
-                    self.on_nonfinite(tensors, value)
+                    self.on_nonfinite(graph, value)
         elif tensors.is_cuda and tensors.is_floating_point():
             self.flow.note_device("cuda")
             self._copy(tensors)

@@ -45,7 +45,7 @@ class StepClock:
         """Forward passes are steps; None while that is not known, False once an optimizer exists."""
         self.on_new_optimizer: Callable[[], None] = lambda: None
         self.before_step: Callable[[Any], None] | None = None
-        """Called with an optimizer that is about to step, at steps whose tensors are read; so are the next three."""
+        """Called with an optimizer about to step, where its tensors are read; so are the next three."""
         self.after_step: Callable[[Any], None] | None = None
         self.on_skipped: Callable[[Any], None] | None = None
         self.on_scaler: Callable[[Any], None] | None = None

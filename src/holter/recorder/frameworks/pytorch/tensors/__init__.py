@@ -1,7 +1,8 @@
 """Tensors of a torch training: what is due at which step, and the few places where they are read.
 
 Read in this order: `updates` (parameters and gradients, at the optimizer's step), `activations` (inputs and
-outputs of modules), `sink` with `statistics` and `values` (what is kept of each), `arrivals` (without waiting for
+outputs of modules), `sink` with `statistics` and `values` (what is kept of each), `arrivals` (without
+waiting for
 a device), `diet` (what is recorded without being asked for), `nonfinite` with `graph` and `places`.
 
 A step that is not due costs two comparisons: no hook is installed, nothing is called.
@@ -217,12 +218,12 @@ class Tensors:
         self._activations.remove()
         self._nonfinite.places.remove()
 
-    def _on_loss(self, loss: Any) -> None:
+    def _on_loss(self, loss: Any, graph: Any) -> None:
         """A backward pass begins."""
         places = self._nonfinite.places
         if not places.learned:
             self._models.learn()
-            places.learn_parameters(loss, {id(one): what.name for one, what in self._models.named()})
+            places.learn_parameters(graph, {id(one): what.name for one, what in self._models.named()})
         self._activations.on_loss(loss)
         if places.learned and not self._activations.collections:
             self._backward.look = None

@@ -1,4 +1,4 @@
-"""Inputs and outputs of modules: hooks on all modules, installed for forward passes that are due, and no others."""
+"""Inputs and outputs of modules: hooks on all modules, only for passes that are due."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Activations:
         self._calls: Counter[int] = Counter()
         """Forward passes so far in modes that count them."""
         self._indices: Counter[str] = Counter()
-        """Tensors so far of this step by what they are numbered under: a module called again goes on counting."""
+        """Tensors so far of this step, by name without number: a module called again goes on counting."""
         self._names: dict[int, str] = {}
         self._root = 0
         self._saved_eval = -1

@@ -30,7 +30,7 @@ class Arrivals:
         return len(self._pending) >= MAX_PENDING
 
     def later(self, tensor: Any, call: Callable[[Any], None]) -> None:
-        """Call `call` with this tensor of a device, on the host, at some step boundary after it has arrived."""
+        """Call `call` with this tensor, on the host, at some step boundary after it has arrived there."""
         self._queued.append((tensor, call))
 
     def send(self) -> None:

@@ -8,14 +8,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_NODES = 50_000
-_RESULTS = {"_saved_result", "_saved_output", "_saved_out"}
-"""Where an operation saves what it gave; under all other names, what it was given."""
-_PASSES = tuple(
-    "View Unsafe Reshape TBackward Transpose Expand Permute Clone ToCopy Alias"
-    " Select Slice Unsqueeze Squeeze AsStrided Split Chunk Unbind".split()
+_RESULTS = ("_saved_result", "_saved_out")
+"""Beginnings of names under which an operation saves what it gave; under others, what it was given."""
+_PASSES = (
+    "View",
+    "Unsafe",
+    "Reshape",
+    "TBackward",
+    "Transpose",
+    "Expand",
+    "Permute",
+    "Clone",
+    "ToCopy",
+    "Alias",
+    "Select",
+    "Slice",
+    "Unsqueeze",
+    "Squeeze",
+    "AsStrided",
+    "Split",
+    "Chunk",
+    "Unbind",
 )
 """Beginnings of the names of operations that move numbers and make none."""
-_RISKY = tuple("Log Div Sqrt Rsqrt Pow Exp Reciprocal Acos Asin Atanh Acosh Erfinv Norm".split())
+_DECIDED = {"Log", "Log2", "Log10", "Log1p", "Acos", "Asin", "Atanh", "Acosh", "Erfinv"}
+"""Operations of one input, which they save: whether they went wrong can be computed."""
 _DEEPEST = 12
 
 
@@ -62,7 +79,7 @@ def culprit(torch: Any, loss: Any) -> Any:
         for name, tensor in _saved(torch, node):
             if _finite(torch, tensor):
                 continue
-            if name in _RESULTS:
+            if name.startswith(_RESULTS):
                 return node
             return _source(torch, node, name) or node
     return _source(torch, loss.grad_fn, "") or loss.grad_fn
@@ -70,29 +87,53 @@ def culprit(torch: Any, loss: Any) -> Any:
 
 def saved_inputs(torch: Any, node: Any) -> dict[str, Any]:
     """Return the inputs that an operation saved, by torch's names for them."""
-    return {name[7:]: tensor for name, tensor in _saved(torch, node) if name not in _RESULTS}
+    return {name[7:]: tensor for name, tensor in _saved(torch, node) if not name.startswith(_RESULTS)}
 
 
 def _source(torch: Any, node: Any, name: str) -> Any:
-    """Return the operation, above `node`, that most likely made what is not finite; None when there is none."""
-    found: list[Any] = []
+    """Return the operation above `node` that most likely made what is not finite, or None."""
+    certain: list[Any] = []
+    possible: list[Any] = []
     level = [node] if not name else _parents(node)
+    seen = set(level)
     for _ in range(_DEEPEST):
         above: list[Any] = []
         for one in level:
-            saved = dict(_saved(torch, one))
-            results = [tensor for key, tensor in saved.items() if key in _RESULTS]
-            if results and all(_finite(torch, tensor) for tensor in results):
+            makes = _makes(torch, one)
+            if makes is False:
                 continue
-            if _moves(one) or not saved:
-                above += _parents(one)
+            if makes:
+                certain.append(one)
+                continue
             if not _moves(one):
-                found.append(one)
+                possible.append(one)
+            above += [parent for parent in _parents(one) if parent not in seen]
+            seen.update(above)
         if not above:
             break
         level = above
-    risky = [one for one in found if one.name().startswith(_RISKY)]
-    return max(risky or found, key=number, default=None)
+    if certain:
+        return min(certain, key=number)
+    return max(possible, key=number, default=None)
+
+
+def _makes(torch: Any, node: Any) -> bool | None:
+    """Whether an operation made something not finite: False when its result was fine, None when it is not known.
+
+    Where an operation saved what it was given and that decides, it decides.
+    """
+    saved = dict(_saved(torch, node))
+    results = [tensor for key, tensor in saved.items() if key.startswith(_RESULTS)]
+    if results:
+        return not all(_finite(torch, tensor) for tensor in results)
+    kind = node.name().partition("Backward")[0]
+    given = saved.get("_saved_self")
+    if given is not None and kind in _DECIDED:
+        return not _finite(torch, getattr(torch, kind.lower())(given))
+    divisor = saved.get("_saved_other")
+    if kind == "Div" and divisor is not None and bool((divisor == 0).any()):
+        return True
+    return None
 
 
 def _parents(node: Any) -> list[Any]:

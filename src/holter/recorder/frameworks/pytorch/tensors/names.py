@@ -70,11 +70,11 @@ class Models:
                 yield module
 
     def learn(self) -> None:
-        """Name the parameters of all models; done at saved steps, as parameters may come, go and be shared."""
+        """Name the parameters of all models; at saved steps, as parameters may come, go and be shared."""
         known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
         names: set[str] = set()
         for root in self.alive():
-            owners = {name: module for name, module in root.named_modules(remove_duplicate=False)}
+            owners = dict(root.named_modules(remove_duplicate=False))
             for full, parameter in root.named_parameters(remove_duplicate=False):
                 name = plain(full)
                 seen = known.get(id(parameter))
@@ -130,7 +130,7 @@ def plain(name: str) -> str:
 
 
 def local(tensor: Any) -> Any:
-    """Return the part of a distributed tensor that lies here; readers join the ranks, we never communicate."""
+    """Return the part of a distributed tensor that lies here; readers join ranks, we never communicate."""
     return (
         tensor._local_tensor if hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements") else tensor
     )

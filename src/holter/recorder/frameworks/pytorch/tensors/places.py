@@ -1,6 +1,7 @@
-"""Which module ran an operation: learned once, from the numbers torch gives to operations of one forward pass.
+"""Which module ran an operation: learned once, from the numbers torch gives to operations of one pass.
 
-Hooks on all modules, for that one pass, note between which numbers each module ran; the graph of the same pass
+Hooks on all modules, for that one pass, note between which numbers each module ran; the graph of the same
+pass
 notes which numbers used which parameters first. In a later pass the parameter used last before an operation
 tells how far its numbers are shifted.
 """

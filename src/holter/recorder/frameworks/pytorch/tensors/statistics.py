@@ -1,7 +1,8 @@
-"""All statistics of one tensor in as few passes as possible: on the host at once, on a device without waiting.
+"""All statistics of one tensor in as few passes as possible: on the host, or on a device without waiting.
 
 Counts and extremes are exact. Sums run in blocks that fit the cache: absolute values in the tensor's own
-precision (all of one sign, so nothing cancels), deviations from the first block's mean in double, which is what
+precision (all of one sign, so nothing cancels), deviations from the first block's mean in double, which is
+what
 keeps the standard deviation right however far the mean lies from 0. Half precision is widened first.
 Quantiles are exact for up to `EXACT` elements, beyond that those of `SAMPLE` evenly spaced ones.
 """
@@ -152,8 +153,7 @@ class Statistics:
             high = torch.maximum(high, torch.where(sound, block, -math.inf).max())
         offset = first / finite
         parts = [nan, positive, negative, zeros, small]
-        for extreme in (low, high):
-            parts.append(torch.where(torch.isfinite(extreme), extreme, _NAN))
+        parts += [torch.where(torch.isfinite(extreme), extreme, _NAN) for extreme in (low, high)]
         parts += [shift + offset, (second / finite - offset * offset).clamp(min=0).sqrt(), absolute / finite]
         parts = [part.double() for part in parts]
         if quantiles and flat.numel():
@@ -169,7 +169,7 @@ class Statistics:
     def fingerprint(self, tensor: Any) -> Any:
         """Return a hash of a tensor's bytes, as a tensor of one integer on the same device.
 
-        Sums over the rows and columns of the bytes laid out as a table, each weighted by its place: two reads.
+        Sums over rows and columns of the bytes as a table, each weighted by its place: two reads.
         """
         torch = self._torch
         flat = tensor.detach().contiguous().reshape(-1)

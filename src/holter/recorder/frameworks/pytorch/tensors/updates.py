@@ -1,6 +1,7 @@
-"""Parameters, gradients and the optimizer's state, read where they are true: just before the optimizer's step.
+"""Parameters, gradients and the optimizer's state, read where they are true: before the optimizer's step.
 
-By then gradients are accumulated, reduced over ranks and unscaled. Those that are about to be clipped are read
+By then gradients are accumulated, reduced over ranks and unscaled. Those that are about to be clipped are
+read
 before that. Parameters are those the gradients belong to: from before the update.
 """
 
