@@ -1,4 +1,4 @@
-"""A model sharded over its ranks by FSDP2 on gloo, or whole on one; prints the norms of its true gradients."""
+"""A model sharded over its ranks by FSDP2 on gloo, or whole on one; it trains two steps on one batch."""
 
 from __future__ import annotations
 

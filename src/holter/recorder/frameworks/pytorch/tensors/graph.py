@@ -118,7 +118,7 @@ def _source(torch: Any, node: Any, name: str) -> Any:
 
 
 def _makes(torch: Any, node: Any) -> bool | None:
-    """Whether an operation made something not finite: False when its result was fine, None when it is not known.
+    """Whether an operation made something not finite: False when its result was fine, None when not known.
 
     Where an operation saved what it was given and that decides, it decides.
     """
