@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.recorder.tensors.reading import near
 
+from holter.recorder.frameworks.pytorch.tensors import statistics as statistics_of
 from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics
 from holter.recorder.frameworks.pytorch.tensors.values import BINS, LOWEST_EXPONENT, described
 from holter.schema.tensor_spool import Values
@@ -85,6 +86,16 @@ def test_statistics_agree_with_numpy(name):
     assert [int(one) for one in on_device[:5]] == counts[1:]
     for one, other in zip(on_device[5 : 5 + exact], numbers[:exact], strict=True):
         assert near(one, other), (on_device, numbers)
+
+
+def test_parts_join_to_the_whole(monkeypatch):
+    monkeypatch.setattr(statistics_of, "SLAB", 7_000)
+    tensor = torch.cat([tensors()["large"] * 3 + 1, torch.full((9_000,), NAN), torch.zeros(10)]).bfloat16()
+    found = Statistics(torch).of(tensor)
+    counts, numbers = expected(tensor)
+    assert list(found.counts) == counts
+    for one, other in zip(found.statistics[:5], numbers[:5], strict=True):
+        assert near(one, other)
 
 
 def test_quantiles_of_a_large_tensor_are_near():

@@ -38,9 +38,12 @@ class TensorFiles:
         self._ids: dict[str, int] = {}
         self._facts: list[bytes] = []
 
+    def forked(self) -> None:
+        """Begin anew in a child: all that waits, and every file, is its parent's."""
+        self._forget()
+        self.dropped.clear()
+
     def _forget(self) -> None:
-        """Begin anew, as a forked child must."""
-        self._process = self._session.process
         self._path = ""
         self._number = 0
         self._size = 0
@@ -87,10 +90,6 @@ class TensorFiles:
 
     def flush(self) -> None:
         """Write what was kept, in one piece; what cannot be written is dropped and counted."""
-        if self._process != self._session.process:
-            frames = self._frames
-            self._forget()
-            self._frames = frames
         frames, self._frames = self._frames, []
         if not frames:
             return

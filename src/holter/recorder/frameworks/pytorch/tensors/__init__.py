@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _AT_UPDATE = {"parameter", "gradient", "optimizer_state"}
 _IN_FORWARD = {"input", "output", "loss", "custom"}
-_LOOKS = 20
+_LOOKS = 2
 """Saved steps after which a regex that matched nothing so far is said to match nothing."""
 
 
@@ -68,6 +68,11 @@ class Tensors:
         self._dieting = False
         self._armed = -1
         """The step that the readers are in place for; -1 when they are not."""
+        torch = flow.torch
+        self._shield = torch._C.DisableTorchFunction
+        """Keeps what watches functions of torch, or changes where tensors are made, from seeing ours."""
+        self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
+        self._activations.observed = self._observed
         self._looks = 0
         self._memory_at = 1
         self._clipping = False
@@ -88,6 +93,7 @@ class Tensors:
             patches.wrap(owner, "clip_grad_norm_", self._watch_clip)
             patches.wrap(owner, "clip_grad_value_", self._watch_clip)
         atexit.register(self._finish)
+        os.register_at_fork(after_in_child=self._forked)
         patches.later(self.detach)
 
     def detach(self) -> None:
@@ -148,7 +154,7 @@ class Tensors:
         step = session.step
         try:
             if self._armed >= 0:
-                self._end_step(self._armed)
+                self._end_step(self._armed, began)
             self._prepare(step if session.manual_steps and step > self._armed else step + 1)
         except Exception as error:
             self.flow.wake_at = step + 1
@@ -157,21 +163,24 @@ class Tensors:
                 self.flow.wake_at = NEVER
         self.flow.here.at.marks.spent(perf_counter_ns() - began)
 
-    def _end_step(self, step: int) -> None:
+    def _end_step(self, step: int, began: int) -> None:
         dieting, due = self._dieting, self._due
         self._disarm()
-        if dieting:
-            self._diet.finish(step)
-        if step >= self._memory_at:
-            self._memory_at = step + memory.EVERY
-            memory.write_memory(self.flow, step)
-        if due or self._activations.step == step:
-            self._say_unmatched(due)
-        self._sink.finish()
+        if self._observed():
+            return
+        with self._shield():
+            if dieting:
+                self._diet.finish(step, began)
+            if step >= self._memory_at:
+                self._memory_at = step + memory.EVERY
+                memory.write_memory(self.flow, step)
+            if due:
+                self._say_unmatched()
+            self._sink.finish()
 
-    def _say_unmatched(self, due: Sequence[Collection]) -> None:
+    def _say_unmatched(self) -> None:
         self._looks += 1
-        if self._looks != 2:
+        if self._looks != _LOOKS:
             return
         seen = self._updates.names_seen | self._activations.names_seen
         for one in self.collections:
@@ -180,6 +189,17 @@ class Tensors:
                     near = difflib.get_close_matches(pattern, sorted(seen), n=3, cutoff=0.3)
                     hint = f"; there are, among others: {', '.join(near or sorted(seen)[:3])}"
                     tell(f"nothing to save matches the regular expression {pattern!r}{hint}")
+
+    def _observed(self) -> bool:
+        """Whether nothing of ours may run now: somebody watches every operation, or a graph is captured."""
+        cuda = self.flow.torch.cuda
+        return bool(self._modes()) or (cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+    def _forked(self) -> None:
+        """This is a child from now on: what is on its way is its parent's."""
+        self._arrivals.forked()
+        self._sink.forked()
+        self._files.forked()
 
     # -- where they are read
 
@@ -195,11 +215,12 @@ class Tensors:
         self._updates.update(optimizer, self._due, step, skipped=skipped)
 
     def _reading(self, read: Callable[[int], None]) -> None:
-        if not self.collector.on:
+        if not self.collector.on or self._observed():
             return
         began = perf_counter_ns()
         try:
-            read(self.flow.session.step)
+            with self._shield():
+                read(self.flow.session.step)
         except Exception as error:
             self.collector.fault(error)
         self.flow.here.at.marks.spent(perf_counter_ns() - began)

@@ -13,7 +13,7 @@ from holter.recorder.tensors.collections import Tensor
 from holter.recorder.tensors.schedule import MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.roots import Roots
@@ -33,6 +33,8 @@ class Activations:
         self.collections: Sequence[Collection] = ()
         """Those that may hold inputs and outputs of modules."""
         self.names_seen: set[str] = set()
+        self.observed: Callable[[], bool] = lambda: False
+        """Whether nothing of ours may run now."""
         self._roots = roots
         self._sink = sink
         self._handles: list[Any] = []
@@ -118,7 +120,9 @@ class Activations:
             return
         try:
             torch = self.flow.torch
-            with torch.no_grad():
+            if self.observed():
+                return
+            with torch._C.DisableTorchFunction(), torch.no_grad():
                 self._take(module, args, kwargs, result)
         except Exception as error:
             self.collector.fault(error)

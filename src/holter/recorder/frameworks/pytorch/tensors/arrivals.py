@@ -45,7 +45,7 @@ class Arrivals:
         for (device, length), members in groups.items():
             many = torch.stack([tensor for tensor, _ in members]) if length >= 0 else members[0][0].detach()
             with torch.no_grad(), torch.cuda.device(device):
-                host = torch.empty(many.shape, dtype=many.dtype, pin_memory=True)
+                host = torch.empty(many.shape, dtype=many.dtype, device="cpu", pin_memory=True)
                 host.copy_(many, non_blocking=True)
                 arrived = torch.cuda.Event()
                 arrived.record()
@@ -66,6 +66,11 @@ class Arrivals:
                     self.collector.fault(error)
         if not pending:
             self._flow.boundary_calls.discard(self.read)
+
+    def forked(self) -> None:
+        """Give up what is on its way to the parent; kept alive, since a child must not touch its device."""
+        self._of_parent = (self._queued, self._pending)
+        self._queued, self._pending = [], deque()
 
     def finish(self) -> None:
         """Hand out what is on its way at the end, waiting a moment for it."""

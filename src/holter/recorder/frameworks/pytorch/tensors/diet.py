@@ -100,7 +100,7 @@ class Diet:
             part = local(gradient)
             self._sharded = self._sharded or part is not gradient
             part = part if part.layout is torch.strided else part.coalesce().values()
-            if part.numel() == 0:
+            if part.numel() == 0 or part.device.type not in ("cpu", "cuda"):
                 continue
             parts, owners = found.setdefault((part.device, part.dtype), ([], []))
             parts.append(part)
@@ -164,9 +164,8 @@ class Diet:
 
     # -- the end of a step
 
-    def finish(self, step: int) -> None:
-        """The step is over: write its numbers, and settle how often this is done."""
-        began = perf_counter_ns()
+    def finish(self, step: int, began: int) -> None:
+        """The step is over (`began`: monotonic ns): write its numbers, and settle how often this is done."""
         with self._torch.no_grad():
             self._write_norm(step)
             if isinstance(self._scale, self._torch.Tensor):

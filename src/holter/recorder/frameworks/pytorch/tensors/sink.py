@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.tensors.names import local
-from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, Statistics, Summary
+from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, SLAB, Statistics, Summary
 from holter.recorder.frameworks.pytorch.tensors.values import described
 from holter.recorder.guard import tell
 from holter.recorder.tensors.safetensors import DTYPES
@@ -67,11 +67,13 @@ class Sink:
         of = [one for one in due if one.holds(what)]
         if not of:
             return
+        tensor = local(tensor.detach())
+        if tensor.device.type not in ("cpu", "cuda"):
+            return
         when = perf_counter_ns()
         number = self.files.id(what)
         wanted = {name for one in of for name in one.statistics}
         kept = {name for one in of for name in one.kept}
-        tensor = local(tensor.detach())
         absent = 0
         if tensor.layout is not self._torch.strided:
             tensor, absent = _stored(tensor)
@@ -97,6 +99,12 @@ class Sink:
         """The step is over: send what is on a device, write what is here."""
         self._arrivals.send()
         self.flush()
+
+    def forked(self) -> None:
+        """Give up what waits: it is the parent's."""
+        self._raw.clear()
+        self._copies.clear()
+        self._copied = 0
 
     def flush(self) -> None:
         """Write what waits; called once more when results have arrived from a device."""
@@ -176,6 +184,8 @@ class Sink:
     def _change(self, tensor: Any, name: str) -> Any:
         """Return l2, mean and largest absolute change since the last time; keep a copy for the next."""
         torch = self._torch
+        if tensor.numel() > SLAB:
+            return _NO_DELTAS
         before = self._copies.get(name)
         if before is None or before.shape != tensor.shape or before.device != tensor.device:
             size = tensor.numel() * tensor.element_size()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 BLOCK = 1 << 17
@@ -24,6 +25,8 @@ _COLUMNS = 256
 _MIX = 0x9E37_79B9_7F4A_7C15 - (1 << 64)
 QUANTILES = (0.05, 0.5, 0.95)
 _DEVICE_BLOCK = 1 << 24
+SLAB = 1 << 26
+"""Elements summarized at once; of larger tensors the pieces are joined."""
 
 
 @dataclass(slots=True)
@@ -43,16 +46,31 @@ class Statistics:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._room: dict[tuple[Any, int], Any] = {}
-        self._ramp = torch.arange(1, 1 << 16, dtype=torch.int64).mul_(_MIX).bitwise_or_(1)
+        self._ramp = torch.arange(1, 1 << 16, dtype=torch.int64, device="cpu").mul_(_MIX).bitwise_or_(1)
 
     def of(self, tensor: Any, *, quantiles: bool = True) -> Summary:
         """Summarize a tensor of the host, of any type and layout of memory. Takes no gradient."""
-        torch = self._torch
+        tensor = tensor.detach()
         count = tensor.numel()
         if count == 0:
             return Summary((0, 0, 0, 0, 0, 0), EMPTY)
-        tiny = _tiny(torch, tensor.dtype)
-        flat = self.flat(tensor)
+        tiny = _tiny(self._torch, tensor.dtype)
+        if count <= SLAB:
+            found = self._slab(self.flat(tensor), tiny, quantiles=quantiles)
+            found.counts = (count, *found.counts[1:])  # of complex numbers, both parts were counted
+            return found
+        # What must be widened first is widened piece by piece.
+        row = tensor.reshape(-1)
+        pieces = (self.flat(row[begin : begin + SLAB]) for begin in range(0, count, SLAB))
+        found = reduce(joined, (self._slab(piece, tiny, quantiles=False) for piece in pieces))
+        if quantiles:
+            sample = self.flat(row[:: (count // SAMPLE) | 1])
+            found.statistics = (*found.statistics[:5], *self._quantiles(sample[self._torch.isfinite(sample)]))
+        return found
+
+    def _slab(self, flat: Any, tiny: float, *, quantiles: bool) -> Summary:
+        torch = self._torch
+        count = flat.numel()
         low, high = (float(one) for one in torch.aminmax(flat))
         bad = (0, 0, 0)
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -129,11 +147,12 @@ class Statistics:
         Nothing is waited for: what `of` decides by looking is done here for all cases.
         """
         torch = self._torch
-        flat = self.flat(tensor)
+        flat = tensor.detach()
+        flat = (torch.view_as_real(flat.resolve_conj()) if flat.is_complex() else flat).reshape(-1)
         tiny = _tiny(torch, tensor.dtype)
-        nan, positive, negative = (found.sum().double() for found in _not_finite(torch, flat))
-        zero = flat.new_zeros((), dtype=torch.float64)
-        zeros, small, absolute, first, second, finite = zero, zero, zero, zero, zero, zero
+        zero = torch.zeros((), dtype=torch.float64, device=flat.device)
+        nan, positive, negative, zeros, small, finite = zero, zero, zero, zero, zero, zero
+        absolute, first, second = zero, zero, zero
         low, high = zero + math.inf, zero - math.inf
         head = flat[:BLOCK].double()
         shift = torch.where(torch.isfinite(head), head, 0.0).mean() if head.numel() else zero
@@ -142,8 +161,9 @@ class Statistics:
             sound = torch.isfinite(block)
             magnitude = block.abs()
             finite = finite + sound.sum()
-            is_zero = (block == 0).sum()
-            zeros = zeros + is_zero
+            found = [one.sum() for one in _not_finite(torch, block)]
+            nan, positive, negative = nan + found[0], positive + found[1], negative + found[2]
+            zeros = zeros + (block == 0).sum()
             small = small + ((magnitude < tiny) & (block != 0)).sum()
             absolute = absolute + torch.where(sound, magnitude, 0.0).sum()
             deviation = torch.where(sound, block - shift, 0.0)
@@ -160,7 +180,9 @@ class Statistics:
             step = (flat.numel() // SAMPLE) | 1 if flat.numel() > EXACT else 1
             sample = flat[::step].double()
             sample = torch.where(torch.isfinite(sample), sample, _NAN)
-            wanted = torch.tensor(QUANTILES, dtype=torch.float64).to(flat.device, non_blocking=True)
+            wanted = torch.tensor(QUANTILES, dtype=torch.float64, device="cpu").to(
+                flat.device, non_blocking=True
+            )
             parts += list(torch.nanquantile(sample, wanted))
         else:
             parts += [zero + _NAN] * 3
@@ -204,15 +226,33 @@ class Statistics:
         """Return room for a block, kept for the next one."""
         room = self._room.get((dtype, 0))
         if room is None or room.numel() < size:
-            room = self._room[dtype, 0] = self._torch.empty(size, dtype=dtype)
+            room = self._room[dtype, 0] = self._torch.empty(size, dtype=dtype, device="cpu")
         return room[:size]
 
     def _weights(self, count: int, device: Any) -> Any:
         if count > self._ramp.numel():
             torch = self._torch
-            self._ramp = torch.arange(1, 2 * count, dtype=torch.int64).mul_(_MIX).bitwise_or_(1)
+            self._ramp = torch.arange(1, 2 * count, dtype=torch.int64, device="cpu").mul_(_MIX).bitwise_or_(1)
         weights = self._ramp[:count]
         return weights if device.type == "cpu" else weights.to(device, non_blocking=True)
+
+
+def joined(one: Summary, other: Summary) -> Summary:
+    """Join the statistics of two parts of a tensor, exactly; quantiles are lost."""
+    counts = tuple(a + b for a, b in zip(one.counts, other.counts, strict=True))
+    first, second = (each.counts[0] - sum(each.counts[1:4]) for each in (one, other))
+    if not (first and second):
+        kept = one if first else other
+        return Summary(counts, (*kept.statistics[:5], _NAN, _NAN, _NAN))  # type: ignore[arg-type]
+    (low, high, mean, std, absolute), (low2, high2, mean2, std2, absolute2) = (
+        one.statistics[:5],
+        other.statistics[:5],
+    )
+    share = second / (first + second)
+    apart = mean2 - mean
+    variance = (1 - share) * std * std + share * std2 * std2 + share * (1 - share) * apart * apart
+    numbers = (min(low, low2), max(high, high2), mean + share * apart, math.sqrt(variance))
+    return Summary(counts, (*numbers, absolute + share * (absolute2 - absolute), _NAN, _NAN, _NAN))  # type: ignore[arg-type]
 
 
 def _not_finite(torch: Any, flat: Any) -> tuple[Any, Any, Any]:

@@ -15,6 +15,8 @@ BINS = 64
 LOWEST_EXPONENT = -64
 """Exponents are counted from here up; what lies outside is counted in the outermost bins."""
 EXPONENTS = 128
+LARGEST = 1 << 26
+"""Elements of a tensor that is looked at for more than its statistics: that takes room of its own size."""
 _SHARE_OF_STD = 0.01
 _INSIDE = {"act_in:tanh": 3.8, "act_in:sigmoid": 6.0}
 """Beyond these inputs the function is flat."""
@@ -34,15 +36,15 @@ def described(
         most: Elements of a tensor whose `values` are kept; of larger ones nothing is.
     """
     if kept & {"shape", "values"}:
-        yield Values.SHAPE, torch.tensor(tuple(tensor.shape), dtype=torch.float64)
-    if not tensor.numel():
+        yield Values.SHAPE, torch.tensor(tuple(tensor.shape), dtype=torch.float64, device="cpu")
+    if not 0 < tensor.numel() <= LARGEST:
         return
     if "values" in kept and tensor.numel() <= most:
         yield Values.VALUE, statistics.flat(tensor)
     if "active" in kept and role.startswith("act_"):
         units, samples = _active(torch, tensor, role)
         yield Values.ACTIVE, units
-        yield Values.SAMPLES, torch.tensor([samples], dtype=torch.float64)
+        yield Values.SAMPLES, torch.tensor([samples], dtype=torch.float64, device="cpu")
     if kept & {"histogram", "exponents"}:
         flat = statistics.flat(tensor)
         sound = torch.isfinite(flat)
