@@ -81,11 +81,9 @@ class Tensors:
         """Read what is asked for, and be ready for the first step."""
         self.watch(requests.from_environment(os.environ.get(ENV_SAVE)))
         roots, backward, flow = self._roots, self._backward, self.flow
-        roots.on_forward = self._on_forward
         roots.on_compiler = self._on_compiler
         backward.on_nonfinite = self._nonfinite.on_loss
         backward.on_late = self._nonfinite.on_late
-        backward.look = self._on_loss
         flow.wake = self._wake
         flow.session.watch = self.watch
         utils = flow.torch.nn.utils
@@ -116,6 +114,7 @@ class Tensors:
         self._files.describe(collections)
         self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
         self._backward.look = self._on_loss
+        self._roots.on_forward = self._on_forward
         self._disarm()
         self._prepare(self.flow.session.step)
 
@@ -248,6 +247,7 @@ class Tensors:
         self._activations.on_loss(loss)
         if places.learned and not self._activations.collections:
             self._backward.look = None
+            self._roots.on_forward = self._models.meet  # all that is left to do there
 
     def _watch_clip(self, original: Any) -> Any:
         by_norm = original.__name__ == "clip_grad_norm_"
