@@ -200,6 +200,10 @@ class Sink:
             self._copies[name] = tensor.clone()
             self._copied += size
             return _NO_DELTAS
+        if tensor.device.type == "cpu":
+            change = self.statistics.change(tensor, before)
+            before.copy_(tensor)
+            return change
         difference = self.statistics.flat(tensor).sub(self.statistics.flat(before))
         before.copy_(tensor)
         if difference.numel() == 0:

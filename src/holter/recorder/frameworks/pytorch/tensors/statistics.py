@@ -115,16 +115,36 @@ class Statistics:
                 zeros += empty
                 small += max(int(torch.count_nonzero(a < tiny)) - empty, 0)
             d.copy_(block)
+            total = float(d.sum())
             if shift is None:
                 # Far from 0, squares would lose what sets the elements apart.
-                shift = float(d.mean())
-                shift = shift if abs(shift) > high - low else 0.0
+                shift = total / length if abs(total / length) > high - low else 0.0
             if shift:
                 d.sub_(shift)
-            first += float(d.sum())
+                total = float(d.sum())
+            first += total
             second += float(torch.dot(d, d))
         offset = first / count
         return zeros, small, absolute / count, (shift or 0.0) + offset, second / count - offset * offset
+
+    def change(self, tensor: Any, before: Any) -> tuple[float, float, float]:
+        """Return l2, mean and largest absolute difference of two tensors of the host."""
+        torch = self._torch
+        new, old = self.flat(tensor), self.flat(before)
+        count = new.numel()
+        size = min(count, BLOCK)
+        doubles, room = self._scratch(torch.float64, size), self._scratch(new.dtype, size)
+        squares = absolute = largest = 0.0
+        for begin in range(0, count, BLOCK):
+            block = new[begin : begin + BLOCK]
+            difference, d = room[: block.numel()], doubles[: block.numel()]
+            torch.sub(block, old[begin : begin + BLOCK], out=difference)
+            d.copy_(difference)
+            squares += float(torch.dot(d, d))
+            difference.abs_()
+            absolute += float(difference.sum())
+            largest = max(largest, float(difference.amax()))
+        return math.sqrt(squares), absolute / count if count else 0.0, largest
 
     def _quantiles(self, flat: Any) -> tuple[float, ...]:
         torch = self._torch
