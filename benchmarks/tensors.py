@@ -35,7 +35,7 @@ from holter.recorder.tensors.requests import requests
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-WIDTH, DEPTH, BATCH = 512, 12, 384
+WIDTH, DEPTH, BATCH = 512, 12, 160
 WARM = 4
 FULL = ("gradients@1", "weights@1")
 

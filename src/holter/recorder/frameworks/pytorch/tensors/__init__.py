@@ -74,6 +74,7 @@ class Tensors:
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         self._activations.observed = self._observed
         self._looks = 0
+        self._said: set[str] = set()
         self._memory_at = 1
         self._clipping = False
 
@@ -115,6 +116,7 @@ class Tensors:
         self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
         self._backward.look = self._on_loss
         self._roots.on_forward = self._on_forward
+        self._looks = 0
         self._disarm()
         self._prepare(self.flow.session.step)
 
@@ -131,6 +133,7 @@ class Tensors:
         self._due = [one for one in self.collections if one.due("train", step)]
         self._dieting = self._diet.next(step) == step
         self._updates.begin()
+        self._diet.begin()
         if self._dieting or any(one.sources & _AT_UPDATE for one in self._due):
             self._clock.before_step = self._before_step
             self._clock.after_step = self._diet.after if self._dieting else None
@@ -184,7 +187,10 @@ class Tensors:
         seen = self._updates.names_seen | self._activations.names_seen
         for one in self.collections:
             for pattern in one.include_regex:
-                if seen and not any(re.search(pattern, name) for name in seen):
+                if pattern in self._said or not seen:
+                    continue
+                if not any(re.search(pattern, name) for name in seen):
+                    self._said.add(pattern)
                     near = difflib.get_close_matches(pattern, sorted(seen), n=3, cutoff=0.3)
                     hint = f"; there are, among others: {', '.join(near or sorted(seen)[:3])}"
                     tell(f"nothing to save matches the regular expression {pattern!r}{hint}")

@@ -56,7 +56,7 @@ class Diet:
         self._found: list[tuple[Any, list[Any]]] = []
         """Norms of gradients of this step, and whose they are."""
         self._seen: set[int] = set()
-        self._sharded = False
+        self._sharded = self._skipped = False
         self._limit: float | None = None
         self._healthy: dict[str, Any] = {}
         self._was_bad = False
@@ -69,6 +69,14 @@ class Diet:
         return step + -step % self.interval if self.collector.on else NEVER
 
     # -- within a step
+
+    def begin(self) -> None:
+        """A step that is due begins."""
+        self._found.clear()
+        self._seen.clear()
+        self._before.clear()
+        self._limit = self._scale = None
+        self._sharded = self._skipped = False
 
     def clip(self, parameters: Iterable[Any], limit: float | None) -> None:
         """Gradients are about to be clipped to a norm of `limit`: look at them as they are."""
@@ -85,7 +93,9 @@ class Diet:
             scale = None if skipped else getattr(optimizer, "grad_scale", None)
             for group in optimizer.param_groups:
                 self._norms(group["params"], scale)
-            if not skipped:
+            if skipped:
+                self._skipped = True
+            else:
                 self._sample(optimizer)
         self._spent += perf_counter_ns() - began
 
@@ -113,8 +123,6 @@ class Diet:
             if isinstance(scale, torch.Tensor):
                 norms = norms / scale.to(device)
             self._found.append((norms, owners))
-            if device.type == "cpu" and not math.isfinite(float(norms.sum())):
-                self._on_nonfinite(self.flow.session.step, _bad(norms, owners), self._healthy)
 
     def after(self, optimizer: Any) -> None:
         """The optimizer has stepped: tell how far the sampled elements moved."""
@@ -170,16 +178,12 @@ class Diet:
             self._write_norm(step)
             if isinstance(self._scale, self._torch.Tensor):
                 self._write(["loss_scale"], self._scale.detach().double().reshape(1))
-        self._seen.clear()
-        self._before.clear()
-        self._scale = None
         self._spent += perf_counter_ns() - began
         self._settle(step)
 
     def _write_norm(self, step: int) -> None:
-        found, self._found = self._found, []
-        limit, self._limit = self._limit, None
-        sharded, self._sharded = self._sharded, False
+        found, limit = list(self._found), self._limit
+        sharded, skipped = self._sharded, self._skipped
         if not found:
             return
         device = found[0][0].device
@@ -187,14 +191,16 @@ class Diet:
         vector = self._torch.cat([norms.to(device, non_blocking=True) for norms, _ in found])
 
         def arrived(host: Any) -> None:
-            self._told(step, host, owners, limit, sharded)
+            self._told(step, host, owners, limit, sharded=sharded, skipped=skipped)
 
         if vector.device.type == "cuda":
             self._arrivals.later(vector, arrived)
         else:
             arrived(vector)
 
-    def _told(self, step: int, norms: Any, owners: list[Any], limit: float | None, sharded: bool) -> None:
+    def _told(
+        self, step: int, norms: Any, owners: list[Any], limit: float | None, *, sharded: bool, skipped: bool
+    ) -> None:
         scalar = self.flow.session.scalar
         norm = float(norms.norm())
         scalar("grad_norm/shard" if sharded else "grad_norm", norm, step)
@@ -206,7 +212,8 @@ class Diet:
         else:
             culprits = _bad(norms, owners)
             bad = len(culprits)
-            self._on_nonfinite(step, culprits, self._healthy)
+            if not skipped:  # a scaler that looks for its scale skips such steps as a matter of course
+                self._on_nonfinite(step, culprits, self._healthy)
         if bad or self._was_bad:
             scalar("nonfinite_gradients", float(bad), step)
         self._was_bad = bad > 0

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.flow import Flow
 
 MAX_CALLS = 100_000
+ATTEMPTS = 10
+"""Forward passes that are followed until one is found that a backward pass follows."""
 
 
 class Places:
@@ -29,11 +31,15 @@ class Places:
         self._used: dict[str, int] = {}
         self._handles: list[Any] = []
         self._numbers = getattr(flow.torch._C._autograd, "_get_sequence_nr", None)
+        self._attempts = 0
         self.learned = self._numbers is None
+        """Whether nothing is left to learn, or nothing can be."""
 
     def learn(self, module: Any) -> None:
         """Follow the forward pass of a model that begins now."""
         self.remove()  # of a pass that raised
+        self._attempts += 1
+        self.learned = self.learned or self._attempts > ATTEMPTS
         if self.learned or not self._flow.torch.is_grad_enabled():
             return
         names = module_names(module)
