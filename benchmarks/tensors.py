@@ -1,6 +1,6 @@
 """What saving tensors costs a training step: the default diet, and full statistics of weights and gradients.
 
-    python benchmarks/tensors.py [--rounds 5] [--steps 12]
+    python benchmarks/tensors.py [--rounds 5] [--steps 30]
 
 One process; in each round blocks of steps in turn unrecorded, recorded without the diet, with it, and with
 all statistics of every gradient and weight at every step. CPU time of the process counts, so that what others
@@ -120,7 +120,7 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=30)
     options = parser.parse_args()
     torch.set_num_threads(1)
     loop = Loop()

@@ -46,7 +46,7 @@ class Statistics:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._room: dict[tuple[Any, int], Any] = {}
-        self._ramp = torch.arange(1, 1 << 16, dtype=torch.int64, device="cpu").mul_(_MIX).bitwise_or_(1)
+        self._ramp: Any = None
 
     def of(self, tensor: Any, *, quantiles: bool = True) -> Summary:
         """Summarize a tensor of the host, of any type and layout of memory. Takes no gradient."""
@@ -250,9 +250,13 @@ class Statistics:
         return room[:size]
 
     def _weights(self, count: int, device: Any) -> Any:
-        if count > self._ramp.numel():
+        if self._ramp is None or count > self._ramp.numel():
             torch = self._torch
-            self._ramp = torch.arange(1, 2 * count, dtype=torch.int64, device="cpu").mul_(_MIX).bitwise_or_(1)
+            self._ramp = (
+                torch.arange(1, max(2 * count, 1 << 16), dtype=torch.int64, device="cpu")
+                .mul_(_MIX)
+                .bitwise_or_(1)
+            )
         weights = self._ramp[:count]
         return weights if device.type == "cpu" else weights.to(device, non_blocking=True)
 
