@@ -28,18 +28,16 @@ from holter.recorder import session as sessions
 from holter.recorder.tensors.collections import Tensor
 from holter.recorder.tensors.requests import requests
 from holter.recorder.tensors.writing import TensorFiles
-from holter.schema import tensor_spool as layout
 
 session = sessions.Session({spool!r})
 session.install()
 session.journal("rank", {{"rank": 3, "world_size": 4}})
-files = TensorFiles(session)
+files = TensorFiles(session, file_bytes={bytes})
 files.describe(requests(["weights@2:raw", "/^b/@5"]))
 {body}
 """
 
 BODY = """
-layout.FILE_BYTES = 700
 for step in range(6):
     for name in ("a.weight", "b.weight"):
         number = files.id(Tensor(name, "parameter", "weight"))
@@ -53,11 +51,15 @@ for step in range(6):
 class Spool:
     """A spool that a script wrote, and a job to bring it into."""
 
-    def __init__(self, tmp_path: Path, body: str, *, killed: bool = False, limit: int = 1 << 20) -> None:
+    def __init__(
+        self, tmp_path: Path, body: str, *, killed: bool = False, limit: int = 1 << 20, file_bytes: int = 700
+    ) -> None:
         self.path = tmp_path / "spool"
         self.path.mkdir()
         kill = "os.kill(os.getpid(), signal.SIGKILL)" if killed else ""
-        text = SCRIPT.format(source=str(SOURCE), spool=str(self.path), body=textwrap.dedent(body) + kill)
+        text = SCRIPT.format(
+            source=str(SOURCE), spool=str(self.path), bytes=file_bytes, body=textwrap.dedent(body) + kill
+        )
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
         assert done.returncode == (-9 if killed else 0), done.stderr
         self.folder = create(
@@ -120,7 +122,7 @@ def test_a_row_takes_few_bytes(tmp_path):
             files.row(10**9 + step * 10**7 + each, step, 1, number, (4096, 0, 0, 0, 0, 0), numbers)
         files.flush()
     """
-    spool = Spool(tmp_path, body)
+    spool = Spool(tmp_path, body, file_bytes=4 << 20)
     spool.poll()
     assert spool.query("select count(*) from {tensors}") == [(8000,)]
     assert spool.writer.bytes_written / 8000 <= 40

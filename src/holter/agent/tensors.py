@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 DOCUMENT = "tensors.json"
 RAW = "tensors-raw"
-RAW_LIMIT = 8 << 30
-"""Bytes of whole tensors kept for each job on each node; later ones are dropped and counted."""
 _DOCUMENT_S = 2.0
 _MODES = [mode.name.lower() for mode in Mode]
 _KINDS = {int(kind): kind.name.lower() for kind in spool.Values}
@@ -36,7 +34,13 @@ class TensorDrain:
     """Takes the tensor files of all processes of one spool."""
 
     def __init__(
-        self, folder: JobFolder, node: str, spool_folder: Path, clock: Clock, *, raw_limit: int = RAW_LIMIT
+        self,
+        folder: JobFolder,
+        node: str,
+        spool_folder: Path,
+        clock: Clock,
+        *,
+        raw_limit: int = spool.RAW_LIMIT,
     ) -> None:
         self.raw_bytes = 0
         self.dropped = {"files": 0, "bytes": 0}

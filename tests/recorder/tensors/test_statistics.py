@@ -7,7 +7,6 @@ import pytest
 import torch
 from tests.recorder.tensors.reading import near
 
-from holter.recorder.frameworks.pytorch.tensors import statistics as statistics_of
 from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics
 from holter.recorder.frameworks.pytorch.tensors.values import BINS, LOWEST_EXPONENT, described
 from holter.schema.tensor_spool import Values
@@ -88,10 +87,9 @@ def test_statistics_agree_with_numpy(name):
         assert near(one, other), (on_device, numbers)
 
 
-def test_parts_join_to_the_whole(monkeypatch):
-    monkeypatch.setattr(statistics_of, "SLAB", 7_000)
+def test_parts_join_to_the_whole():
     tensor = torch.cat([tensors()["large"] * 3 + 1, torch.full((9_000,), NAN), torch.zeros(10)]).bfloat16()
-    found = Statistics(torch).of(tensor)
+    found = Statistics(torch, slab=7_000).of(tensor)
     counts, numbers = expected(tensor)
     assert list(found.counts) == counts
     for one, other in zip(found.statistics[:5], numbers[:5], strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 
@@ -37,9 +38,8 @@ def test_a_hole_is_no_frame():
         list(layout.frames(bytes(64)))
 
 
-def test_every_file_names_its_tensors(session, spool, monkeypatch):
-    monkeypatch.setattr(layout, "FILE_BYTES", 1000)
-    files = TensorFiles(session)
+def test_every_file_names_its_tensors(session, spool):
+    files = TensorFiles(session, file_bytes=1000)
     files.describe([request("weights")])
     for step in range(40):
         files.row(1, step, 1, files.id(WEIGHT), COUNTS, NUMBERS)
@@ -50,10 +50,8 @@ def test_every_file_names_its_tensors(session, spool, monkeypatch):
     assert found.rows[-1].collections == ["weights"]
 
 
-def test_too_many_files_that_wait_are_dropped_and_counted(session, spool, monkeypatch):
-    monkeypatch.setattr(layout, "FILE_BYTES", 100)
-    monkeypatch.setattr(layout, "MAX_FILES", 3)
-    files = TensorFiles(session)
+def test_too_many_files_that_wait_are_dropped_and_counted(session, spool):
+    files = TensorFiles(session, file_bytes=100, max_files=3)
     for step in range(5):
         files.row(1, step, 1, files.id(WEIGHT), COUNTS, NUMBERS)
         files.flush()
@@ -119,11 +117,20 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_whole_tensors_beyond_the_bound_are_dropped(session, spool, monkeypatch):
-    monkeypatch.setattr(layout, "MAX_RAW_BYTES", 6000)
-    files = TensorFiles(session)
+def test_whole_tensors_beyond_the_bound_are_dropped(session, spool):
+    files = TensorFiles(session, max_raw_bytes=6000)
     entry = ("x", "uint8", (2000,), bytes(2000))
     assert [files.save(1, step, 1, [entry]) for step in range(4)] == [True, True, False, False]
     assert files.dropped == {"raw bytes": 4000}
     next(spool.glob("*-train.safetensors")).unlink()  # the agent has taken one
     assert files.save(1, 5, 1, [entry])
+
+
+def test_a_schedule_for_which_there_is_no_room_is_said_at_its_first_save(session, spool, capsys):
+    files = TensorFiles(session, max_raw_bytes=1000)
+    memory = mmap.mmap(-1, layout.RAW_LIMIT // 20)  # reserved and never touched
+    assert not files.save(1, 0, 1, [("x", "uint8", (len(memory),), memory)])
+    files.save(1, 1, 1, [("x", "uint8", (1,), b"1")])
+    said = [line for line in capsys.readouterr().err.splitlines() if "room for" in line]
+    assert len(said) == 1
+    assert "429 MB" in said[0]

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from holter.recorder.guard import tell
 from holter.recorder.spool import RETRY_NS
 from holter.recorder.tensors import safetensors
 from holter.recorder.tensors.schedule import MODES
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAN = float("nan")
 _NO_DELTAS = (_NAN, _NAN, _NAN)
+_FEW_SAVES = 100
 _RESERVE = 256 << 20
 """Whole tensors leave so many bytes of the spool's disk free: the recording of everything else needs them."""
 
@@ -29,8 +31,17 @@ _RESERVE = 256 << 20
 class TensorFiles:
     """The tensor files of one process. Frames wait in memory until `flush`, once for each saved step."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        file_bytes: int = spool.FILE_BYTES,
+        max_files: int = spool.MAX_FILES,
+        max_raw_bytes: int = spool.MAX_RAW_BYTES,
+    ) -> None:
         self._session = session
+        self._file_bytes, self._max_files, self._max_raw_bytes = file_bytes, max_files, max_raw_bytes
+        self._estimated = False
         self.collections: dict[str, Collection] = {}
         self.dropped: dict[str, int] = {}
         """Frames, and bytes of whole tensors, that could not be written since this was told last."""
@@ -120,8 +131,9 @@ class TensorFiles:
         while self._raw and not os.path.exists(self._raw[0][0]):
             self._raw.popleft()
         disk = os.statvfs(directory)
+        self._estimate(size, disk.f_bavail * disk.f_frsize)
         waiting = sum(one for _, one in self._raw if os.path.exists(_))
-        if waiting + size > spool.MAX_RAW_BYTES or size + _RESERVE > disk.f_bavail * disk.f_frsize:
+        if waiting + size > self._max_raw_bytes or size + _RESERVE > disk.f_bavail * disk.f_frsize:
             self.drop("raw bytes", size)
             return False
         self._session.open()
@@ -129,6 +141,16 @@ class TensorFiles:
         metadata = {"step": str(step), "mode": MODES[mode], "time": str(when)}
         self._raw.append((path, safetensors.save(path, entries, metadata)))
         return True
+
+    def _estimate(self, size: int, free: int) -> None:
+        """Say once, at the first save, when there will soon be no room for more of that size."""
+        if self._estimated or not size:
+            return
+        self._estimated = True
+        fit = min(free - _RESERVE, spool.RAW_LIMIT) // size
+        if fit < _FEW_SAVES:
+            megabytes = size / 1e6
+            tell(f"whole tensors take {megabytes:.0f} MB at each save: there is room for {max(fit, 0)} saves")
 
     def drop(self, what: str, count: int) -> None:
         """Count what was dropped."""
@@ -160,14 +182,14 @@ class TensorFiles:
 
     def _ready(self) -> bool:
         """Have a file to append to; False when too many wait, or shortly after a failure."""
-        if self._path and self._size < spool.FILE_BYTES:
+        if self._path and self._size < self._file_bytes:
             return True
         if time.perf_counter_ns() < self._retry_at:
             return False
         self._path = ""
         while self._waiting and not os.path.exists(self._waiting[0]):
             self._waiting.popleft()
-        if len(self._waiting) >= spool.MAX_FILES:
+        if len(self._waiting) >= self._max_files:
             self._retry_at = time.perf_counter_ns() + RETRY_NS
             return False
         self._session.open(recording=True)

@@ -43,8 +43,9 @@ EMPTY = (_NAN,) * 8
 class Statistics:
     """Statistics with torch; keeps the room that blocks are worked on in."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, *, slab: int = SLAB) -> None:
         self._torch = torch
+        self._size = slab
         self._room: dict[tuple[Any, int], Any] = {}
         self._ramp: Any = None
 
@@ -55,13 +56,13 @@ class Statistics:
         if count == 0:
             return Summary((0, 0, 0, 0, 0, 0), EMPTY)
         tiny = _tiny(self._torch, tensor.dtype)
-        if count <= SLAB:
+        if count <= self._size:
             found = self._slab(self.flat(tensor), tiny, quantiles=quantiles)
             found.counts = (count, *found.counts[1:])  # of complex numbers, both parts were counted
             return found
         # What must be widened first is widened piece by piece.
         row = tensor.reshape(-1)
-        pieces = (self.flat(row[begin : begin + SLAB]) for begin in range(0, count, SLAB))
+        pieces = (self.flat(row[begin : begin + self._size]) for begin in range(0, count, self._size))
         found = reduce(joined, (self._slab(piece, tiny, quantiles=False) for piece in pieces))
         if quantiles:
             sample = self.flat(row[:: (count // SAMPLE) | 1])
