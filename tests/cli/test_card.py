@@ -65,6 +65,18 @@ def test_a_failure_leads(slow):
     assert any("Data loading takes" in line for line in lines[2:5])
 
 
+@pytest.mark.parametrize(
+    ("status", "said"), [("Stopped", " stopped after 14 min 10 s "), ("InProgress", " running for 14 min ")]
+)
+def test_the_title_tells_a_job_that_did_not_run_to_its_end(slow, status, said):
+    for name in ("before", "a-much-longer-name-of-a-job-20260101"):
+        title = drawn(failing(slow, status=status, name=name)).splitlines()[0]
+        assert said in title
+        assert title.endswith(" ──"), "what does not fit is left out, not cut"
+    assert said not in drawn(slow).splitlines()[0]
+    assert said not in drawn(failing(slow, status=status, headline="Stopped by rule X.")).splitlines()[0]
+
+
 def test_a_card_with_too_much_to_say_keeps_its_end(slow):
     issue = {"summary": "something is wrong " * 20, "severity": "warning"}
     rules = [{"name": f"Rule{n}", "status": "IssuesFound", "issues": [issue] * 5} for n in range(9)]

@@ -58,7 +58,7 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
     width = width or columns(stream)
     out = console(stream, width)
     title = f"── holter · {description['job']['name']} "
-    facts = f" {_facts(description)} ──"
+    facts = f" {_facts(description, width - cell_len(title) - 5)} ──"
     write(
         out,
         Text(title + "─" * max(1, width - cell_len(title) - cell_len(facts)) + facts, style="bright_black"),
@@ -153,8 +153,14 @@ def _kept_together(text: Text) -> Text:
     return tied
 
 
-def _facts(description: Mapping[str, Any]) -> str:
-    facts = [duration(description["job"].get("duration_s"))]
+def _facts(description: Mapping[str, Any], room: int) -> str:
+    """Say how long a job was, in steps and time; in `room` columns, the first facts before the others."""
+    from rich.cells import cell_len
+
+    # How it ended, if no sentence says that.
+    status = "" if description["job"]["headline"] else description["job"].get("status")
+    ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
+    facts = [ending + duration(description["job"].get("duration_s"))]
     steps = description.get("steps") or {}
     if steps.get("count"):
         facts.append(f"{steps['count']:,} steps")
@@ -163,6 +169,8 @@ def _facts(description: Mapping[str, Any]) -> str:
     ranks = description.get("ranks") or []
     if len(ranks) > 1:
         facts.append(f"{len(ranks)} ranks")
+    while len(facts) > 1 and sum(map(cell_len, facts)) + 3 * (len(facts) - 1) > room:
+        facts.pop()
     return " · ".join(facts)
 
 
