@@ -171,7 +171,8 @@ def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
     if slow is not None:
         expected = max(step - (slow.own_ms - slow.others_ms), slow.others_ms)
         where = f"rank {slow.rank} on {slow.node}" if slow.node else f"rank {slow.rank}"
-        text = f"Find out what makes {part_name(slow.part)} of {where} {ms(slow.part_ms)} slower than the others'."
+        part = part_name(slow.part)
+        text = f"Find out what makes {part} of {where} {ms(slow.part_ms)} slower than the others'."
         return [
             Advice(
                 text,
