@@ -24,8 +24,8 @@ class WeightUpdateRatio(TensorRule):
     description = "updates too large or too small compared with weights"
     formula = (
         "modern: ||w - w_before|| / (||w_before|| + epsilon) / steps between them, classic: mean(|w - "
-        "w_before|) / (mean(|w_before|) + epsilon); > large_threshold (modern: not of weights that began at 0, "
-        "until once below it) or < small_threshold"
+        "w_before|) / (mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that began "
+        "at 0 before they were once below it) or < small_threshold"
     )
     advice = (
         "Where updates are too large lower the learning rate or clip gradients; where they are too small "
