@@ -37,6 +37,7 @@ PUBLIC = {
     "start",
     "step",
     "stop",
+    "watch",
 }
 
 

@@ -97,7 +97,7 @@ def test_fail_on_takes_any_spelling():
 
 
 def test_options_of_later_versions_are_refused(holter):
-    holter("run", "--save", "gradients", *TOUCH).refused(64, "--save", "not in this version")
+    holter("run", "--action", "stop", *TOUCH).refused(64, "--action", "not in this version")
 
 
 def test_option_after_the_dashes_is_the_commands_own(holter):
@@ -118,3 +118,18 @@ def test_config_file(holter):
 
 def test_node_name(holter):
     holter("run", "--node", "a/b", *TOUCH).refused(64, "'a/b'")
+
+
+def test_tensors_that_cannot_be_saved(holter):
+    holter("run", "--save", "gradiants@10", *TOUCH).refused(64, "'gradiants'", "did you mean 'gradients'")
+    holter("run", "--save", "weights@0", *TOUCH).refused(64, "interval 0", "weights@0")
+    holter("run", "--save", "weights:hist", *TOUCH).refused(64, "'hist'", "histogram")
+    holter("run", "--save", "/(/", *TOUCH).refused(64, "no regular expression")
+    Path("hook.json").write_text('{"HookParameters": {"save_intervall": "5"}}')
+    holter("run", "--config", "hook.json", *TOUCH).refused(
+        64, "save_intervall", "did you mean 'save_interval'"
+    )
+    Path("hook.json").write_text('{"CollectionConfigurations": [{"CollectionName": "gradiants"}]}')
+    holter("run", "--config", "hook.json", *TOUCH).refused(64, "gradiants", "did you mean 'gradients'")
+    Path("hook.json").write_text('{"HookParameters": {"reductions": "men"}}')
+    holter("run", "--config", "hook.json", *TOUCH).refused(64, "'men'", "mean")

@@ -76,7 +76,7 @@ with holter.annotate("a"): pass
 def test_unknown_configuration_names_what_is_known(tmp_path):
     done = script(tmp_path, "import holter; holter.start(config={'intervall': 100})")
     assert done.returncode == 1
-    assert "'intervall' is not known here; known is interval_ms" in done.stderr.splitlines()[-1]
+    assert "'intervall' is not known here; known are interval_ms, save" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.skipif("3.10" not in pythons(), reason="needs a Python 3.10 beside this one")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from holter.agent.drain import Drain
 from holter.agent.sampling import Sampler
+from holter.agent.tensors import TensorDrain
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Intake:
     ) -> None:
         self.writer = Writer(folder, node)
         self.drain = None if spool is None else Drain(spool, clock)
+        self.tensors = None if spool is None else TensorDrain(folder, node, spool, clock)
         self.sampler = Sampler(collectors, clock, interval_ms, on_fault=notes.fault)
         self._watched = watched
         self._notes = notes
@@ -64,6 +66,11 @@ class Intake:
             self.writer.append("spans", batch.spans)
         if batch.scalars:
             self.writer.append("scalars", batch.scalars)
+        if self.tensors is not None:
+            try:
+                self._notes.add(*self.tensors.poll(self.drain, self.writer, final=final))
+            except OSError as error:  # the rest must not wait for it
+                self._notes.fault("tensors", error)
         self._watched.roles = {one.pid: one.role for one in self.drain.alive()}
         return batch.more
 

@@ -222,6 +222,8 @@ class Facts:
             process.end = dict(detail)
             process.cost_ns = max(process.cost_ns, int(detail.get("cost_ns") or 0))
             return process.key
+        if kind in ("nonfinite", "dropped"):
+            return str(detail.get("name") or detail.get("what") or "")
         if kind == "loader":
             return str(detail.get("index", ""))
         return ""

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import tomllib
 
 from holter.cli.options import Refusal, nearest
+from holter.cli.saving import read_hook
 
 if TYPE_CHECKING:
     from holter.cli.options import Parser
 
-_LISTS = {"rule", "fail-on", "action"}
+_LISTS = {"rule", "fail-on", "action", "save"}
 _SWITCHES = {"no-rules"}
 _NOT_IN_FILE = {"config", "help", "command"}
 
 
 def read_config(path: str, parser: Parser) -> dict[str, Any]:
-    """Read the options of `parser` and the rules' sections from a TOML file.
+    """Read the options of `parser` and the rules' sections from a TOML file, or SageMaker's hook from JSON.
 
     Options stand at the top or in a section `[run]`, rules in `[rules.NAME]`, what is done about issues in
     `[[actions]]`; `-` and `_` are the same.
@@ -30,6 +31,8 @@ def read_config(path: str, parser: Parser) -> dict[str, Any]:
     Raises:
         Refusal: naming the file, the entry and what is valid.
     """
+    if path.endswith(".json"):
+        return {"rules": {}, "save": read_hook(path)}
     try:
         # Not tomllib.load: an editor on Windows may begin the file with a byte order mark.
         document = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options, orders
+from holter.cli import options, orders, saving
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
+from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +28,10 @@ CMD is whatever starts the training: python, torchrun, accelerate, mpirun, a she
 EXAMPLES = """  holter run -- python train.py --epochs 3
   holter run --job baseline --interval 1s -- torchrun --nproc-per-node 2 train.py
   holter run --rule LowGPUUtilization:threshold_p95=80 --fail-on issue -- ./train.sh
+  holter run --save gradients@100 --save weights@100:histogram -- python train.py
   holter run --config holter.toml -- python train.py"""
 
-LATER = ("--profile-steps", "--save")
+LATER = ("--profile-steps",)
 ISSUES_FOUND = 3
 _LAUNCHER_SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
 
@@ -47,6 +50,8 @@ class Plan:
     rules: list[dict[str, Any]] = field(default_factory=list)
     actions: list[dict[str, Any]] = field(default_factory=list)
     fail_on: tuple[str, ...] = ()
+    save: str = ""
+    """What of the tensors is saved, as the command finds it in its environment."""
     hang_s: float | None = None
     """Silence that counts as a hang; None: it depends on the job's own steps."""
 
@@ -94,6 +99,13 @@ def parser() -> options.Parser:
         metavar="SECONDS",
         help="how long a rank may be silent before it counts as hanging; default: by its own steps, from 120",
     )
+    made.add_argument(
+        "--save",
+        metavar="COLLECTION[@N][:OPTION,...]",
+        action="append",
+        default=None,
+        help="save tensors every N steps: gradients@100, weights@50:histogram, /regex/@10:raw, role=loss",
+    )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")
     return made
@@ -134,6 +146,7 @@ def plan(words: Sequence[str]) -> Plan:
         rules=rules,
         actions=orders.chosen(settings, rules),
         fail_on=fail_on,
+        save=saving.variable(settings["save"]),
         hang_s=_hang(settings.get("hang-after")),
     )
 
@@ -162,6 +175,7 @@ def execute(plan: Plan) -> int:
         node=plan.node,
         interval_ms=plan.interval_ms,
         companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if plan.rules else [],
+        variables={**os.environ, ENV_SAVE: plan.save} if plan.save else None,
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
     ).run()
     fired = _finish(folder, outcome, plan)
@@ -229,7 +243,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value
-    for name, more in (("rule", given.rule), ("action", given.action)):
+    for name, more in (("rule", given.rule), ("action", given.action), ("save", given.save)):
         settings[name] = [*settings.get(name, []), *(more or [])]
     return settings
 

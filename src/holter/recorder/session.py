@@ -61,6 +61,8 @@ class Session:
         )
         self.manual_steps = False
         """Whether the user marks steps with `holter.step`; then an adapter's boundaries do not count."""
+        self.watch: Callable[..., None] | None = None
+        """What an adapter offers to save tensors with."""
         self.mark_ns = 0
         """What one mark costs in this process, measured when its files are opened; ns."""
         self.stacks: failure.Stacks | None = None

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.guard import tell
+from holter.recorder.tensors.requests import requests, to_environment
 from holter.schema.record import ENV_DISABLE, ENV_SPOOL
+from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +39,8 @@ def start(
     Args:
         job: Name of the job; by default the agent makes one from the script's name and the time.
         store: URL of the store; by default `HOLTER_STORE`, else `./holter-jobs`.
-        config: Path of a TOML file with the options of `holter run`, or `{"interval_ms": …}`.
+        config: Path of a TOML file with the options of `holter run`, or `{"interval_ms": …, "save": […]}`,
+            where `save` is a list of what `--save` takes.
 
     Raises:
         RuntimeError: The agent did not start, or cannot in this Python; the text says why, and nothing is
@@ -54,6 +57,7 @@ def start(
             f"holter.start needs Python {needed} or newer, this is {running}: the agent would run in this"
             f" environment. `holter run` from another environment records Python {running} too"
         )
+    save = to_environment(requests(_save(config)))
     spool = tempfile.mkdtemp(prefix="holter-")
     try:
         _agent = _launch(_arguments(job, store, config, spool), spool)
@@ -62,6 +66,7 @@ def start(
         raise
     _spool = spool
     os.environ[ENV_SPOOL] = spool
+    os.environ[ENV_SAVE] = save
     _add_bootstrap()
     current = _session.Session(spool)
     current.install()
@@ -88,6 +93,7 @@ def stop() -> None:
     if _session.current is not None:
         _session.current.close()
     os.environ.pop(ENV_SPOOL, None)
+    os.environ.pop(ENV_SAVE, None)
     _remove_bootstrap()
     try:
         agent.wait(FINISH_S)
@@ -113,10 +119,25 @@ def _arguments(
         options += ["--config", config]
     else:
         for key, value in (config or {}).items():
+            if key == "save":
+                continue
             if key != "interval_ms":
-                raise ValueError(f"config key {key!r} is not known here; known is interval_ms")
+                raise ValueError(f"config key {key!r} is not known here; known are interval_ms, save")
             options += ["--interval", str(value)]
     return options
+
+
+def _save(config: Mapping[str, object] | str | None) -> list[str]:
+    """Return what of the tensors is to be saved, as the configuration says."""
+    if isinstance(config, str):
+        import tomllib  # Python 3.11 has it, and the agent needs that anyway
+
+        with open(config, "rb") as file:
+            document = tomllib.load(file)
+        found = {**document, **document.get("run", {})}.get("save", [])
+    else:
+        found = (config or {}).get("save", [])
+    return [found] if isinstance(found, str) else list(found)
 
 
 def _launch(options: list[str], spool: str) -> subprocess.Popen[bytes]:

@@ -2,7 +2,7 @@
 
 Read in this order: `flow` (what the parts share), `steps` (where a step ends), `roots` (forward),
 `backward`, `loaders` (data), with `stacks`, `fetching` and `paths` for what a dataset does; then `transfers`,
-`saving`, `distributed`, `compilers`. `patches` is how each of them gets in and out.
+`saving`, `distributed`, `compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from holter.recorder.frameworks.pytorch.patches import Patches
 from holter.recorder.frameworks.pytorch.roots import Roots
 from holter.recorder.frameworks.pytorch.saving import Saving
 from holter.recorder.frameworks.pytorch.steps import StepClock
+from holter.recorder.frameworks.pytorch.tensors import Tensors
 from holter.recorder.frameworks.pytorch.transfers import Transfers
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def attach(session: Session) -> Callable[[], None]:
     compilers = Compilers(flow, roots)
     distributed = Distributed(flow, backward)
     saving = Saving(flow)
+    tensors = Tensors(flow, clock, roots, backward)
     clock.on_new_optimizer = roots.discover
 
     def detach_training() -> None:
@@ -75,6 +77,7 @@ def attach(session: Session) -> Callable[[], None]:
         "checkpoint": saving.attach,
         "communication": distributed.attach,
         "compile": compilers.attach,
+        "tensors": tensors.attach,
     }
     for name, part in parts.items():
         try:

@@ -33,6 +33,14 @@ class Backward:
         self.losses = flow.collector("loss")
         self.before_end: list[Callable[[int], None]] = []
         """Called with the begin of the pass, just before its span ends."""
+        self.on_nonfinite: Callable[[Any, float], None] | None = None
+        """Called with a loss on the host that is not finite, while its graph is whole."""
+        self.on_late: Callable[[int, float], None] | None = None
+        """Called with the step and value of a loss that has arrived from a device."""
+        self.look: Callable[[Any, Any], None] | None = None
+        """Called with every loss, unscaled and as the pass begins from it, as long as somebody wants to."""
+        self.healthy = (-1, 0.0)
+        """Step and value of the last finite loss on the host."""
         self._code = flow.code(Phase.BACKWARD, "backward")
         self._loss_name = flow.session.name("loss")
         self._scaled: weakref.ref[Any] | None = None
@@ -139,6 +147,7 @@ class Backward:
     def _note_loss(self, tensors: Any, now: int) -> None:
         if type(tensors) in (list, tuple) and len(tensors) == 1:
             tensors = tensors[0]
+        graph = tensors
         if self._scaled is not None:
             if self._scaled() is tensors:
                 tensors = self._unscaled
@@ -150,10 +159,16 @@ class Backward:
             or tensors.numel() != 1
         ):
             return
+        if self.look is not None:
+            self.look(tensors, graph)
         if tensors.is_cpu:
             value = tensors.item()
             if type(value) is float:  # not complex
                 self.flow.here.at.add(SCALAR, self._loss_name, now, 0, value)
+                if value - value == 0.0:
+                    self.healthy = (self.flow.session.step, value)
+                elif self.on_nonfinite is not None:
+                    self.on_nonfinite(graph, value)
         elif tensors.is_cuda and tensors.is_floating_point():
             self.flow.note_device("cuda")
             self._copy(tensors)
@@ -179,7 +194,10 @@ class Backward:
         pending = self._pending
         while pending and pending[0][2].query():
             step, host, _ = pending.popleft()
-            self.flow.session.scalar("loss", host.item(), step)
+            value = host.item()
+            self.flow.session.scalar("loss", value, step)
+            if self.on_late is not None:
+                self.on_late(step, value)
         if not pending:
             self.flow.boundary_calls.discard(self._read_arrived)
 

@@ -103,6 +103,9 @@ class Flow:
         self._pauses: list[tuple[int, int, int]] = []
         self._pause_begin = 0
         self._gc_code = self.code(Phase.GC, "gc")
+        self.wake_at = 1 << 62
+        """Step at whose end `wake` is called, before the step number changes."""
+        self.wake: Callable[[], None] = lambda: None
         self.boundary_calls: set[Callable[[], None]] = set()
         """Called at every step boundary, before the step number changes; empty most of the time."""
 
@@ -184,6 +187,8 @@ class Flow:
                 call()
         if self._pauses:
             self.write_pauses()
+        if self.session.step >= self.wake_at:
+            self.wake()
         self.session.boundary(now, mode)
 
     def watch_pauses(self) -> Callable[[], None]:

@@ -39,6 +39,9 @@ class Roots:
         self.clock = clock
         self.collector = flow.collector("forward")
         self.compiled = False
+        self.on_forward: Callable[[Any], None] | None = None
+        """Called with a model that the loop is about to call."""
+        self.on_compiler: Callable[[], None] = lambda: None
         self._classes: dict[type, Callable[[], None]] = {}
         self._codes: dict[type, int] = {}
         self._examined: set[type] = set()
@@ -153,6 +156,8 @@ class Roots:
         try:
             if self.clock.predicting is None:
                 self.clock.on_forward_begin()
+            if self.on_forward is not None:
+                self.on_forward(module)
             code = self._codes.get(type(module)) or self._code(module)
             at.begin(code)
             return code
@@ -194,6 +199,7 @@ class Roots:
         """Take the hooks out because a compiler comes into use, and never put them in again."""
         self.compiled = True
         self._close()
+        self.on_compiler()
 
     def on_eval(self, module: Any) -> None:
         """A module was put in evaluation mode by itself: a model that may be called for the first time."""

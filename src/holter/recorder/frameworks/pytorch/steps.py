@@ -1,4 +1,4 @@
-"""The step clock: OPTIMIZER spans, where a step ends, the learning rate.
+"""The step clock: OPTIMIZER spans, where a step ends.
 
 A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first
 optimizer that steps leads; when others are seen before it comes again, the last of them leads from
@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.flow import PREDICT
+from holter.recorder.frameworks.pytorch.rates import LearningRate
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ SETTLED = 10
 """Steps led, after which an optimizer that steps now and then is taken for one that does just that."""
 UNDECIDED = 4
 """Forward passes in training mode, without an optimizer or a backward pass, until they are inference."""
-LR_EVERY = 100
-"""Steps after which an unchanged learning rate is recorded again."""
 
 
 class StepClock:
@@ -45,6 +44,11 @@ class StepClock:
         self.predicting: bool | None = None
         """Forward passes are steps; None while that is not known, False once an optimizer exists."""
         self.on_new_optimizer: Callable[[], None] = lambda: None
+        self.before_step: Callable[[Any], None] | None = None
+        """Called with an optimizer about to step, where its tensors are read; so are the next three."""
+        self.after_step: Callable[[Any], None] | None = None
+        self.on_skipped: Callable[[Any], None] | None = None
+        self.on_scaler: Callable[[Any], None] | None = None
         self._awaited: dict[int, weakref.ref[Any]] = {}
         self._known: set[int] = set()
         self._leader: weakref.ref[Any] | None = None
@@ -57,8 +61,7 @@ class StepClock:
         self._since = 0
         self._codes: dict[type, int] = {}
         self._inner_steps = 0
-        self._learning_rate: float | None = None
-        self._lr_age = 0
+        self._note_learning_rate = LearningRate(flow.session).note
         self._pending = 0
         """Forward passes so far that may have been steps of a training by hand, or of an inference."""
         self._trains_by_hand = False
@@ -113,6 +116,8 @@ class StepClock:
             return
         try:
             at = self.flow.here.at
+            if self.before_step is not None:
+                self.before_step(optimizer)
             if at.scaling:
                 return
             if at.optimizers and at.optimizer == id(optimizer):
@@ -127,6 +132,8 @@ class StepClock:
         try:
             self._inner_steps += 1
             at = self.flow.here.at
+            if self.after_step is not None:
+                self.after_step(optimizer)
             if not at.scaling and at.optimizers:
                 self._leave(optimizer, at, stepped=True)
         except Exception as error:
@@ -184,6 +191,8 @@ class StepClock:
             inner = clock._inner_steps
             begun = done = False
             try:
+                if clock.on_scaler is not None:
+                    clock.on_scaler(self)
                 clock._enter(optimizer, at)
                 begun = True
             except Exception as error:
@@ -198,6 +207,8 @@ class StepClock:
                     if begun:
                         if done and clock._inner_steps == inner:
                             at.add(SKIPPED, clock._codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
+                            if clock.on_skipped is not None:
+                                clock.on_skipped(optimizer)
                         clock._leave(optimizer, at, stepped=done)
                 except Exception as error:
                     clock.collector.fault(error)
@@ -252,23 +263,6 @@ class StepClock:
             self._settled = True
         self._note_learning_rate(optimizer)
         self.flow.boundary()
-
-    def _note_learning_rate(self, optimizer: Any) -> None:
-        groups = optimizer.param_groups
-        value = groups[0].get("lr") if groups else None
-        self._lr_age += 1
-        if value is self._learning_rate and self._lr_age < LR_EVERY:
-            return
-        if type(value) is not float:
-            if isinstance(value, int):
-                value = float(value)
-            elif value is None or not getattr(value, "is_cpu", False):
-                return  # on a device: reading it would wait for the device
-            else:
-                value = float(value)
-        if value != self._learning_rate or self._lr_age >= LR_EVERY:
-            self._learning_rate, self._lr_age = value, 0
-            self.flow.session.scalar("lr", value)
 
     # -- no optimizer
 

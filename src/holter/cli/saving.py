@@ -1,0 +1,173 @@
+"""`--save COLLECTION[@N][:OPTION…]`: what of the tensors is saved; from SageMaker's JSON too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holter.cli.options import Refusal, nearest
+from holter.recorder.tensors.collections import SOURCES, STATISTICS
+from holter.recorder.tensors.requests import requests, to_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_MODES = ("train", "eval", "predict", "global")
+_SCHEDULE = {"save_interval": "interval", "start_step": "start", "end_step": "end", "save_steps": "steps"}
+_FORM = ("save_raw_tensor", "save_shape", "save_histogram", "reductions", "include_regex")
+_HOOK = (
+    *_SCHEDULE,
+    *_FORM,
+    "save_all",
+    "include_workers",
+    "dry_run",
+    "export_tensorboard",
+    "tensorboard_dir",
+)
+_REDUCTIONS = (
+    "min",
+    "max",
+    "mean",
+    "std",
+    "variance",
+    "sum",
+    "prod",
+    "median",
+    "l1",
+    "l2",
+    "l1_norm",
+    "l2_norm",
+)
+_INTERVAL = 500
+_NAMES = {"optimizer_variables": "optimizer_state"}
+"""Collections that are called differently there."""
+_NOT_TENSORS = {"metrics", "sm_metrics", "hyperparameters", "scalars"}
+
+
+def variable(given: Iterable[str | Mapping[str, Any]]) -> str:
+    """Return what children find in their environment; raises `Refusal` for what cannot be read."""
+    try:
+        return to_environment(requests(given)) if given else ""
+    except (ValueError, TypeError) as error:
+        raise Refusal(f"--save: {error}") from None
+
+
+def is_hook(document: Mapping[str, Any]) -> bool:
+    """Whether a JSON document is SageMaker's configuration of its Debugger hook."""
+    return bool({"HookParameters", "CollectionConfigurations", "LocalPath", "S3OutputPath"} & set(document))
+
+
+def read_hook(path: str) -> list[dict[str, Any]]:
+    """Read SageMaker's JSON; returns collections as `holter.recorder.tensors.requests.requests` takes them.
+
+    Raises:
+        Refusal: It cannot be read; the text names the file, the entry and what is valid.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise Refusal(f"config {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise Refusal(f"config {path}: {error}") from None
+    if not isinstance(document, dict) or not is_hook(document):
+        raise Refusal(
+            f"config {path}: no configuration of a Debugger hook; that has HookParameters or"
+            " CollectionConfigurations"
+        )
+    hook = _parameters(path, document.get("HookParameters"), "HookParameters")
+    if _boolean(path, "dry_run", hook.get("dry_run", False)):
+        return []
+    named: dict[str, dict[str, Any]] = {"losses": {}}
+    for entry in document.get("CollectionConfigurations") or []:
+        if not isinstance(entry, dict) or not entry.get("CollectionName"):
+            raise Refusal(f"config {path}: an entry of CollectionConfigurations has no CollectionName")
+        name = str(entry["CollectionName"])
+        before = named.get(name, {})
+        more = _parameters(path, entry.get("CollectionParameters"), name)
+        regexes = [one for one in (before.get("include_regex"), more.get("include_regex")) if one]
+        named[name] = {
+            **before,
+            **more,
+            **({"include_regex": ",".join(map(str, regexes))} if regexes else {}),
+        }
+    if _boolean(path, "save_all", hook.get("save_all", False)):
+        named.setdefault("all", {})
+    if hook.get("include_regex"):
+        named["default"] = {"include_regex": hook["include_regex"], **named.get("default", {})}
+    return [
+        _collection(path, name, {**hook, "include_regex": "", **parameters})
+        for name, parameters in named.items()
+        if name not in _NOT_TENSORS and not (name == "default" and not parameters.get("include_regex"))
+    ]
+
+
+def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
+    name = _NAMES.get(name, name)
+    regexes = _listed(given.get("include_regex"))
+    if name not in SOURCES and not regexes:
+        raise Refusal(
+            f"config {path}: collection {name!r} has no include_regex{nearest(name, SOURCES)};"
+            f" built in: {', '.join(SOURCES)}"
+        )
+    reductions = [word.removeprefix("abs_") for word in _listed(given.get("reductions"))]
+    for word in reductions:
+        if word not in _REDUCTIONS:
+            raise Refusal(
+                f"config {path}: no reduction {word!r}{nearest(word, _REDUCTIONS)};"
+                f" valid: {', '.join(_REDUCTIONS)}"
+            )
+    raw = _boolean(path, "save_raw_tensor", given.get("save_raw_tensor", False))
+    shape = _boolean(path, "save_shape", given.get("save_shape", False))
+    # Without a word about the form the reference saves tensors whole, and so it is here.
+    raw = raw or not (reductions or shape or name == "losses")
+    return {
+        "name": name,
+        "include_regex": regexes,
+        "schedule": {mode: _schedule(path, given, mode) for mode in _MODES},
+        "statistics": list(STATISTICS) if reductions or raw or name == "losses" else [],
+        "histogram": _boolean(path, "save_histogram", given.get("save_histogram", False)),
+        "raw": raw or "prod" in reductions,
+        "shape": shape,
+    }
+
+
+def _schedule(path: str, given: dict[str, Any], mode: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"interval": _INTERVAL}
+    for theirs, ours in _SCHEDULE.items():
+        value = given.get(f"{mode}.{theirs}", given.get(theirs))
+        if value is None:
+            continue
+        words = _listed(value)
+        if not all(word.isdecimal() for word in words) or (ours != "steps" and len(words) != 1):
+            raise Refusal(
+                f"config {path}: {theirs} {value!r} is no {'list of steps' if ours == 'steps' else 'number'}"
+            )
+        found[ours] = [int(word) for word in words] if ours == "steps" else int(words[0])
+    return found
+
+
+def _parameters(path: str, given: Any, where: str) -> dict[str, Any]:
+    if given is not None and not isinstance(given, dict):
+        raise Refusal(f"config {path}: the parameters of {where} must be an object, not {given!r}")
+    valid = {*_HOOK, *(f"{mode}.{key}" for mode in _MODES for key in _SCHEDULE)}
+    for key in given or {}:
+        if key not in valid:
+            raise Refusal(
+                f"config {path}: {where} has no parameter {key!r}{nearest(key, valid)};"
+                f" valid: {', '.join(_HOOK)}"
+            )
+    return dict(given or {})
+
+
+def _listed(value: Any) -> list[str]:
+    words = value if isinstance(value, list) else str(value or "").split(",") if value != 0 else ["0"]
+    return [str(word).strip() for word in words if str(word).strip()]
+
+
+def _boolean(path: str, key: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).strip().lower() not in ("true", "false"):
+        raise Refusal(f"config {path}: {key} {value!r} is neither true nor false")
+    return str(value).strip().lower() == "true"

@@ -1,0 +1,291 @@
+"""Tensors of a torch training: what is due at which step, and the few places where they are read.
+
+Read in this order: `updates` (parameters and gradients, at the optimizer's step), `activations` (inputs and
+outputs of modules), `sink` with `statistics` and `values` (what is kept of each), `arrivals` (without
+waiting for
+a device), `diet` (what is recorded without being asked for), `nonfinite` with `graph` and `places`.
+
+A step that is not due costs two comparisons: no hook is installed, nothing is called.
+"""
+
+from __future__ import annotations
+
+import atexit
+import difflib
+import os
+import re
+import types
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.tensors import memory
+from holter.recorder.frameworks.pytorch.tensors.activations import Activations
+from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
+from holter.recorder.frameworks.pytorch.tensors.diet import Diet
+from holter.recorder.frameworks.pytorch.tensors.names import Models
+from holter.recorder.frameworks.pytorch.tensors.nonfinite import Nonfinite
+from holter.recorder.frameworks.pytorch.tensors.sink import Sink
+from holter.recorder.frameworks.pytorch.tensors.updates import Updates
+from holter.recorder.guard import tell
+from holter.recorder.tensors import requests
+from holter.recorder.tensors.schedule import NEVER, next_due
+from holter.recorder.tensors.writing import TensorFiles
+from holter.schema.tensor_spool import ENV_SAVE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holter.recorder.frameworks.pytorch.backward import Backward
+    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.roots import Roots
+    from holter.recorder.frameworks.pytorch.steps import StepClock
+    from holter.recorder.tensors.collections import Collection
+
+_AT_UPDATE = {"parameter", "gradient", "optimizer_state"}
+_IN_FORWARD = {"input", "output", "loss", "custom"}
+_LOOKS = 2
+"""Saved steps after which a regex that matched nothing so far is said to match nothing."""
+
+
+class Tensors:
+    """Decides at each step boundary whether the next step is due, and puts the readers in place for it."""
+
+    def __init__(self, flow: Flow, clock: StepClock, roots: Roots, backward: Backward) -> None:
+        self.flow = flow
+        self.collector = flow.collector("tensors")
+        self.collections: list[Collection] = []
+        self._clock, self._roots, self._backward = clock, roots, backward
+        self._files = TensorFiles(flow.session)
+        self._arrivals = Arrivals(flow)
+        self._sink = Sink(flow, self._files, self._arrivals)
+        self._models = Models()
+        self._updates = Updates(flow.torch, self._models, self._sink)
+        self._activations = Activations(flow, roots, self._sink)
+        self._nonfinite = Nonfinite(flow, self._models, self._sink, backward)
+        self._diet = Diet(flow, self._arrivals, self._nonfinite.on_gradients)
+        self._due: Sequence[Collection] = ()
+        self._dieting = False
+        self._armed = -1
+        """The step that the readers are in place for; -1 when they are not."""
+        torch = flow.torch
+        self._shield = torch._C.DisableTorchFunction
+        """Keeps what watches functions of torch, or changes where tensors are made, from seeing ours."""
+        self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
+        self._activations.observed = self._observed
+        self._looks = 0
+        self._said: set[str] = set()
+        self._memory_at = 1
+        self._clipping = False
+
+    def attach(self, patches: Patches) -> None:
+        """Read what is asked for, and be ready for the first step."""
+        self.watch(requests.from_environment(os.environ.get(ENV_SAVE)))
+        roots, backward, flow = self._roots, self._backward, self.flow
+        roots.on_compiler = self._on_compiler
+        backward.on_nonfinite = self._nonfinite.on_loss
+        backward.on_late = self._nonfinite.on_late
+        flow.wake = self._wake
+        flow.session.watch = self.watch
+        utils = flow.torch.nn.utils
+        for owner in (utils, utils.clip_grad):
+            patches.wrap(owner, "clip_grad_norm_", self._watch_clip)
+            patches.wrap(owner, "clip_grad_value_", self._watch_clip)
+        atexit.register(self._finish)
+        os.register_at_fork(after_in_child=self._forked)
+        patches.later(self.detach)
+
+    def detach(self) -> None:
+        """Take everything out."""
+        atexit.unregister(self._finish)
+        self._disarm()
+        self._nonfinite.places.remove()
+        self._roots.on_forward = None
+        self._backward.on_nonfinite = self._backward.on_late = self._backward.look = None
+        self.flow.wake_at = NEVER
+        self.flow.session.watch = None
+        self._finish()
+
+    def watch(self, collections: Sequence[Collection], model: Any = None) -> None:
+        """Save further collections, from this step on."""
+        if model is not None:
+            self._models.meet(model)
+        self.collections = [one for one in self.collections if one.name not in {c.name for c in collections}]
+        self.collections += collections
+        self._files.describe(collections)
+        self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
+        self._backward.look = self._on_loss
+        self._roots.on_forward = self._on_forward
+        self._looks = 0
+        self._disarm()
+        self._prepare(self.flow.session.step)
+
+    # -- which steps
+
+    def _prepare(self, step: int) -> None:
+        """Put the readers in place for step `step` if it is due; note when to look again."""
+        schedules = [one.schedules["train"] for one in self.collections if "train" in one.schedules]
+        due = min(next_due(schedules, step), self._diet.next(step))
+        if due > step:
+            self.flow.wake_at = due - 1
+            return
+        self.flow.wake_at = self._armed = step
+        self._due = [one for one in self.collections if one.due("train", step)]
+        self._dieting = self._diet.next(step) == step
+        self._updates.begin()
+        self._diet.begin()
+        if self._dieting or any(one.sources & _AT_UPDATE for one in self._due):
+            self._clock.before_step = self._before_step
+            self._clock.after_step = self._diet.after if self._dieting else None
+            self._clock.on_skipped = self._on_skipped
+            self._clock.on_scaler = self._diet.note_scale if self._dieting else None
+            self._clipping = True
+
+    def _disarm(self) -> None:
+        self._armed = -1
+        self._due = ()
+        self._dieting = self._clipping = False
+        clock = self._clock
+        clock.before_step = clock.after_step = clock.on_skipped = clock.on_scaler = None
+        self._activations.remove()
+
+    def _wake(self) -> None:
+        """The boundary of a step that is due, or of the one before it."""
+        began = perf_counter_ns()
+        session = self.flow.session
+        step = session.step
+        try:
+            if self._armed >= 0:
+                self._end_step(self._armed, began)
+            self._prepare(step if session.manual_steps and step > self._armed else step + 1)
+        except Exception as error:
+            self.flow.wake_at = step + 1
+            self.collector.fault(error)
+            if not self.collector.on:
+                self.flow.wake_at = NEVER
+        self.flow.here.at.marks.spent(perf_counter_ns() - began)
+
+    def _end_step(self, step: int, began: int) -> None:
+        dieting, due = self._dieting, self._due
+        self._disarm()
+        if self._observed():
+            return
+        with self._shield():
+            if dieting:
+                self._diet.finish(step, began)
+            if step >= self._memory_at:
+                self._memory_at = step + memory.EVERY
+                memory.write_memory(self.flow, step)
+            if due:
+                self._say_unmatched()
+            self._sink.finish()
+
+    def _say_unmatched(self) -> None:
+        self._looks += 1
+        if self._looks != _LOOKS:
+            return
+        seen = self._updates.names_seen | self._activations.names_seen
+        for one in self.collections:
+            for pattern in one.include_regex:
+                if pattern in self._said or not seen:
+                    continue
+                if not any(re.search(pattern, name) for name in seen):
+                    self._said.add(pattern)
+                    near = difflib.get_close_matches(pattern, sorted(seen), n=3, cutoff=0.3)
+                    hint = f"; there are, among others: {', '.join(near or sorted(seen)[:3])}"
+                    tell(f"nothing to save matches the regular expression {pattern!r}{hint}")
+
+    def _observed(self) -> bool:
+        """Whether nothing of ours may run now: somebody watches every operation, or a graph is captured."""
+        cuda = self.flow.torch.cuda
+        return bool(self._modes()) or (cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+    def _forked(self) -> None:
+        """This is a child from now on: what is on its way is its parent's."""
+        self._arrivals.forked()
+        self._sink.forked()
+        self._files.forked()
+
+    # -- where they are read
+
+    def _before_step(self, optimizer: Any) -> None:
+        self._reading(lambda step: self._read_update(optimizer, step, skipped=False))
+
+    def _on_skipped(self, optimizer: Any) -> None:
+        self._reading(lambda step: self._read_update(optimizer, step, skipped=True))
+
+    def _read_update(self, optimizer: Any, step: int, *, skipped: bool) -> None:
+        if self._dieting:
+            self._diet.before(optimizer, skipped=skipped)
+        self._updates.update(optimizer, self._due, step, skipped=skipped)
+
+    def _reading(self, read: Callable[[int], None]) -> None:
+        if not self.collector.on or self._observed():
+            return
+        began = perf_counter_ns()
+        try:
+            with self._shield():
+                read(self.flow.session.step)
+        except Exception as error:
+            self.collector.fault(error)
+        self.flow.here.at.marks.spent(perf_counter_ns() - began)
+
+    def _on_forward(self, module: Any) -> None:
+        """The loop calls a model."""
+        self._models.meet(module)
+        if self._activations.collections:
+            self._activations.on_forward(module)
+        places = self._nonfinite.places
+        if not places.learned and module.training and not self._roots.compiled:
+            places.learn(module)
+
+    def _on_compiler(self) -> None:
+        """A compiler comes into use: it would compile our hooks too."""
+        self._activations.remove()
+        self._nonfinite.places.remove()
+
+    def _on_loss(self, loss: Any, graph: Any) -> None:
+        """A backward pass begins."""
+        places = self._nonfinite.places
+        if not places.learned:
+            self._models.learn()
+            places.learn_parameters(graph, {id(one): what.name for one, what in self._models.named()})
+        self._activations.on_loss(loss)
+        if places.learned and not self._activations.collections:
+            self._backward.look = None
+            self._roots.on_forward = self._models.meet  # all that is left to do there
+
+    def _watch_clip(self, original: Any) -> Any:
+        by_norm = original.__name__ == "clip_grad_norm_"
+
+        def clip(parameters: Any, limit: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._clipping or self.flow.is_compiling():
+                return original(parameters, limit, *args, **kwargs)
+            if isinstance(parameters, self.flow.torch.Tensor):
+                listed = [parameters]
+            else:
+                listed = list(parameters)
+                # What was a generator stays one: torch says so when it is empty.
+                was = isinstance(parameters, types.GeneratorType)
+                parameters = (one for one in listed) if was else listed
+            kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
+            self._reading(lambda step: self._read_clip(listed, float(limit) if kind == 2.0 else None, step))
+            return original(parameters, limit, *args, **kwargs)
+
+        return clip
+
+    def _read_clip(self, parameters: list[Any], limit: float | None, step: int) -> None:
+        if self._dieting:
+            self._diet.clip(parameters, limit)
+        self._updates.clip(parameters, self._due, step)
+
+    def _finish(self) -> None:
+        """The training is over: write what is on its way."""
+        try:
+            if self._armed >= 0 and self._armed == self.flow.session.step:
+                self._disarm()
+            self._arrivals.finish()
+            self._sink.flush()
+            self._files.end()
+        except Exception as error:
+            self.collector.fault(error)

@@ -1,0 +1,81 @@
+"""Bring small results from a device to the host without waiting: copied now, read once they have arrived."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.flow import Flow
+
+MAX_PENDING = 64
+_PATIENCE_S = 2.0
+
+
+class Arrivals:
+    """Results on their way. They arrive in the order in which they were sent."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._queued: list[tuple[Any, Callable[[Any], None]]] = []
+        self._pending: deque[tuple[Any, Any, list[tuple[int | None, Callable[[Any], None]]]]] = deque()
+        self.collector = flow.collector("arrivals")
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is on its way that no more should be sent."""
+        return len(self._pending) >= MAX_PENDING
+
+    def later(self, tensor: Any, call: Callable[[Any], None]) -> None:
+        """Call `call` with this tensor, on the host, at some step boundary after it has arrived there."""
+        self._queued.append((tensor, call))
+
+    def send(self) -> None:
+        """Start the copies of what was queued: vectors of doubles of one length and device travel as one."""
+        queued, self._queued = self._queued, []
+        groups: dict[Any, list[tuple[Any, Callable[[Any], None]]]] = {}
+        torch = self._flow.torch
+        for position, (tensor, call) in enumerate(queued):
+            vector = tensor.dtype is torch.float64 and tensor.dim() == 1
+            key = (tensor.device, tensor.numel()) if vector else (tensor.device, -1 - position)
+            groups.setdefault(key, []).append((tensor, call))
+        for (device, length), members in groups.items():
+            many = torch.stack([tensor for tensor, _ in members]) if length >= 0 else members[0][0].detach()
+            with torch.no_grad(), torch.cuda.device(device):
+                host = torch.empty(many.shape, dtype=many.dtype, device="cpu", pin_memory=True)
+                host.copy_(many, non_blocking=True)
+                arrived = torch.cuda.Event()
+                arrived.record()
+            calls = [(position if length >= 0 else None, call) for position, (_, call) in enumerate(members)]
+            self._pending.append((arrived, host, calls))
+        if self._pending:
+            self._flow.boundary_calls.add(self.read)
+
+    def read(self) -> None:
+        """Hand out what has arrived."""
+        pending = self._pending
+        while pending and pending[0][0].query():
+            _, host, calls = pending.popleft()
+            for place, call in calls:
+                try:
+                    call(host if place is None else host[place])
+                except Exception as error:
+                    self.collector.fault(error)
+        if not pending:
+            self._flow.boundary_calls.discard(self.read)
+
+    def forked(self) -> None:
+        """Give up what is on its way to the parent; kept alive, since a child must not touch its device."""
+        self._of_parent = (self._queued, self._pending)
+        self._queued, self._pending = [], deque()
+
+    def finish(self) -> None:
+        """Hand out what is on its way at the end, waiting a moment for it."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._pending and time.monotonic() < deadline:
+            self.read()
+            if self._pending:
+                time.sleep(0.001)

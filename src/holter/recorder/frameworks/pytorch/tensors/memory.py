@@ -1,0 +1,33 @@
+"""Memory of the device that trains, as scalars, now and then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holter.recorder.frameworks.pytorch.flow import Flow
+
+EVERY = 50
+"""Steps from one reading to the next."""
+_SCALARS = {
+    "cuda.allocated": "allocated_bytes.all.current",
+    "cuda.allocated_peak": "allocated_bytes.all.peak",
+    "cuda.reserved_peak": "reserved_bytes.all.peak",
+    "cuda.inactive_split": "inactive_split_bytes.all.current",
+    "cuda.alloc_retries": "num_alloc_retries",
+    "cuda.ooms": "num_ooms",
+}
+"""Name of a scalar → torch's name for it."""
+
+
+def write_memory(flow: Flow, step: int) -> None:
+    """Write the memory of the current device, if the training has started one; never starts one."""
+    cuda = flow.torch.cuda
+    if not cuda.is_initialized():
+        return
+    told = cuda.memory_stats()
+    scalar = flow.session.scalar
+    for name, theirs in _SCALARS.items():
+        if theirs in told:
+            scalar(name, float(told[theirs]), step)
+    scalar("cuda.total", float(cuda.get_device_properties(cuda.current_device()).total_memory), step)

@@ -1,0 +1,150 @@
+"""What modules and parameters are called, and what role they play: wrappers leave no trace in the names."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.tensors.collections import Tensor, is_bias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)(?:\.|$)")
+_PARALLEL = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule")
+_INNER = ("module", "_orig_mod", "_fsdp_wrapped_module")
+ACTIVATIONS = {
+    "ReLU": "relu",
+    "ReLU6": "relu",
+    "LeakyReLU": "leaky_relu",
+    "PReLU": "leaky_relu",
+    "GELU": "gelu",
+    "SiLU": "silu",
+    "Mish": "silu",
+    "ELU": "elu",
+    "SELU": "elu",
+    "CELU": "elu",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Softmax": "softmax",
+    "LogSoftmax": "log_softmax",
+    "Softplus": "softplus",
+    "Hardtanh": "hardtanh",
+    "Hardswish": "hardswish",
+    "Hardsigmoid": "hardsigmoid",
+}
+"""Class of a module → the function it is, as roles name it."""
+MAX_MODELS = 64
+
+
+class Models:
+    """The models that the loop calls, referred to weakly."""
+
+    def __init__(self) -> None:
+        self._met: dict[int, weakref.ref[Any]] = {}
+        self._roots: dict[int, weakref.ref[Any]] = {}
+        self._known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
+        self.aliases: dict[str, str] = {}
+        """Further names of parameters that have several → the name that is used."""
+
+    def meet(self, module: Any) -> None:
+        """Remember a model that the loop calls; what it wraps is the same model."""
+        known = self._met.get(id(module))
+        if known is not None and known() is module:
+            return
+        if len(self._met) > MAX_MODELS:
+            self._met.clear()
+        self._met[id(module)] = weakref.ref(module)
+        module = inner(module)
+        if len(self._roots) < MAX_MODELS:
+            self._roots[id(module)] = weakref.ref(module)
+
+    def alive(self) -> Iterator[Any]:
+        """Yield the models that still exist, in the order in which they were met."""
+        for key, reference in list(self._roots.items()):
+            module = reference()
+            if module is None:
+                del self._roots[key]
+            else:
+                yield module
+
+    def learn(self) -> None:
+        """Name the parameters of all models; at saved steps, as parameters may come, go and be shared."""
+        known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
+        names: set[str] = set()
+        for root in self.alive():
+            owners = dict(root.named_modules(remove_duplicate=False))
+            for full, parameter in root.named_parameters(remove_duplicate=False):
+                name = plain(full)
+                seen = known.get(id(parameter))
+                if seen is not None:
+                    if seen[1].name != name:
+                        self.aliases[name] = seen[1].name
+                    continue
+                if name in names:
+                    name = f"{type(root).__name__}.{name}"
+                names.add(name)
+                owner = owners.get(full.rpartition(".")[0])
+                known[id(parameter)] = (weakref.ref(parameter), Tensor(name, "parameter", _role(name, owner)))
+        self._known = known
+
+    def parameter(self, parameter: Any, group: int, position: int) -> Tensor:
+        """Return what a parameter is; one of no known model is named by its place in its optimizer."""
+        found = self._known.get(id(parameter))
+        if found is not None and found[0]() is parameter:
+            return found[1]
+        return Tensor(f"group{group}.parameter{position}", "parameter", "weight")
+
+    def named(self) -> Iterator[tuple[Any, Tensor]]:
+        """Yield the parameters of all models, in order of registration, with what they are."""
+        for reference, tensor in self._known.values():
+            parameter = reference()
+            if parameter is not None:
+                yield parameter, tensor
+
+
+def inner(module: Any) -> Any:
+    """Return the module that the user knows, below wrappers that train in parallel or compile."""
+    for _ in range(4):
+        if type(module).__name__ not in _PARALLEL:
+            break
+        found = next((module._modules[name] for name in _INNER if name in module._modules), None)
+        if found is None:
+            break
+        module = found
+    return module
+
+
+def module_names(root: Any) -> dict[int, str]:
+    """Return the names of a model's modules by their ids; that of the model is its class."""
+    root = inner(root)
+    names = {id(module): plain(name).rstrip(".") for name, module in root.named_modules()}
+    names[id(root)] = type(root).__name__
+    return names
+
+
+def plain(name: str) -> str:
+    """Return a dotted name without what wrappers put into it."""
+    return _WRAPPERS.sub("", name)
+
+
+def local(tensor: Any) -> Any:
+    """Return the part of a distributed tensor that lies here; readers join ranks, we never communicate."""
+    return (
+        tensor._local_tensor if hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements") else tensor
+    )
+
+
+def gradient(parameter: Tensor) -> Tensor:
+    """Return what the gradient of a parameter is."""
+    return Tensor(f"gradient/{parameter.name}", "gradient", "grad")
+
+
+def _role(name: str, owner: Any) -> str:
+    cls = type(owner).__name__
+    if cls.endswith(("Norm", "Norm1d", "Norm2d", "Norm3d")):
+        return "norm_param"
+    if "Embedding" in cls and not is_bias(name):
+        return "embedding"
+    return "bias" if is_bias(name) else "weight"

@@ -1,0 +1,96 @@
+"""What a tensor is described by beside its statistics: its sizes, its elements, histograms, active units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.tensor_spool import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.recorder.frameworks.pytorch.tensors.statistics import Statistics
+
+BINS = 64
+LOWEST_EXPONENT = -64
+"""Exponents are counted from here up; what lies outside is counted in the outermost bins."""
+EXPONENTS = 128
+LARGEST = 1 << 26
+"""Elements of a tensor that is looked at for more than its statistics: that takes room of its own size."""
+_SHARE_OF_STD = 0.01
+_INSIDE = {"act_in:tanh": 3.8, "act_in:sigmoid": 6.0}
+"""Beyond these inputs the function is flat."""
+
+
+def described(
+    torch: Any, tensor: Any, role: str, kept: set[str], statistics: Statistics, most: int
+) -> Iterator[tuple[Values, Any]]:
+    """Yield what is kept of a tensor, as tensors on its device; nothing is waited for.
+
+    Args:
+        torch: The module.
+        tensor: Strided, detached.
+        role: Its role: what counts as active depends on it.
+        kept: Which: `shape`, `values`, `histogram`, `exponents`, `active`.
+        statistics: What flattens.
+        most: Elements of a tensor whose `values` are kept; of larger ones nothing is.
+    """
+    if kept & {"shape", "values"}:
+        yield Values.SHAPE, torch.tensor(tuple(tensor.shape), dtype=torch.float64, device="cpu")
+    if not 0 < tensor.numel() <= LARGEST:
+        return
+    if "values" in kept and tensor.numel() <= most:
+        yield Values.VALUE, statistics.flat(tensor)
+    if "active" in kept and role.startswith("act_"):
+        units, samples = _active(torch, tensor, role)
+        yield Values.ACTIVE, units
+        yield Values.SAMPLES, torch.tensor([samples], dtype=torch.float64, device="cpu")
+    if kept & {"histogram", "exponents"}:
+        flat = statistics.flat(tensor)
+        sound = torch.isfinite(flat)
+        if "histogram" in kept:
+            yield Values.HISTOGRAM, _histogram(torch, flat, sound)
+        if "exponents" in kept:
+            yield Values.EXPONENTS, _exponents(torch, flat, sound)
+
+
+def _histogram(torch: Any, flat: Any, sound: Any) -> Any:
+    """Count the finite elements in equal bins from the smallest to the largest."""
+    low = torch.where(sound, flat, float("inf")).min()
+    high = torch.where(sound, flat, float("-inf")).max()
+    # In double, so that a tensor of few equal values does not fall between the bins.
+    width = ((high.double() - low.double()) / BINS).clamp(min=1e-300)
+    places = (
+        ((torch.where(sound, flat, low).double() - low.double()) / width).clamp(0, BINS - 1).to(torch.int64)
+    )
+    return _counted(places, sound, BINS)
+
+
+def _exponents(torch: Any, flat: Any, sound: Any) -> Any:
+    """Count the finite elements that are not 0 by floor(log2|x|)."""
+    counted = sound & (flat != 0)
+    exponents = torch.frexp(torch.where(counted, flat, 1.0))[1].to(torch.int64) - 1
+    places = (exponents - LOWEST_EXPONENT).clamp(0, EXPONENTS - 1)
+    return _counted(places, counted, EXPONENTS)
+
+
+def _counted(places: Any, sound: Any, bins: int) -> Any:
+    """Count places; unlike `bincount` this does not wait for a device."""
+    counts = sound.new_zeros(bins, dtype=places.dtype)
+    return counts.scatter_add_(0, places, sound.to(places.dtype)).double()
+
+
+def _active(torch: Any, tensor: Any, role: str) -> tuple[Any, int]:
+    """Return for each unit in how many samples it was active, and how many samples there were.
+
+    Units lie along axis 1, as channels and features do; of three axes along the last, as in sequences.
+    """
+    axis = min(1, tensor.dim() - 1) if tensor.dim() != 3 else 2
+    table = tensor.float().movedim(axis, -1).reshape(-1, tensor.shape[axis])
+    if role in _INSIDE:
+        active = table.abs() <= _INSIDE[role]
+    elif role.endswith(":relu"):
+        active = table > 0
+    else:
+        active = table.abs() > _SHARE_OF_STD * table.std(correction=0)
+    return active.sum(0).double(), table.shape[0]

@@ -1,0 +1,139 @@
+"""Collections: named sets of tensors, with what is kept of them and when."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.tensors.schedule import MODES, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATISTICS = ("statistics", "quantiles", "delta", "fingerprint")
+"""What a row holds beside counts: moments, quantiles, the change since the last row, a hash of the bytes."""
+KEPT = ("histogram", "exponents", "raw", "values", "shape", "active")
+"""What may be kept beside a row of statistics."""
+EVERYTHING = "everything"
+
+SOURCES = {
+    "weights": ("parameter",),
+    "biases": ("parameter",),
+    "gradients": ("gradient",),
+    "losses": ("loss",),
+    "inputs": ("input",),
+    "outputs": ("output",),
+    "activations": ("input", "output"),
+    "layers": ("input", "output"),
+    "optimizer_state": ("optimizer_state",),
+    "all": ("parameter", "gradient", "loss", "input", "output", "optimizer_state", "custom"),
+    "default": ("custom",),
+}
+"""The collections that are there without being described, and what kinds of tensors each looks at."""
+KINDS = SOURCES["all"]
+NOT_IN_EVAL = {"gradient", "optimizer_state"}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What is known of a tensor before its values: `kind` is where it comes from, `role` what it is."""
+
+    name: str
+    kind: str
+    role: str
+    root: bool = False
+    """Whether it is an input or output of the model itself."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A named set of tensors. One that is none of `SOURCES` is described by regexes or roles."""
+
+    name: str
+    include_regex: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    """By mode; modes that are absent are not saved."""
+    statistics: tuple[str, ...] = STATISTICS
+    kept: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a regex that is none, and for a collection that describes nothing."""
+        for pattern in self.include_regex:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(
+                    f"collection {self.name!r}: {pattern!r} is no regular expression: {error}"
+                ) from None
+        if self.name not in SOURCES and not (self.include_regex or self.roles):
+            raise ValueError(
+                f"collection {self.name!r} describes no tensors; it needs a regex or a role,"
+                f" or is one of: {', '.join(SOURCES)}"
+            )
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """Kinds of tensors that may belong to it."""
+        if self.include_regex or (self.roles and self.name not in SOURCES):
+            return frozenset(KINDS)
+        return frozenset(SOURCES[self.name])
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(pattern) for pattern in self.include_regex)
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether a tensor belongs to it."""
+        if any(pattern.search(tensor.name) for pattern in self._patterns):
+            return True
+        if any(tensor.role == role or tensor.role.startswith(role + ":") for role in self.roles):
+            return True
+        if self.name not in SOURCES or tensor.kind not in SOURCES[self.name] or self.roles:
+            return False
+        if self.name == "weights":
+            return not is_bias(tensor.name)
+        if self.name == "biases":
+            return is_bias(tensor.name)
+        if self.name in ("inputs", "outputs"):
+            return tensor.root
+        if self.name == "activations":
+            return tensor.role.startswith(("act_in:", "act_out:"))
+        return self.name != "default" or not self.include_regex
+
+    def due(self, mode: str, step: int) -> bool:
+        """Whether it is saved at a step of a mode."""
+        schedule = self.schedules.get(mode)
+        return schedule is not None and schedule.due(step)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as `tensors.json` has it, without its tensors."""
+        return {
+            "include_regex": list(self.include_regex),
+            "roles": list(self.roles),
+            "schedule": {mode: schedule.to_json() for mode, schedule in self.schedules.items()},
+            "statistics": list(self.statistics),
+            **{name: name in self.kept for name in KEPT},
+        }
+
+    @classmethod
+    def from_json(cls, name: str, given: Mapping[str, Any]) -> Collection:
+        """Read what `to_json` returned; raises `ValueError` or `TypeError` for what makes no sense."""
+        unknown = [mode for mode in given.get("schedule", {}) if mode not in MODES]
+        if unknown:
+            raise ValueError(f"collection {name!r}: no mode {unknown[0]!r}; there are: {', '.join(MODES)}")
+        return cls(
+            name,
+            tuple(given.get("include_regex", ())),
+            tuple(given.get("roles", ())),
+            {mode: Schedule.from_json(one) for mode, one in given.get("schedule", {}).items()},
+            tuple(given.get("statistics", STATISTICS)),
+            frozenset(kind for kind in KEPT if given.get(kind)),
+        )
+
+
+def is_bias(name: str) -> bool:
+    """Whether a parameter of this name is a bias."""
+    return "bias" in name.rpartition(".")[2]

@@ -1,0 +1,149 @@
+"""Statistics agree with NumPy in double precision, on the path for the host and on that for a device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tests.recorder.tensors.reading import near
+
+from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics
+from holter.recorder.frameworks.pytorch.tensors.values import BINS, LOWEST_EXPONENT, described
+from holter.schema.tensor_spool import Values
+
+NAN, INF = float("nan"), float("inf")
+
+
+def tensors():
+    generator = torch.Generator().manual_seed(3)
+    normal = torch.randn(70, 33, generator=generator)
+    many = torch.randn(300_001, generator=generator)
+    return {
+        "normal": normal,
+        "large": many,
+        "far from zero": many * 1e-3 + 100,
+        "vanishing": normal * 1e-26,
+        "exploding": normal * 1e36,
+        "relu": many.relu(),
+        "bfloat16": many.bfloat16(),
+        "float16": normal.half(),
+        "float8": normal.to(torch.float8_e4m3fn),
+        "float64": normal.double() * 1e200,
+        "subnormal": torch.tensor([1e-40, 0.0, -1e-41, 1.0]),
+        "transposed": normal.t(),
+        "sliced": normal[::2, 1::3],
+        "whole numbers": torch.randint(-5, 5, (999,), generator=generator),
+        "booleans": torch.rand(100, generator=generator) > 0.5,
+        "complex": torch.randn(50, dtype=torch.complex64, generator=generator),
+        "constant": torch.full((300_000,), 0.1),
+        "one": torch.tensor(-2.5),
+        "not finite": torch.tensor([1.0, NAN, INF, -INF, 0.0, -3.0, NAN]),
+        "nothing finite": torch.tensor([NAN, INF]),
+        "empty": torch.empty(0, 3),
+    }
+
+
+def expected(tensor):
+    whole = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    values = (whole.float() if whole.dtype.itemsize < 4 else whole).double().numpy().ravel()
+    sound = values[np.isfinite(values)]
+    tiny = torch.finfo(tensor.dtype).smallest_normal if tensor.dtype.is_floating_point else 0.0
+    counts = [
+        tensor.numel(),
+        int(np.isnan(values).sum()),
+        int(np.isposinf(values).sum()),
+        int(np.isneginf(values).sum()),
+        int((sound == 0).sum()),
+        int(((np.abs(sound) < tiny) & (sound != 0)).sum()),
+    ]
+    if not len(sound):
+        return counts, [NAN] * 8
+    with np.errstate(over="ignore"):
+        moments = [sound.min(), sound.max(), sound.mean(), sound.std(), np.abs(sound).mean()]
+    return counts, [*moments, *np.quantile(sound, [0.05, 0.5, 0.95])]
+
+
+@pytest.mark.parametrize("name", tensors())
+def test_statistics_agree_with_numpy(name):
+    tensor = tensors()[name]
+    statistics = Statistics(torch)
+    found = statistics.of(tensor)
+    counts, numbers = expected(tensor)
+    assert list(found.counts) == counts
+    exact = 8 if tensor.numel() <= EXACT else 5
+    if name == "float64":  # squares leave even double precision
+        exact = 3
+    for one, other in zip(found.statistics[:exact], numbers[:exact], strict=True):
+        assert near(one, other), (found.statistics, numbers)
+    if name in (
+        "subnormal",
+        "empty",
+        "float64",
+    ):  # devices may flush what is below the smallest normal number
+        return
+    on_device = statistics.on_device(tensor).tolist()
+    assert [int(one) for one in on_device[:5]] == counts[1:]
+    for one, other in zip(on_device[5 : 5 + exact], numbers[:exact], strict=True):
+        assert near(one, other), (on_device, numbers)
+
+
+def test_parts_join_to_the_whole():
+    tensor = torch.cat([tensors()["large"] * 3 + 1, torch.full((9_000,), NAN), torch.zeros(10)]).bfloat16()
+    found = Statistics(torch, slab=7_000).of(tensor)
+    counts, numbers = expected(tensor)
+    assert list(found.counts) == counts
+    for one, other in zip(found.statistics[:5], numbers[:5], strict=True):
+        assert near(one, other)
+
+
+def test_quantiles_of_a_large_tensor_are_near():
+    found = Statistics(torch).of(tensors()["large"])
+    for one, other in zip(found.statistics[5:], [-1.645, 0.0, 1.645], strict=True):
+        assert abs(one - other) < 0.15
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float64, torch.uint8, torch.complex128]
+)
+def test_a_fingerprint_tells_tensors_apart(dtype):
+    statistics = Statistics(torch)
+    tensor = (torch.arange(7001) % 100).to(dtype)
+    seen = {int(statistics.fingerprint(tensor))}
+    assert int(statistics.fingerprint(tensor.clone())) in seen
+    for place in (0, 3000, 7000):
+        other = tensor.clone()
+        other[place] += 1
+        seen.add(int(statistics.fingerprint(other)))
+    swapped = tensor.clone()
+    swapped[[10, 11]] = tensor[[11, 10]]
+    seen.add(int(statistics.fingerprint(swapped)))
+    assert len(seen) == 5
+
+
+def test_what_describes_a_tensor():
+    tensor = torch.tensor([[0.0, 1.0, 3.0], [-1.0, 0.25, NAN], [0.0, 2.0**70, INF]])
+    found = dict(
+        described(
+            torch,
+            tensor,
+            "act_out:relu",
+            {"shape", "values", "histogram", "exponents", "active"},
+            Statistics(torch),
+            9,
+        )
+    )
+    assert found[Values.SHAPE].tolist() == [3, 3]
+    assert found[Values.VALUE].tolist()[:3] == [0, 1, 3]
+    assert found[Values.SAMPLES].tolist() == [3]
+    assert found[Values.ACTIVE].tolist() == [0, 3, 2]
+    assert (len(found[Values.HISTOGRAM]), found[Values.HISTOGRAM].sum().item()) == (BINS, 7)
+    exponents = {
+        at + LOWEST_EXPONENT: int(count) for at, count in enumerate(found[Values.EXPONENTS]) if count
+    }
+    assert exponents == {-2: 1, 0: 2, 1: 1, 63: 1}
+
+
+def test_a_histogram_is_numpys():
+    values = torch.linspace(-3, 5, 1000) ** 3
+    (_, histogram), *_ = described(torch, values, "", {"histogram"}, Statistics(torch), 0)
+    assert np.abs(histogram.numpy() - np.histogram(values.numpy(), BINS)[0]).max() <= 1
