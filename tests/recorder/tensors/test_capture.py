@@ -264,4 +264,5 @@ def test_a_parameter_keeps_its_name_while_other_models_come_and_go(watch):
         teacher = copy.deepcopy(model).requires_grad_(False)
     found = training.end()
     assert [found.names(step) for step in range(3)] == [{"0.weight", "Sequential.0.weight"}] * 3
-    assert found.steps("gradient/Sequential.0.weight") == [0, 1, 2]
+    states = {name: [found.row(name, step).state for step in range(3)] for name in found.names()}
+    assert states == {"0.weight": ["", "frozen", "frozen"], "Sequential.0.weight": ["", "", ""]}
