@@ -250,6 +250,20 @@ def test_a_model_that_is_made_inside_the_loop(watch):
     assert found.steps("fc1.weight") == [0, 1, 2]
 
 
+def test_batches_have_fingerprints_that_tell_them_apart(watch):
+    training = watch("inputs@1")
+    model, kept = Net(), torch.randn(5, 20)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in (kept, torch.randn(5, 20), kept.clone()):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+    found = training.end()
+    first, second, third = (found.row("Net_input_0", step)["fingerprint"] for step in range(3))
+    assert first == third != second
+    assert 0 not in (first, second)
+
+
 def test_a_parameter_keeps_its_name_while_other_models_come_and_go(watch):
     training = watch("weights@1")
     model, teacher = nn.Sequential(nn.Linear(20, 6)), nn.Sequential(nn.Linear(20, 6))
