@@ -148,6 +148,12 @@ class TestTensorVariance:
             TensorVariance(), rows(weight("w", {0: [0, 1], 1: [0, 9]}), weight("one", {0: [3.0]}))
         )
 
+    def test_modern_lets_a_tensor_begin_with_zeros_but_not_stay_so(self):
+        zeros = {0: [0.0, 0.0], 1: [0.1, -0.1]}
+        assert not judged(TensorVariance(), rows(weight("lora_b", zeros)))
+        assert judged(TensorVariance(first_small=True), rows(weight("lora_b", zeros)))
+        assert judged(TensorVariance(), rows(weight("w", {0: [0.0, 0.0], 1: [0.0, 0.0]})))
+
 
 class TestWeightUpdateRatio:
     BEFORE, AFTER = [1, -1, 2, -2], [1.1, -0.9, 2.1, -1.9]
@@ -165,6 +171,12 @@ class TestWeightUpdateRatio:
         table = rows(weight("w", {0: self.BEFORE, 1: self.BEFORE}))
         assert judged(classic(WeightUpdateRatio), table)[0].code == "small"
         assert judged(WeightUpdateRatio(), table)[0].code == "small"
+
+    def test_modern_lets_a_weight_that_began_at_zero_grow(self):
+        grows = {0: [0.0, 0.0], 1: [0.1, -0.1], 2: [0.15, -0.15], 3: [0.16, -0.16]}
+        assert not judged(WeightUpdateRatio(), rows(weight("lora_b", grows)))
+        jumps = grows | {4: [0.5, -0.5]}
+        assert judged(WeightUpdateRatio(), rows(weight("lora_b", jumps)))[0].step_end == 4
 
     def test_modern_forgives_a_learning_rate_of_zero_or_that_rises(self):
         table = rows(weight("w", {0: self.BEFORE, 1: self.BEFORE}))

@@ -69,8 +69,9 @@ def cpu(*, cores=8, count=240, **metrics):
             "psi": "psi.cpu",
             "load": "cpu.load1",
             "util": "cpu.util",
+            "own": "proc.cpu",
         }
-        series[metric[name], ""] = np.full(count, float(value))
+        series[metric[name], "trainer" if name == "own" else ""] = np.full(count, float(value))
     return samples(series)
 
 
@@ -90,6 +91,8 @@ def cpu(*, cores=8, count=240, **metrics):
         ({"load": 8, "util": 97, "psi": 70}, []),  # as many threads as cores
         ({"util": 97, "psi": 40}, ["warning"]),
         ({"util": 30, "psi": 70}, []),
+        ({"load": 30, "util": 97, "psi": 90, "own": 100}, []),  # one thread of the job among many of others
+        ({"load": 30, "util": 97, "psi": 90, "own": 700}, ["critical"]),
     ],
 )
 def test_more_threads_than_cores(about, expected):

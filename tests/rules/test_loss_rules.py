@@ -50,6 +50,12 @@ class TestLossNotDecreasing:
         late = judged(classic(LossNotDecreasing, start_step=21), flat)
         assert steps(late) == [(9, 21), (21, 33)]
 
+    def test_the_scale_of_mixed_precision_is_no_loss(self):
+        rises = {step: 2.0 ** (16 + step // 200) for step in range(1500)}
+        issues, window = look(LossNotDecreasing(), job=ENDED, scalars=numbers("loss_scale", rises))
+        assert (issues, window.lack.reason) == ([], "no_match")
+        assert judged(LossNotDecreasing(), numbers("loss_scaled", rises)) != []
+
     def test_strict_asks_for_a_decrease(self):
         rose = numbers("loss", {0: 1.0, 10: 1.03})
         assert judged(classic(LossNotDecreasing, strict=True), rose)

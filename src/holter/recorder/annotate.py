@@ -158,10 +158,13 @@ def annotation_end(name: str | None = None) -> None:
 def log(*, step: int | None = None, **values: float) -> None:
     """Record numbers by name: `holter.log(loss=0.3, lr=1e-3)`; at the current step unless `step` is given.
 
-    A value is anything `float()` takes; a tensor on a device is waited for.
+    A value is anything `float()` takes; a tensor on a device is waited for. What is logged here takes the
+    place of what would be recorded under the same name without it, such as `loss` and `lr`.
     """
     session = _session.current
     if session is not None:
+        # Two series under one name, such as a loss and its mean over batches, would be neither.
+        session.told.update(values)
         for name, value in values.items():
             session.scalar(name, value, step)
 

@@ -29,7 +29,6 @@ _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
 current: Session | None = None
 """What records this process; None when nothing does."""
 
-
 here: Local | Nowhere = Nowhere()
 """The calling thread's place to write annotations: `here.begin(code)`, `here.end_of(code)`."""
 
@@ -61,6 +60,7 @@ class Session:
         )
         self.manual_steps = False
         """Whether the user marks steps with `holter.step`; then an adapter's boundaries do not count."""
+        self.told: set[str] = set()  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None
         """What an adapter offers to save tensors with."""
         self.mark_ns = 0

@@ -31,13 +31,14 @@ class CPUOversubscription(Rule):
         "samples/cpu.util",
         "samples/cgroup.throttled_pct",
         "samples/psi.cpu",
+        "samples/proc.cpu",
         "samples/proc.count",
     )
     category = "system"
     description = "threads fight for cores"
     formula = (
-        "mean of the last minute: load per core while cores are busy; share of periods throttled by a "
-        "quota; share of time in which some task waits for a CPU (psi.cpu)"
+        "mean of the last minute: the job's part of the load per core while cores are busy; share of periods "
+        "throttled by a quota; share of time in which some task waits for a CPU (psi.cpu)"
     )
     advice = "Set thread counts, use fewer workers, raise the quota, pin ranks to NUMA nodes."
     packs = ("performance",)
@@ -79,6 +80,9 @@ class CPUOversubscription(Rule):
         cores: dict[str, int] = {}
         for node, _ in window.series("cpu.core.util", since=since):
             cores[node] = cores.get(node, 0) + 1
+        for (node, _), role in window.series("proc.cpu", since=since).items():
+            own = means.setdefault("proc.cpu", {})
+            own[node] = own.get(node, 0.0) + float(role.value.mean())
         nodes = sorted({node for values in means.values() for node in values})
         for node in nodes:
             here = {metric: values[node] for metric, values in means.items() if node in values}
@@ -104,9 +108,8 @@ class CPUOversubscription(Rule):
                 warning=self.throttled_warning,
                 critical=self.throttled_critical,
             )
-        # Load and pressure are the whole machine's: only where the job's own cores are busy are they its own.
         busy = here.get("cpu.util", 0.0) >= _BUSY_PCT
-        load = here["cpu.load1"] / cores if "cpu.load1" in here and cores else None
+        load = here["cpu.load1"] / cores * _part(here, cores) if "cpu.load1" in here and cores else None
         # One task that waits now and then is usual where all cores work; more tasks than cores is not.
         crowded = busy and (load is None or self.load_info is None or load >= self.load_info)
         if "psi.cpu" in here:
@@ -135,3 +138,13 @@ class CPUOversubscription(Rule):
             evidence={**here, "processes": processes},
             advice=_ADVICE[code],
         )
+
+
+def _part(here: dict[str, float], cores: int) -> float:
+    """Return the job's part of the CPU time that is used; load and pressure are the whole machine's.
+
+    Threads of others that crowd the cores are no fault of the job's, and none that it could mend.
+    """
+    used = cores * here.get("cpu.util", 0.0)
+    own = here.get("proc.cpu")
+    return min(own / used, 1.0) if own is not None and used > 0 else 1.0

@@ -51,6 +51,8 @@ class StepOutlier(Rule):
     """How much longer than the median an outlier is at least; 0 = not asked."""
     min_extra_ms: float = parameter(10.0, classic=0.0, low=0, unit="ms")
     """Outliers that take less than this longer than the median, on average, are a note at most: jitter."""
+    min_lost_s: float = parameter(5.0, classic=0.0, low=0, unit="s")
+    """When outliers took less than this longer in all it is a note at most."""
     robust: bool = parameter(True, classic=False)
     """Median and MAD, which outliers do not move, instead of mean and standard deviation."""
 
@@ -126,10 +128,11 @@ class StepOutlier(Rule):
             ].tolist(),
         }
         beyond = float(worst["duration"].mean() - middle) / 1e6
+        jitter = beyond < self.min_extra_ms or count * beyond / 1e3 < self.min_lost_s
         yield self.issue(
             f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
             f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
-            severity="info" if beyond < self.min_extra_ms else self.severity,
+            severity="info" if jitter else self.severity,
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,
             step_start=int(worst["step"].min()),

@@ -24,7 +24,8 @@ class WeightUpdateRatio(TensorRule):
     description = "updates too large or too small compared with weights"
     formula = (
         "modern: ||w - w_before|| / (||w_before|| + epsilon) / steps between them, classic: mean(|w - "
-        "w_before|) / (mean(|w_before|) + epsilon); > large_threshold or < small_threshold"
+        "w_before|) / (mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that began "
+        "at 0 before they were once below it) or < small_threshold"
     )
     advice = (
         "Where updates are too large lower the learning rate or clip gradients; where they are too small "
@@ -81,9 +82,21 @@ class WeightUpdateRatio(TensorRule):
             change = float(row["delta_l2"] if self.per_step else row["delta_abs_mean"])
             ratio = change / (size + self.epsilon) / (apart if self.per_step else 1)
             if ratio > self.large_threshold:
+                if self.per_step and self._from_zero(window, at, row, size):
+                    continue
                 yield self._finding(row, ratio, ">", self.large_threshold, step)
-            elif ratio < self.small_threshold and not (gentle and self.lr_zero_ok):
+                continue
+            window.state.get("growing", {}).pop(f"{at.rank}/{row['name']}", None)
+            if ratio < self.small_threshold and not (gentle and self.lr_zero_ok):
                 yield self._finding(row, ratio, "<", self.small_threshold, step)
+
+    def _from_zero(self, window: Window, at: StepRows, row: dict[str, Any], size: float) -> bool:
+        """Tell whether a weight began at zero, as an adapter's does, and has not found its size yet."""
+        growing: dict[str, bool] = window.state.setdefault("growing", {})
+        key = f"{at.rank}/{row['name']}"
+        if size == 0:
+            growing[key] = True
+        return key in growing
 
     def _swapped(self, window: Window, at: StepRows, row: dict[str, Any]) -> tuple[int, float] | None:
         """Keep a weight's size, and return step and size of the saved step before."""

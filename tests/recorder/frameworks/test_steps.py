@@ -61,6 +61,26 @@ def test_gradient_accumulation_is_one_step(record):
     assert len(trainer.scalars("loss")) == 12
 
 
+def test_numbers_that_the_user_logs_take_the_place_of_those_that_are_read(record):
+    trainer = record("""
+        import holter
+        model = Net()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        for i, (x, y) in enumerate(DataLoader(data(48), batch_size=4)):
+            loss = nn.functional.cross_entropy(model(x), y) / 3
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            holter.log(loss=100.0 + i, lr=200.0 + i, grad_norm=300.0 + i)
+    """).trainer
+    for name, first in (("loss", 100.0), ("lr", 200.0), ("grad_norm", 300.0)):
+        seen = [value for value in trainer.scalars(name) if value >= 100]
+        assert seen == [first + i for i in range(12)]
+        # What was read before the first of the user's is all there is of ours.
+        assert len(trainer.scalars(name)) <= 13
+
+
 @pytest.mark.parametrize("critic", [1, 3])
 def test_two_optimizers_are_one_step(record, critic):
     trainer = record(

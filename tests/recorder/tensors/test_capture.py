@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import pytest
@@ -247,3 +248,35 @@ def test_a_model_that_is_made_inside_the_loop(watch):
         train(Net(), 1)
     found = training.end()
     assert found.steps("fc1.weight") == [0, 1, 2]
+
+
+def test_batches_have_fingerprints_that_tell_them_apart(watch):
+    training = watch("inputs@1")
+    model, kept = Net(), torch.randn(5, 20)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in (kept, torch.randn(5, 20), kept.clone()):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+    found = training.end()
+    first, second, third = (found.row("Net_input_0", step)["fingerprint"] for step in range(3))
+    assert first == third != second
+    assert 0 not in (first, second)
+
+
+def test_a_parameter_keeps_its_name_while_other_models_come_and_go(watch):
+    training = watch("weights@1")
+    model, teacher = nn.Sequential(nn.Linear(20, 6)), nn.Sequential(nn.Linear(20, 6))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        x = torch.randn(5, 20)
+        with torch.no_grad():
+            wanted = teacher(x)
+        optimizer.zero_grad()
+        (model(x) - wanted).square().mean().backward()
+        optimizer.step()
+        teacher = copy.deepcopy(model).requires_grad_(False)
+    found = training.end()
+    assert [found.names(step) for step in range(3)] == [{"0.weight", "Sequential.0.weight"}] * 3
+    states = {name: [found.row(name, step).state for step in range(3)] for name in found.names()}
+    assert states == {"0.weight": ["", "frozen", "frozen"], "Sequential.0.weight": ["", "", ""]}

@@ -164,7 +164,8 @@ class Backward:
         if tensors.is_cpu:
             value = tensors.item()
             if type(value) is float:  # not complex
-                self.flow.here.at.add(SCALAR, self._loss_name, now, 0, value)
+                if "loss" not in self.flow.session.told:
+                    self.flow.here.at.add(SCALAR, self._loss_name, now, 0, value)
                 if value - value == 0.0:
                     self.healthy = (self.flow.session.step, value)
                 elif self.on_nonfinite is not None:
@@ -195,7 +196,8 @@ class Backward:
         while pending and pending[0][2].query():
             step, host, _ = pending.popleft()
             value = host.item()
-            self.flow.session.scalar("loss", value, step)
+            if "loss" not in self.flow.session.told:
+                self.flow.session.scalar("loss", value, step)
             if self.on_late is not None:
                 self.on_late(step, value)
         if not pending:

@@ -35,4 +35,5 @@ class LearningRate:
                 value = float(value)
         if value != self._value or self._age >= LR_EVERY:
             self._value, self._age = value, 0
-            self._session.scalar("lr", value)
+            if "lr" not in self._session.told:
+                self._session.scalar("lr", value)

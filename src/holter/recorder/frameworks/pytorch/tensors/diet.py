@@ -201,13 +201,14 @@ class Diet:
     def _told(
         self, step: int, norms: Any, owners: list[Any], limit: float | None, *, sharded: bool, skipped: bool
     ) -> None:
-        scalar = self.flow.session.scalar
+        scalar, told = self.flow.session.scalar, self.flow.session.told
         norm = float(norms.norm())
-        scalar("grad_norm/shard" if sharded else "grad_norm", norm, step)
+        if sharded or "grad_norm" not in told:
+            scalar("grad_norm/shard" if sharded else "grad_norm", norm, step)
         bad = 0
         if math.isfinite(norm):
             self._healthy = {"step": step, "grad_norm": norm}
-            if limit is not None and not sharded:
+            if limit is not None and not sharded and "grad_norm_clipped" not in told:
                 scalar("grad_norm_clipped", min(norm, limit), step)
         else:
             culprits = _bad(norms, owners)
@@ -223,7 +224,7 @@ class Diet:
 
         def arrived(host: Any) -> None:
             for name, value in zip(names, host.tolist(), strict=True):
-                if value == value:
+                if value == value and name not in self.flow.session.told:
                     scalar(name, value, step)
 
         if values.device.type == "cuda":

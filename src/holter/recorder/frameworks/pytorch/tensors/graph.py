@@ -148,7 +148,7 @@ def _moves(node: Any) -> bool:
 
 def _saved(torch: Any, node: Any) -> Iterator[tuple[str, Any]]:
     for name in dir(node):
-        if not name.startswith("_saved_"):
+        if not name.startswith("_saved_") or "mask" in name:  # masks hold minus infinity on purpose
             continue
         try:
             value = getattr(node, name)

@@ -70,9 +70,13 @@ class Models:
                 yield module
 
     def learn(self) -> None:
-        """Name the parameters of all models; at saved steps, as parameters may come, go and be shared."""
+        """Name the parameters of all models; at saved steps, as parameters may come, go and be shared.
+
+        A parameter keeps its name as long as it lives, whichever other models come and go.
+        """
         known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
-        names: set[str] = set()
+        before = {key: held for key, held in self._known.items() if held[0]() is not None}
+        names = {tensor.name for _, tensor in before.values()}
         for root in self.alive():
             owners = dict(root.named_modules(remove_duplicate=False))
             for full, parameter in root.named_parameters(remove_duplicate=False):
@@ -81,6 +85,10 @@ class Models:
                 if seen is not None:
                     if seen[1].name != name:
                         self.aliases[name] = seen[1].name
+                    continue
+                kept = before.get(id(parameter))
+                if kept is not None and kept[0]() is parameter:
+                    known[id(parameter)] = kept
                     continue
                 if name in names:
                     name = f"{type(root).__name__}.{name}"

@@ -124,11 +124,11 @@ class Sink:
     ) -> None:
         deltas: Any = _NO_DELTAS
         fingerprint: Any = 0
-        if what.kind == "parameter":
-            if "delta" in wanted:
-                deltas = self._change(tensor, what.name)
-            if "fingerprint" in wanted:
-                fingerprint = self.statistics.fingerprint(tensor)
+        if what.kind == "parameter" and "delta" in wanted:
+            deltas = self._change(tensor, what.name)
+        # Batches have one too: two that are the same are told by it.
+        if "fingerprint" in wanted and (what.kind == "parameter" or (what.root and what.kind == "input")):
+            fingerprint = self.statistics.fingerprint(tensor)
         quantiles = "quantiles" in wanted
         if tensor.device.type == "cuda":
             self._row_later(tensor, what, at, deltas, fingerprint, absent, state, quantiles)
