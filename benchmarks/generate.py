@@ -53,9 +53,7 @@ class Training:
     slow_every: int = 1000
     """Each so many steps one takes three times as long, in data loading."""
     tensors: int = 0
-    """So many tensors of each rank are saved …"""
-    tensors_every: int = 100
-    """… at each so many steps."""
+    """So many tensors of each rank are saved, every hundred steps."""
     seed: int = 0
     chunk_s: int = 600
     """So much is handed over at once."""
@@ -138,11 +136,7 @@ def _write_steps(
     _put_steps(writer, numbers, durations, per_rank)
     if training.spans:
         _put_spans(writer, numbers, durations, per_rank)
-    if training.tensors:
-        saved = numbers % training.tensors_every == 0
-        for rank in ranks:
-            given = (training.tensors, int(rank), numbers[saved], (begins + durations)[saved])
-            writer.append("tensors", generated_tensors.rows(*given))
+    generated_tensors.write(writer, training.tensors, ranks, numbers, begins + durations)
     loss = 2.5 * np.exp(-numbers / 50_000) + random.normal(0, 0.05, count)
     writer.append(
         "scalars",
@@ -292,16 +286,11 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--no-spans", action="store_true")
-    parser.add_argument("--tensors", type=int, default=0, help="tensors that each rank saves every 100 steps")
+    parser.add_argument("--tensors", type=int, default=0, help="saved by each rank every 100 steps")
     given = parser.parse_args()
     began = time.perf_counter()
-    training = Training(
-        hours=given.hours,
-        ranks=given.ranks,
-        nodes=given.nodes,
-        spans=not given.no_spans,
-        tensors=given.tensors,
-    )
+    sizes = {name: getattr(given, name) for name in ("hours", "ranks", "nodes", "tensors")}
+    training = Training(**sizes, spans=not given.no_spans)
     folder = generate(given.store, given.job, training)
     size = sum(entry.size for entry in folder.place.files())
     print(f"{folder.url}: {size / 2**20:.0f} MiB in {time.perf_counter() - began:.0f} s")

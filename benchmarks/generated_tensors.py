@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
+
+    from holter.store.writer import Writer
 
 CHANGES = ("delta_l2", "delta_abs_mean", "delta_max")
 ELEMENTS = 1 << 20
+EVERY = 100
+"""They are saved at each so many steps."""
 LAYERS = 4
 """So many rows belong to one layer: weight and bias, and the gradient of each."""
 
@@ -20,6 +26,15 @@ def named(count: int) -> tuple[list[str], list[str]]:
     pairs = [(f"layer{n // LAYERS}.{('weight', 'bias')[n // 2 % 2]}", n % 2) for n in range(count)]
     names = [f"gradient/{name}" if gradient else name for name, gradient in pairs]
     return names, ["grad" if gradient else name.rpartition(".")[2] for name, gradient in pairs]
+
+
+def write(
+    writer: Writer, count: int, ranks: Iterable[int], steps: NDArray[Any], ends: NDArray[np.int64]
+) -> None:
+    """Write the statistics of so many tensors of each rank, at those of its steps that are saved."""
+    saved = steps % EVERY == 0
+    for rank in ranks if count and saved.any() else ():
+        writer.append("tensors", rows(count, int(rank), steps[saved], ends[saved]))
 
 
 def rows(count: int, rank: int, steps: NDArray[Any], ends: NDArray[np.int64]) -> dict[str, Any]:

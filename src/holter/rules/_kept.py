@@ -50,7 +50,7 @@ class Kept:
         return 0 if since is None else int(due.searchsorted(since, side="right")), high
 
     def shares(self, other: Kept) -> bool:
-        """Tell whether all rows are due when those of another are; then the two hold one array from now on."""
+        """Tell whether all rows are due when those of another are; then the two hold one array."""
         mine, its = self.due, other.due
         if mine is its:
             return True
