@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import generated_tensors
 import numpy as np
 
 from holter.schema.phases import BREAKDOWN
@@ -51,6 +52,8 @@ class Training:
     parts: dict[str, float] = field(default_factory=lambda: dict(PARTS))
     slow_every: int = 1000
     """Each so many steps one takes three times as long, in data loading."""
+    tensors: int = 0
+    """So many tensors of each rank are saved, every hundred steps."""
     seed: int = 0
     chunk_s: int = 600
     """So much is handed over at once."""
@@ -133,6 +136,7 @@ def _write_steps(
     _put_steps(writer, numbers, durations, per_rank)
     if training.spans:
         _put_spans(writer, numbers, durations, per_rank)
+    generated_tensors.write(writer, training.tensors, ranks, numbers, begins + durations)
     loss = 2.5 * np.exp(-numbers / 50_000) + random.normal(0, 0.05, count)
     writer.append(
         "scalars",
@@ -282,9 +286,11 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--no-spans", action="store_true")
+    parser.add_argument("--tensors", type=int, default=0, help="saved by each rank every 100 steps")
     given = parser.parse_args()
     began = time.perf_counter()
-    training = Training(hours=given.hours, ranks=given.ranks, nodes=given.nodes, spans=not given.no_spans)
+    sizes = {name: getattr(given, name) for name in ("hours", "ranks", "nodes", "tensors")}
+    training = Training(**sizes, spans=not given.no_spans)
     folder = generate(given.store, given.job, training)
     size = sum(entry.size for entry in folder.place.files())
     print(f"{folder.url}: {size / 2**20:.0f} MiB in {time.perf_counter() - began:.0f} s")

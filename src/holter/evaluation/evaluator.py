@@ -154,9 +154,12 @@ class Evaluator:
         self.facts.forget(self.judged)
 
     def _look(self, moment: int, *, ended: bool = False) -> None:
-        job = self.facts.at(moment, ended=ended)
         elapsed = moment - self.facts.start
         due = [run for run in self.runs if not run.disabled and (ended or run.due(moment, elapsed))]
+        if not due:  # nearly all moments of a long job
+            self.judged = moment
+            return
+        job = self.facts.at(moment, ended=ended)
         windows = {run.name: self._window(run, moment, job) for run in due}
         # Strangers first, so that they judge while ours do.
         for run in due:
@@ -232,7 +235,9 @@ class Evaluator:
         if table not in self.reads:
             return
         if only is not None:
-            chosen = np.isin(rows[KEYS[table]].astype(str), sorted(only))
+            texts = rows[KEYS[table]].tolist()
+            known = {text: text in only for text in set(texts)}
+            chosen = np.fromiter(map(known.__getitem__, texts), bool, rows.rows)
             rows, ends = rows.where(chosen), ends[chosen]
         if self._resumed is None:
             self._add(table, rows, self.judged)

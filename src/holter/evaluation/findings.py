@@ -10,7 +10,7 @@ from holter.evaluation.judging import finite
 from holter.rules import SEVERITIES, Issue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 MAX_ISSUES = 100
 """Issues a rule may keep; later ones are counted only."""
@@ -70,12 +70,14 @@ class Findings(dict[Key, Finding]):
             else:
                 self.more += issue.count
 
-    def settle(self, held: Iterable[Key], moment: int, window_ns: int) -> None:
-        """Resolve what is not among `held` and was not found for long enough."""
+    def settle(self, held: Iterable[Key], moment: int, window_ns: int, once: Collection[str] = ()) -> None:
+        """Resolve what is not among `held` and was not found for long enough, but for codes told `once`."""
         held = set(held)
         for key, finding in self.items():
             if key in held:
                 finding.last = max(finding.last, moment)
+            elif finding.issue.code in once:
+                continue
             elif finding.resolved is None and moment - finding.last >= QUIET_WINDOWS * window_ns:
                 finding.resolved = moment
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROWS = 200_000
 """About so many rows of a running job are handed over at once …"""
-AT_ONCE = 500_000
+AT_ONCE = 1_000_000
 """… and of a finished one, whose rows are wanted all the same."""
 SHORTEST_NS = 10_000_000_000
 SETTLE_NS = 2_000_000_000

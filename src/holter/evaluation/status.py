@@ -57,6 +57,8 @@ class RuleRun:
     """Tensors it read at most in one window."""
     thinned: int = 1
     """It is asked at each so many'th look only, because it took too long."""
+    rests_until: int = 0
+    """Surely not due before, ns: asked at every moment of a long job, which is a hundred times a look."""
     on_first_fire: Literal["go_on", "stop"] = "go_on"
     strict_coverage: bool = False
     """Whether a rule that never could judge has failed."""
@@ -102,6 +104,8 @@ class RuleRun:
 
     def due(self, moment: int, elapsed: int) -> bool:
         """Tell whether it is to look at a moment of a job that is so old, ns."""
+        if moment < self.rests_until:
+            return False
         since = moment if self.judged_until is None else moment - self.judged_until
         return since >= spacing(self.rule, elapsed) * self.thinned
 
@@ -112,6 +116,8 @@ class RuleRun:
     def take(self, outcome: Outcome, window: Window) -> None:
         """Take what came of a look at a window, wherever it was judged."""
         before, self.judged_until = self.judged_until, window.end
+        # Looks only become rarer, so what lies between two of them now is the least.
+        self.rests_until = window.end + spacing(self.rule, window.end - window.job.start) * self.thinned
         if outcome.error:
             self.evaluations += 1
             self.failures = MAX_FAILURES if outcome.fatal else self.failures + 1
@@ -137,7 +143,7 @@ class RuleRun:
         if self._resolves and (outcome.points or outcome.found or outcome.lack is None):
             look = max(spacing(self.rule, window.end - window.job.start), window.end - (before or window.end))
             reach = round((self.rule.lookback.seconds or 0.0) * 1e9)
-            self.findings.settle(held, window.end, max(look, reach))
+            self.findings.settle(held, window.end, max(look, reach), self._told_once)
 
     @property
     def _resolves(self) -> bool:
@@ -147,8 +153,13 @@ class RuleRun:
         a thing once, and its silence says nothing.
         """
         look = self.rule.lookback
-        told_once = getattr(type(self.rule), "tells_once", False)
-        return not told_once and (look.seconds or look.steps or look.readings) is not None
+        looks_back = (look.seconds or look.steps or look.readings) is not None
+        return looks_back and getattr(type(self.rule), "tells_once", False) is not True
+
+    @property
+    def _told_once(self) -> tuple[str, ...]:
+        codes = getattr(type(self.rule), "tells_once", False)
+        return codes if isinstance(codes, tuple) else ()
 
     def _cover(self, outcome: Outcome) -> None:
         self.points += outcome.points

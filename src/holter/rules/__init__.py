@@ -110,8 +110,9 @@ class Rule:
     """How many seconds of data at least lie between two evaluations."""
     consecutive: ClassVar[int] = 1
     """At how many evaluations in a row a finding must hold before it is reported."""
-    tells_once: ClassVar[bool] = False
-    """Whether it tells a thing once and is silent while it lasts, so that silence resolves no issue."""
+    tells_once: ClassVar[bool | tuple[str, ...]] = False
+    """Whether it tells a thing once and is silent while it lasts, so that silence resolves no issue; or the
+    codes of the issues that it tells so."""
 
     def __post_init__(self) -> None:
         for given in fields(self):

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 COLLECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "all": ("", ("",)),
@@ -34,6 +42,7 @@ GRADIENT = "gradient/"
 """What the name of a gradient begins with; its parameter's name follows."""
 
 
+@lru_cache(maxsize=4096)
 def has_role(role: str, wanted: tuple[str, ...]) -> bool:
     """Tell whether a role is among those wanted; one that ends in a colon, or is empty, means all like it."""
     return any(role == one or (one[-1:] in ("", ":") and role.startswith(one)) for one in wanted)
@@ -50,6 +59,14 @@ def belongs(collection: str, name: str, role: str) -> bool:
 def matches(patterns: tuple[str, ...] | None, name: str) -> bool:
     """Tell whether any pattern is found anywhere in a name; case counts."""
     return any(_found(pattern, name) for pattern in patterns or ())
+
+
+def pairs_of(tensors: Table) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
+    """Return the names and roles that there are, and which of them each row has."""
+    codes: dict[tuple[str, str], int] = {}
+    pairs = zip(tensors["name"].tolist(), tensors["role"].tolist(), strict=True)
+    which = np.fromiter((codes.setdefault(p, len(codes)) for p in pairs), np.int64, tensors.rows)
+    return list(codes), which
 
 
 @lru_cache(maxsize=4096)

@@ -33,6 +33,10 @@ class History:
         if len(self.values) > self.size:
             del self._ordered[bisect.bisect_left(self._ordered, self.values.pop(0))]
 
+    def all_are(self, value: float) -> bool:
+        """Tell whether it is full of this one value, so that one more changes nothing."""
+        return len(self.values) >= self.size and self._ordered[0] == value == self._ordered[-1]
+
     def clear(self) -> None:
         """Forget all."""
         self.values.clear()
@@ -68,7 +72,11 @@ class History:
 
 def spread(values: np.ndarray, middle: float) -> float:
     """Return 1.4826 x the median distance of values from their middle."""
-    return 1.4826 * float(np.median(np.abs(values - middle)))
+    away = np.sort(np.abs(values - middle))
+    half = len(away) // 2
+    # What np.median says, which takes ten times as long for so few values; NaN is sorted last.
+    low = away[half if len(away) % 2 else half - 1]
+    return 1.4826 * float((low + away[half]) / 2 if away[-1] == away[-1] else away[-1])
 
 
 def periodic(steps: list[int]) -> bool:

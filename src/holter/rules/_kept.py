@@ -49,6 +49,16 @@ class Kept:
             return max(0, high - last), high
         return 0 if since is None else int(due.searchsorted(since, side="right")), high
 
+    def shares(self, other: Kept) -> bool:
+        """Tell whether all rows are due when those of another are; then the two hold one array."""
+        mine, its = self.due, other.due
+        if mine is its:
+            return True
+        if len(mine) != len(its) or not len(mine) or mine[-1] != its[-1] or not np.array_equal(mine, its):
+            return False
+        self._due = its
+        return True
+
     def tail(self, high: int, last: int) -> int:
         """Return from where on the last so many rows of each rank surely are, of those before `high`."""
         ranks = self.columns["rank"][:high]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -26,14 +26,20 @@ _GRADIENT = "gradient/"
 
 def is_parameter(rows: Table) -> NDArray[np.bool_]:
     """Tell which rows of table `tensors` are of parameters themselves."""
-    roles = rows["role"].astype(str)
-    return np.isin(roles, PARAMETERS) & ~is_gradient(rows)
+    return _are(rows["role"], PARAMETERS.__contains__) & ~is_gradient(rows)
 
 
 def is_gradient(rows: Table) -> NDArray[np.bool_]:
     """Tell which rows of table `tensors` are of gradients of parameters."""
-    named = np.char.startswith(rows["name"].astype(str), _GRADIENT)
-    return np.asarray(named | (rows["role"].astype(str) == "grad"))
+    named = _are(rows["name"], lambda name: name.startswith(_GRADIENT))
+    return named | _are(rows["role"], "grad".__eq__)
+
+
+def _are(texts: NDArray[Any], test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Test texts, of which few are distinct."""
+    listed = texts.tolist()
+    known = {text: test(text) for text in set(listed)}
+    return np.fromiter(map(known.__getitem__, listed), bool, len(listed))
 
 
 def of(name: str) -> str:

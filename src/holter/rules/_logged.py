@@ -60,7 +60,7 @@ def numbers(
         with_skips: Add a number `skipped`, 1 at each optimizer step that a gradient scaler skipped.
     """
     new = window.new("scalars")
-    if with_skips and (skipped := skips(window.new("spans"))).rows:
+    if with_skips and (skipped := skips(window)).rows:
         new = Table.concat([Table({name: new[name] for name in skipped.columns}), skipped])
     names = {name for name in set(new["name"].tolist()) if name == "skipped" or wanted(name)}
     training = (new["mode"] != "eval") & (new["mode"] != "predict")
@@ -95,9 +95,9 @@ def restarts(rates: Numbers, state: dict[str, Any], factor: float = 2.0) -> list
     return found
 
 
-def skips(spans: Table) -> Table:
-    """Return the optimizer steps that a gradient scaler skipped, as rows of scalars named `skipped`."""
-    rows = spans.where(spans["phase"] == "skipped")
+def skips(window: Window) -> Table:
+    """Return the new optimizer steps that a gradient scaler skipped, as rows of scalars named `skipped`."""
+    rows = window.spans_of("skipped", new=True)
     columns = {name: rows[name] for name in ("time", "rank", "step", "mode", "node")}
     names = np.full(rows.rows, "skipped", dtype=object)
     return Table({**columns, "name": names, "value": np.ones(rows.rows)})

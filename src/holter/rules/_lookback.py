@@ -118,10 +118,15 @@ class Recent:
         if metric not in self._order:
             self._order[metric] = sorted(self._series[metric].items())
         found = {}
+        before: Kept | None = None
         for place, kept in self._order[metric]:
-            low, high = kept.range(since, until, last)
+            # Devices of one node are read together, so that what holds of one holds of the next.
+            if before is None or not kept.shares(before):
+                low, high = kept.range(since, until, last)
+                time = kept.due[low:high]
+            before = kept
             if low < high:
-                found[place] = Series(kept.due[low:high], kept.columns["value"][low:high])
+                found[place] = Series(time, kept.columns["value"][low:high])
         return found
 
     def shared(self, question: tuple[Any, ...], moment: int, answer: Callable[[], T]) -> T:

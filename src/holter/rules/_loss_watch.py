@@ -65,8 +65,10 @@ class LossWatch:
                 _start_over(state, waiting.pop(0))
                 usual.clear()
             # A step with more rows than usual holds something else too: an evaluation under the same name.
-            strange = len(counts) >= 10 and count > 1.5 * counts.median
-            counts.add(count)
+            strange = False
+            if not counts.all_are(count):
+                strange = len(counts) >= 10 and count > 1.5 * counts.median
+                counts.add(count)
             if step - state["start"] >= WARMUP_STEPS and not strange:
                 yield from self._judge(step, value, usual, state)
         state["again"] = waiting

@@ -23,8 +23,15 @@ class Scalars(NamedTuple):
 
 def by_rank(scalars: Table, name: str) -> dict[int, Scalars]:
     """Return a scalar of training steps for each rank; of several values at one step the largest."""
-    keep = (scalars["name"] == name) & np.isfinite(scalars["value"])
-    keep &= (scalars["mode"] != "eval") & (scalars["mode"] != "predict") & (scalars["step"] >= 0)
+    keep = scalars["name"] == name
+    if not keep.any():
+        return {}
+    keep &= (
+        np.isfinite(scalars["value"])
+        & (scalars["mode"] != "eval")
+        & (scalars["mode"] != "predict")
+        & (scalars["step"] >= 0)
+    )
     rows = scalars.where(keep)
     found = {}
     for rank in np.unique(rows["rank"]).tolist():

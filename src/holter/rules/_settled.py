@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+_PLACE = 3
+"""So many keys say where a row belongs: step, rank and time."""
 LAG = 2
 """A step is settled once a row of a step this much later has come: ranks in step are at most one apart."""
 
@@ -47,13 +49,13 @@ def settled(new: Table, state: dict[str, Any], columns: Sequence[str], *, ended:
     if not new.rows and not (ended and state.get("waiting")):
         return []
     wanted = ("step", "rank", "time", *columns)
-    rows = _ordered(Table({name: new[name] for name in wanted}), ("time", "rank", "step", *columns))
+    rows = Table({name: new[name] for name in wanted}).sorted("time", "rank", "step")
     nothing = rows.where(np.zeros(rows.rows, dtype=bool))
     kept: dict[str, list[Any]] = state.get("waiting", {})
     waiting = Table({name: np.array(kept.get(name, []), dtype=rows[name].dtype) for name in wanted})
     last: dict[str, int] = state.get("last", {})
     newest, attempt = int(state.get("newest", -(2**40))), int(state.get("attempt", 0))
-    edges = [0, *_restarts(rows["rank"].tolist(), rows["step"].tolist(), last), rows.rows]
+    edges = [0, *_restarts(rows["rank"], rows["step"], last), rows.rows]
     found = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
         if i:
@@ -71,10 +73,12 @@ def settled(new: Table, state: dict[str, Any], columns: Sequence[str], *, ended:
     return [one for one in found if one.rows.rows]
 
 
-def _restarts(ranks: list[int], steps: list[int], last: dict[str, int]) -> list[int]:
+def _restarts(ranks: NDArray[Any], steps: NDArray[Any], last: dict[str, int]) -> list[int]:
     """Return where an attempt begins; `last`, each rank's newest step in it, is brought up to date."""
+    if _go_on(ranks, steps, last):
+        return []
     found = []
-    for i, (rank, step) in enumerate(zip(map(str, ranks), steps, strict=True)):
+    for i, (rank, step) in enumerate(zip(map(str, ranks.tolist()), steps.tolist(), strict=True)):
         if step < last.get(rank, step):
             found.append(i)
             last.clear()
@@ -82,12 +86,55 @@ def _restarts(ranks: list[int], steps: list[int], last: dict[str, int]) -> list[
     return found
 
 
+def _go_on(ranks: NDArray[Any], steps: NDArray[Any], last: dict[str, int]) -> bool:
+    """Tell whether no rank's step goes back, as nearly always; then `last` is brought up to date."""
+    if not len(ranks):
+        return True
+    order = np.argsort(ranks, kind="stable")
+    ranks, steps = ranks[order], steps[order]
+    begins = np.flatnonzero(np.concatenate([[True], ranks[1:] != ranks[:-1]]))
+    back = steps[1:] < steps[:-1]
+    back[begins[1:] - 1] = False
+    names = [str(rank) for rank in ranks[begins].tolist()]
+    starts = zip(names, steps[begins].tolist(), strict=True)
+    if back.any() or any(step < last.get(name, step) for name, step in starts):
+        return False
+    ends = np.append(begins[1:], len(ranks)) - 1
+    last.update(zip(names, steps[ends].tolist(), strict=True))
+    return True
+
+
 def _ordered(rows: Table, by: Sequence[str]) -> Table:
     """Sort by columns, the first one first, so that equal rows alone can change places."""
+    if rows.rows < 2:
+        return rows
     keys: list[NDArray[Any]] = []
-    for name in reversed(by):
+    for name in by:
         column = rows[name]
-        keys.append(
-            np.unique(column.astype(str), return_inverse=True)[1] if column.dtype == object else column
-        )
-    return rows.where(np.lexsort(keys)) if rows.rows > 1 else rows
+        keys.append(_codes(column) if column.dtype == object else column)
+        # Mostly the first few tell all rows apart. What is no number is unlike itself, so nothing after it.
+        if len(keys) >= _PLACE and column.dtype.kind != "f":
+            order = np.lexsort(keys[::-1])
+            if not _twice(keys, order):
+                return rows.where(order)
+        elif column.dtype.kind == "f":
+            break
+    rest = [rows[name] for name in by[len(keys) :]]
+    keys += [_codes(column) if column.dtype == object else column for column in rest]
+    return rows.where(np.lexsort(keys[::-1]))
+
+
+def _twice(keys: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> bool:
+    """Tell whether two rows are alike in all keys; alike, they stand beside one another in that order."""
+    alike = np.ones(len(order) - 1, dtype=bool)
+    for key in keys:
+        ordered = key[order]
+        alike &= ordered[1:] == ordered[:-1]
+    return bool(alike.any())
+
+
+def _codes(texts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return numbers in the order of texts, of which few are distinct."""
+    listed = texts.tolist()
+    code = {text: i for i, text in enumerate(sorted(set(listed)))}
+    return np.fromiter(map(code.__getitem__, listed), np.int64, len(listed))

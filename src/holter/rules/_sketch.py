@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 ERROR = 0.005
 """Quantiles are off by at most this share of themselves."""
 _GAMMA = math.log((1 + ERROR) / (1 - ERROR))
+_ZERO = -(2**31)
 _LEAST = 1e-9
 """Readings below it count as zero."""
 
@@ -41,7 +46,7 @@ def statistics(sketch: Sketch) -> dict[str, float]:
     """Return min, p50, p95, p99, max; empty when nothing was counted."""
     if not sketch.get("n"):
         return {}
-    points = {f"p{q}": _quantile(sketch, q / 100) for q in (50, 95, 99)}
+    points = _points(sketch, 50, 95, 99)
     return {"min": round(sketch["min"], 2), **points, "max": round(sketch["max"], 2)}
 
 
@@ -49,28 +54,35 @@ def box(sketch: Sketch) -> dict[str, float]:
     """Return what a box plot shows: p25, p50, p75, p95, and whiskers of 1.5 boxes; empty for nothing."""
     if not sketch.get("n"):
         return {}
-    points = {f"p{q}": _quantile(sketch, q / 100) for q in (25, 50, 75, 95)}
+    points = _points(sketch, 25, 50, 75, 95)
     reach = 1.5 * (points["p75"] - points["p25"])
     upper = min(float(sketch["max"]), points["p75"] + reach)
     lower = max(float(sketch["min"]), points["p25"] - reach)
     return {**points, "upper": round(upper, 2), "lower": round(lower, 2)}
 
 
-def _quantile(sketch: Sketch, share: float) -> float:
-    rank = share * (sketch["n"] - 1)
+def _points(sketch: Sketch, *percent: int) -> dict[str, float]:
+    found = _quantiles(sketch, [q / 100 for q in percent])
+    return {f"p{q}": value for q, value in zip(percent, found, strict=True)}
+
+
+def _quantiles(sketch: Sketch, shares: Sequence[float]) -> list[float]:
     bins = sketch["bins"]
     # What is zero comes before all others.
-    numbers = np.array([-(2**31) if name == "zero" else int(name) for name in bins], dtype=np.int64)
-    order = np.argsort(numbers)
-    seen = np.cumsum(np.array(list(bins.values()), dtype=np.int64)[order])
-    number = int(numbers[order][min(int(np.searchsorted(seen, rank, side="right")), len(seen) - 1)])
-    value = 0.0 if number == -(2**31) else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
-    return round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2)
+    ordered = sorted((_ZERO if name == "zero" else int(name), count) for name, count in bins.items())
+    seen = list(itertools.accumulate(count for _, count in ordered))
+    found = []
+    for share in shares:
+        rank = share * (sketch["n"] - 1)
+        number = ordered[min(bisect.bisect_right(seen, rank), len(seen) - 1)][0]
+        value = 0.0 if number == _ZERO else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
+        found.append(round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2))
+    return found
 
 
 def quantile(sketch: Sketch, share: float) -> float | None:
     """Return the reading below which `share` (0 to 1) of them lie; None when nothing was counted."""
-    return _quantile(sketch, share) if sketch.get("n") else None
+    return _quantiles(sketch, [share])[0] if sketch.get("n") else None
 
 
 def histogram(sketch: Sketch, bins: int = 100) -> list[int]:

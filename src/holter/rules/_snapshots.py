@@ -46,7 +46,7 @@ def matrix(series: Mapping[Place, Series], node: str, at: NDArray[np.int64]) -> 
 
 
 def _same(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
-    return len(one) == len(other) and bool((one == other).all())
+    return one is other or (len(one) == len(other) and bool((one == other).all()))
 
 
 def any_above(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:

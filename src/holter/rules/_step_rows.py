@@ -115,7 +115,7 @@ def _keys(tables: list[Table]) -> NDArray[np.int64]:
                 t["rank"],
                 t["time"],
                 t["step"],
-                np.array([modes[m] for m in t["mode"].tolist()], dtype=np.int64),
+                np.fromiter(map(modes.__getitem__, t["mode"].tolist()), np.int64, t.rows),
             ]
         ).astype(np.int64)
         for t in tables
@@ -128,7 +128,4 @@ def _split(table: Table, runs: NDArray[np.int64], count: int) -> list[Table]:
         order = np.argsort(runs, kind="stable")
         table, runs = table.where(order), runs[order]
     edges = np.searchsorted(runs, np.arange(count + 1)).tolist()
-    return [
-        Table({name: column[low:high] for name, column in table.columns.items()})
-        for low, high in itertools.pairwise(edges)
-    ]
+    return [table.where(slice(low, high)) for low, high in itertools.pairwise(edges)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from holter.rules import BadRule, Issue, Rule, Window, parameter
-from holter.rules._collections import belongs, has_role, matches
+from holter.rules._collections import belongs, has_role, matches, pairs_of
 from holter.rules._numbers import Numbers
 from holter.rules._parameters import nearest
 from holter.rules._step_rows import StepRows, complete_steps
@@ -142,7 +143,7 @@ class TensorRule(Rule):
             window.idle = True
             return
         state = window.state
-        for at in complete_steps(self._chosen(new), state, ended=window.job.ended):
+        for at in complete_steps(self._chosen(window, new), state, ended=window.job.ended):
             if not at.tables["tensors"].rows:
                 continue
             at.numbers = numbers
@@ -169,19 +170,21 @@ class TensorRule(Rule):
         text = f"no tensor was recorded that matches {wanted}; run with --save {self.save}"
         window.insufficient("no_match", text)
 
-    def _chosen(self, new: Mapping[str, Table]) -> dict[str, Table]:
+    def _chosen(self, window: Window, new: Mapping[str, Table]) -> dict[str, Table]:
         """Narrow new rows to the ranks, modes and tensors looked at, and to the columns needed."""
         chosen = {}
         others: set[str] = set()
         for name, table in new.items():
-            table = self._narrowed(table)
-            names = table["name"].tolist()
+            narrow = self._narrowed(table)
             if name == "tensors":
-                roles = table["role"].tolist()
-                known = {pair: self.wants(*pair) for pair in set(zip(names, roles, strict=True))}
-                others = {n for (n, _), wanted in known.items() if not wanted}
-                table = _kept(table, (known[pair] for pair in zip(names, roles, strict=True)))
+                whole = narrow is window.new("tensors")
+                found = window.answered("pairs", partial(pairs_of, narrow)) if whole else pairs_of(narrow)
+                pairs, which = found
+                wanted = np.array([self.wants(*pair) for pair in pairs], dtype=bool)
+                others = {n for (n, _), want in zip(pairs, wanted.tolist(), strict=True) if not want}
+                table = narrow if wanted.all() else narrow.where(wanted[which])
             else:
+                table, names = narrow, narrow["name"].tolist()
                 # Elements have no role: those of a tensor that is not wanted are known by its name.
                 kinds = table["kind"].tolist()
                 table = _kept(

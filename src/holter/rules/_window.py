@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from holter.rules._job import Job, job_facts, steady, warm
-from holter.rules._lookback import Lookback, Place, Recent, Series
+from holter.rules._lookback import Lookback, Place, Recent, Series, T
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -113,6 +113,17 @@ class Window:
         """The spans that ended within the lookback."""
         return self._table("spans")
 
+    def spans_of(self, phase: str, *, new: bool = False) -> Table:
+        """Return the spans of one phase, sought once for all rules: within the lookback, or only new ones."""
+        self._read.add("spans")
+        since = self.start if new else self._since
+
+        def answer() -> Table:
+            rows = self._recent.rows("spans", since, self.end)
+            return rows.where(rows["phase"] == phase)
+
+        return self._recent.shared(("spans of", phase, since, self.end), self.end, answer)
+
     @cached_property
     def steps(self) -> Table:
         """The steps within the lookback, warm-up included; see `steady`."""
@@ -167,6 +178,10 @@ class Window:
         """Return the rows that no window of this rule held before."""
         self._read.add(table)
         return self._recent.rows(table, self.start, self.end)
+
+    def answered(self, question: str, answer: Callable[[], T]) -> T:
+        """Answer what follows from new rows alone once, for all rules whose new rows are the same."""
+        return self._recent.shared((question, self.start, self.end), self.end, answer)
 
     def baseline(self, name: str) -> Mapping[str, Table] | None:
         """Return the tables of another job that this one is compared with; nothing when it was not given."""

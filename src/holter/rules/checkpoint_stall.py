@@ -162,8 +162,7 @@ def _learn(window: Window) -> None:
         events = ranks.setdefault(str(steps["rank"][i]), [])
         events.append([int(ends[i]), int(steps["checkpoint"][i]), int(steps["step"][i])])
         del events[:-_KEPT]
-    spans = window.new("spans")
-    spans = spans.where(spans["phase"] == "checkpoint")
+    spans = window.spans_of("checkpoint", new=True)
     size = np.nan_to_num(spans["value"], nan=0.0, posinf=0.0, neginf=0.0)
     known = (size >= _SMALL_BYTES) & (size < 2**60)
     spans, size = spans.where(known), size[known]

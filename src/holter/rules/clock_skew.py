@@ -35,6 +35,7 @@ class ClockSkew(Rule):
     advice = "Synchronise the nodes with NTP or PTP: times of different nodes cannot be compared like this."
     packs = ("distributed",)
     every_s = 60.0
+    tells_once = ("moved",)
 
     info_ms: float | None = parameter(50.0, above=0, unit="ms", aliases=("threshold",))
     """Difference from which on it is worth a note."""

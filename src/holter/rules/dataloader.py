@@ -107,9 +107,8 @@ class Dataloader(Rule):
 
 def _learn(window: Window, nodes: dict[str, dict[str, Any]]) -> None:
     """Count for each second which processes built a batch; seconds that are complete become counts."""
-    spans = window.new("spans")
-    built = spans.where((spans["phase"] == "fetch") & (spans["duration"] >= 0))
-    waited = spans.where((spans["phase"] == "data_loading") & (spans["worker"] == -1))
+    built, waited = (window.spans_of(phase, new=True) for phase in ("fetch", "data_loading"))
+    built, waited = built.where(built["duration"] >= 0), waited.where(waited["worker"] == -1)
     for node in sorted({*built["node"].tolist(), *waited["node"].tolist()}):
         fetches, waits = (table.where(table["node"] == node) for table in (built, waited))
         if not fetches.rows and node not in nodes:

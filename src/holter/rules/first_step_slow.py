@@ -26,6 +26,7 @@ class FirstStepSlow(Rule):
     advice = "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before."
     packs = ("performance",)
     every_s = 60.0
+    tells_once = True
 
     ratio: float = parameter(50.0, above=1, aliases=("threshold",))
     """How many times the median is too long."""

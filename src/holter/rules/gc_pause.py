@@ -141,8 +141,7 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
 
 def _pauses(window: Window) -> Table:
     """Return the new pauses of training processes after their warm-up."""
-    spans = window.new("spans")
-    spans = spans.where(spans["phase"] == "gc")
+    spans = window.spans_of("gc", new=True)
     spans = spans.where((spans["worker"] == -1) & (spans["step"] >= 0))
     warm = window.job.warm
     since = np.array([warm.get(rank, 2**62) for rank in spans["rank"].tolist()], dtype=np.int64)

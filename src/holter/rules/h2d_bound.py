@@ -96,8 +96,7 @@ class H2DBound(Rule):
         ends = steps["time"] + steps["duration"]
         wall = np.maximum(steps["duration"] - steps["eval"], 0)
         _hour.add(bins, ends, wall=wall, steps=np.ones(steps.rows, dtype=np.int64))
-        spans = window.new("spans")
-        spans = _warm(window, spans.where(spans["phase"] == "h2d"))
+        spans = _warm(window, window.spans_of("h2d", new=True))
         spans = spans.where((spans["worker"] == -1) & (spans["mode"] != "eval"))
         size = np.nan_to_num(spans["value"], nan=0.0, posinf=0.0, neginf=0.0).clip(0, 2.0**50)
         # A copy whose size is not known counts for nothing: how long it waited cannot be told.

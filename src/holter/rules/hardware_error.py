@@ -65,6 +65,7 @@ class HardwareError(Rule):
     )
     advice = "Drain the node, and restart from the last checkpoint."
     packs = ("default", "essentials")
+    tells_once = True  # an Xid comes once, and the device is no better for its silence
 
     replays_per_min: float = parameter(10.0, low=0, unit="replays/min")
     """More PCIe replays than this are a warning."""

@@ -50,8 +50,8 @@ class LoaderWorkerImbalance(Rule):
         if steps.rows and not waits:
             # Nobody waits, so which worker is slow is all one; the fetches are many.
             return window.judged(steps.rows)
-        spans = window.spans
-        fetches = spans.where((spans["phase"] == "fetch") & (spans["worker"] >= 0))
+        fetches = window.spans_of("fetch")
+        fetches = fetches.where(fetches["worker"] >= 0)
         if not fetches.rows:
             return window.insufficient("no_input", "no data-loader worker was seen")
         for rank in np.unique(fetches["rank"]).tolist():

@@ -69,8 +69,7 @@ class LostUpdates(Rule):
         for one in settled(_rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             if state.setdefault("attempt", one.attempt) != one.attempt:
                 state.update(attempt=one.attempt, last={}, began=int(one.rows["step"][0]))
-            for step, rows in one.steps():
-                yield from self._step(window, step, rows)
+            yield from self._walk(window, one.rows)
         if window.points or state.get("judged"):
             state["judged"] = True
             return
@@ -78,6 +77,16 @@ class LostUpdates(Rule):
             "no pairs of successive steps; use --save weights@1 and --save gradients@1 for a stretch of steps"
         )
         window.insufficient("no_input", text)
+
+    def _walk(self, window: Window, rows: Table) -> Iterator[Issue]:
+        """Go from one step with weights to the next; what lies between them is learned at once."""
+        steps, done = rows["step"], 0
+        for step in np.unique(steps[rows["kind"] == "weight"]).tolist():
+            low, high = np.searchsorted(steps, [step, step + 1]).tolist()
+            _learn(rows.where(slice(done, low)), window.state)
+            yield from self._step(window, step, rows.where(slice(low, high)))
+            done = high
+        _learn(rows.where(slice(done, rows.rows)), window.state)
 
     def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
         state, parts = window.state, dict[str, dict[str, float]]()
@@ -149,15 +158,28 @@ class LostUpdates(Rule):
         )
 
 
+def _learn(rows: Table, state: dict[str, Any]) -> None:
+    """Take up the optimizer and its learning rate from steps at which no weight was saved."""
+    if not rows.rows:
+        return
+    kind, step = rows["kind"], rows["step"]
+    state.setdefault("began", int(step[0]))
+    if names := set(rows["name"][kind == "optimizer"].tolist()):
+        state["optimizers"] = sorted({*state.get("optimizers", []), *names})
+    if (rates := kind == "lr").any():
+        newest = rates & (step == step[rates][-1])
+        state["lr"] = float(np.fmin.reduce(rows["value"][newest], initial=math.inf))
+
+
 def _rows(window: Window) -> Table:
     """Bring together what tells of changes and updates."""
-    tensors, scalars, spans = window.new("tensors"), window.new("scalars"), window.new("spans")
+    tensors, scalars = window.new("tensors"), window.new("scalars")
     names = scalars["name"].tolist()
     lr = scalars.where(np.fromiter(map(is_rate, names), bool, scalars.rows))
     norms = scalars.where(np.isin(scalars["name"].astype(str), ("grad_norm", "grad_norm_clipped")))
     weights = tensors.where((tensors["role"] == "weight") & (tensors["state"] == "") & ~is_gradient(tensors))
     gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
-    skipped, optimizers = skips(spans), spans.where(spans["phase"] == "optimizer")
+    skipped, optimizers = skips(window), window.spans_of("optimizer", new=True)
     parts: list[tuple[str, Table, NDArray[Any]]] = [
         ("weight", weights, weights["delta_abs_mean"]),
         ("gradient", gradients, gradients["abs_mean"]),
@@ -175,7 +197,7 @@ def _rows(window: Window) -> Table:
         columns["size"] = table.columns.get("abs_mean", np.zeros(table.rows)).astype(np.float64)
         columns["half"] = _half(table) if kind == "weight" else np.zeros(table.rows, dtype=bool)
         made.append(Table(columns))
-    return Table.concat(made)
+    return Table.concat([one for one in made if one.rows] or made)
 
 
 def _half(weights: Table) -> NDArray[np.bool_]:

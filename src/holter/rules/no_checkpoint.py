@@ -31,8 +31,7 @@ class NoCheckpoint(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge the job as a whole: one rank's checkpoint is enough."""
         state, job = window.state, window.job
-        spans = window.new("spans")
-        saved = spans.where(spans["phase"] == "checkpoint")
+        saved = window.spans_of("checkpoint", new=True)
         if saved.rows:
             state["last"] = max(state.get("last", 0), int((saved["time"] + saved["duration"]).max()))
         steps = window.new("steps")

@@ -147,10 +147,11 @@ def _rows(window: Window, loss: re.Pattern[str]) -> Table:
     parts.append(_named(sick, np.array(kinds, dtype=object), nonfinite[nonfinite > 0]))
     by_scaler = tensors.where(tensors["state"] == "skipped")
     for table, name in ((tensors, ""), (by_scaler, "skipped")):
-        _, some = np.unique(np.column_stack([table["rank"], table["step"]]), axis=0, return_index=True)
+        at = table["rank"].astype(np.int64) * 2**32 + table["step"]
+        some = np.unique(at, return_index=True)[1]
         one = table.where(some)
         parts.append(_named(one, np.full(one.rows, name, dtype=object), np.ones(one.rows)))
-    skipped = skips(window.new("spans"))
+    skipped = skips(window)
     parts.append(_named(skipped, skipped["name"], skipped["value"]))
     return Table.concat(parts)
 

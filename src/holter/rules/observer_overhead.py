@@ -32,6 +32,7 @@ class ObserverOverhead(Rule):
     advice = "Lengthen the sampling interval (holter configure), then switch tensors and windows off."
     packs = ("performance",)
     every_s = 60.0
+    tells_once = ("recorder",)
 
     info: float | None = parameter(1.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share from which on it is worth a note."""

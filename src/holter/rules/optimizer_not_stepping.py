@@ -175,7 +175,7 @@ def _new(step: int) -> dict[str, Any]:
 
 def _rows(window: Window) -> Table:
     """Bring together changes of parameters, sizes of gradients, learning rates, and skipped steps."""
-    tensors, scalars, skipped = window.new("tensors"), window.new("scalars"), skips(window.new("spans"))
+    tensors, scalars, skipped = window.new("tensors"), window.new("scalars"), skips(window)
     gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
     own = tensors.where(is_parameter(tensors) & (tensors["state"] == ""))
     by_scaler = tensors.where(tensors["state"] == "skipped")

@@ -50,6 +50,7 @@ class OutOfMemoryRisk(Rule):
         "Use a smaller micro-batch, checkpoint activations, or set expandable segments; see GPUMemoryLeak."
     )
     packs = ("default", "essentials")
+    tells_once = ("failed",)
 
     device_warning: float = parameter(92.0, low=0, high=100, unit="%")
     """A GPU fuller than this is a warning."""

@@ -31,6 +31,7 @@ class StalledTrainingRule(Rule):
         "it does not go on."
     )
     packs = ("sagemaker",)
+    tells_once = True
 
     threshold: float | None = parameter(None, classic=1800.0, above=0, unit="s")
     """Silence that is allowed, from the job's start on; none = by how long steps take, as StalledTraining."""

@@ -70,7 +70,9 @@ class StepOutlier(Rule):
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
         processes: dict[str, dict[str, Any]] = {}
         codes = {mode: code for code, mode in enumerate(_MODES)}
-        of = np.fromiter((codes.get(mode, 0) for mode in steps["mode"].tolist()), np.int64, steps.rows)
+        modes = steps["mode"].tolist()
+        code = {mode: codes.get(mode, 0) for mode in set(modes)}
+        of = np.fromiter(map(code.__getitem__, modes), np.int64, steps.rows)
         keys = steps["rank"].astype(np.int64) * len(_MODES) + of
         for key_ in np.unique(keys).tolist():
             rank, mode = key_ // len(_MODES), _MODES[key_ % len(_MODES)]
@@ -150,7 +152,7 @@ def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, 
     low, high = (float(normal.min()), float(normal.max())) if len(normal) else (0.0, 0.0)
     place = (normal - low) / ((high - low) or 1.0) * 100
     counts = np.bincount(np.minimum(place.astype(np.int64), 99), minlength=100)
-    points = {f"p{q}": float(np.percentile(duration, q)) for q in (99, 95, 50)}
+    points = dict(zip(("p99", "p95", "p50"), np.percentile(duration, (99, 95, 50)).tolist(), strict=True))
     return {
         "mean": float(duration.mean()),
         "max": float(duration.max()),

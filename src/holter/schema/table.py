@@ -122,13 +122,16 @@ class Table:
 
     def sorted(self, *by: str) -> Table:
         """Sort by columns, the first one first; stable."""
+        first = self[by[0]]
+        if np.all(first[1:] > first[:-1]):
+            return self  # as rows in the order of time are
         return self.where(np.lexsort([self[name] for name in reversed(by)]))
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as plain Python values."""
-        lists = {name: column.tolist() for name, column in self.columns.items()}
-        for i in range(self.rows):
-            yield {name: values[i] for name, values in lists.items()}
+        columns = self.columns
+        for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
     def __repr__(self) -> str:
         return f"Table({self.rows} rows: {', '.join(self.names)})"
