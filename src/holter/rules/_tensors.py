@@ -166,8 +166,8 @@ class TensorRule(Rule):
             window.insufficient("too_few_points", "no saved step could be judged", have=0, need=1)
             return
         asked = [*(self.collection_names or ()), *(self.tensor_regex or ())]
-        wanted = ", ".join(asked) or f"role {', '.join(self.roles)}"
-        text = f"no tensor was recorded that matches {wanted}; run with --save {self.save}"
+        wanted = ", ".join(asked or self.roles)
+        text = f"no tensor was recorded{wanted and f' as {wanted}'}; run with --save {self.save}"
         window.insufficient("no_match", text)
 
     def _chosen(self, window: Window, new: Mapping[str, Table]) -> dict[str, Table]:

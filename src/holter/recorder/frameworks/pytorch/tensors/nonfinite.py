@@ -39,9 +39,9 @@ class Nonfinite:
         self._sink = sink
         self._told: dict[str, list[int]] = {"forward": [], "backward": []}
         self._loss = (-1, 0.0)
+        """Step and value of the last loss that was finite."""
         self._spread = False
         """Whether parameters are not finite: then nothing that follows is the first."""
-        """Step and value of the last loss that was finite."""
 
     def on_loss(self, loss: Any, value: float) -> None:
         """A backward pass begins from a loss that is not finite; its graph is still whole."""
