@@ -8,7 +8,9 @@ import struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.names import local
+from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, SLAB, Statistics, Summary
 from holter.recorder.frameworks.pytorch.tensors.values import described
 from holter.recorder.guard import tell
@@ -42,6 +44,7 @@ class Sink:
     def __init__(self, flow: Flow, files: TensorFiles, arrivals: Arrivals) -> None:
         self.files = files
         self.statistics = Statistics(flow.torch)
+        self._fingerprints = Fingerprints(flow.torch)
         self.healthy: dict[str, dict[str, Any]] = {}
         """Of each tensor the statistics of its last row without a non-finite element."""
         self._torch = flow.torch
@@ -128,7 +131,7 @@ class Sink:
             if "delta" in wanted:
                 deltas = self._change(tensor, what.name)
             if "fingerprint" in wanted:
-                fingerprint = self.statistics.fingerprint(tensor)
+                fingerprint = self._fingerprints.of(tensor)
         quantiles = "quantiles" in wanted
         if tensor.device.type == "cuda":
             self._row_later(tensor, what, at, deltas, fingerprint, absent, state, quantiles)
@@ -153,7 +156,7 @@ class Sink:
         """Do the same on a device: all numbers become one vector, the hash as two halves."""
         torch = self._torch
         count = tensor.numel()
-        vector = self.statistics.on_device(tensor, quantiles=quantiles)
+        vector = on_device(torch, tensor, quantiles=quantiles)
         hashed = isinstance(fingerprint, torch.Tensor)
         halves = (
             torch.stack([fingerprint >> 32, fingerprint & 0xFFFF_FFFF]).double()
@@ -201,9 +204,7 @@ class Sink:
             self._copied += size
             return _NO_DELTAS
         if tensor.device.type == "cpu":
-            change = self.statistics.change(tensor, before)
-            before.copy_(tensor)
-            return change
+            return self.statistics.change(tensor, before)
         difference = self.statistics.flat(tensor).sub(self.statistics.flat(before))
         before.copy_(tensor)
         if difference.numel() == 0:
