@@ -33,6 +33,22 @@ SOURCES = {
 }
 """The collections that are there without being described, and what kinds of tensors each looks at."""
 KINDS = SOURCES["all"]
+ROLES = (
+    *(
+        "weight",
+        "bias",
+        "norm_param",
+        "embedding",
+        "grad",
+        "opt_state",
+        "act_in",
+        "act_out",
+        "input",
+        "output",
+    ),
+    *("model_input", "token_ids", "logits", "predictions", "labels", "loss", "metric", "custom"),
+)
+"""What a tensor may be; some say more after a colon, as `act_out:relu`."""
 NOT_IN_EVAL = {"gradient", "optimizer_state"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,8 @@ MAX_RAW_STEP = 2 << 30
 MAX_VALUES = 1 << 16
 SMALL = 1 << 14
 _TOLD_WHOLE = {"loss", "labels", "predictions", "token_ids"}
-"""Roles of tensors that are stored element by element, if they have no more than `SMALL` of them."""
+"""Roles of tensors that are stored element by element, if they have no more than `SMALL` of them, as those
+that scripts save themselves."""
 
 
 class Sink:
@@ -54,6 +56,7 @@ class Sink:
         self._refused = False
         self._raw: dict[tuple[int, int], tuple[list[Entry], int]] = {}
         self._unsaid: set[str] = set()
+        self._lock = threading.Lock()
 
     def take(
         self,
@@ -68,8 +71,20 @@ class Sink:
     ) -> None:
         """Keep of a tensor what its collections ask for; `scale`: what its values are multiplied by."""
         of = [one for one in due if one.holds(what)]
-        if not of:
-            return
+        if of:
+            with self._lock:  # scripts save tensors of their own from any thread
+                self._take(tensor, what, of, step, mode, state, scale)
+
+    def _take(
+        self,
+        tensor: Any,
+        what: Tensor,
+        of: Sequence[Collection],
+        step: int,
+        mode: int,
+        state: str,
+        scale: Any,
+    ) -> None:
         tensor = local(tensor.detach())
         if tensor.device.type not in ("cpu", "cuda"):
             return
@@ -84,7 +99,7 @@ class Sink:
             tensor = tensor / scale.to(tensor.device)
         if wanted:
             self._row(tensor, what, wanted, (when, step, mode, number), absent, STATES.index(state))
-        if what.role in _TOLD_WHOLE and tensor.numel() <= SMALL:
+        if (what.role in _TOLD_WHOLE or what.kind == "custom") and tensor.numel() <= SMALL:
             kept.add("values")
         if "raw" in kept:
             self._later(tensor, lambda host: self._keep_raw(host, what.name, step, mode))
@@ -105,6 +120,7 @@ class Sink:
 
     def forked(self) -> None:
         """Give up what waits: it is the parent's."""
+        self._lock = threading.Lock()
         self._raw.clear()
         self._copies.clear()
         self._copied = 0
