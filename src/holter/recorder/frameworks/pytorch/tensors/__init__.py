@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.steps import StepClock
     from holter.recorder.tensors.collections import Collection
 
-_AT_UPDATE = {"parameter", "gradient", "optimizer_state"}
+_AT_UPDATE = {"parameter", "buffer", "gradient", "optimizer_state"}
 _IN_FORWARD = {"input", "output", "loss", "custom"}
 _LOOKS = 2
 """Saved steps after which a regex that matched nothing so far is said to match nothing."""

@@ -106,6 +106,17 @@ class Models:
             if parameter is not None:
                 yield parameter, tensor
 
+    def buffers(self) -> Iterator[tuple[Any, Tensor]]:
+        """Yield the buffers of all models, with what they are; of equal names those of the first model."""
+        names: set[str] = set()
+        for root in self.alive():
+            for full, buffer in root.named_buffers():
+                name = plain(full)
+                if name in names:
+                    name = f"{type(root).__name__}.{name}"
+                names.add(name)
+                yield buffer, Tensor(name, "buffer", "buffer")
+
 
 def inner(module: Any) -> Any:
     """Return the module that the user knows, below wrappers that train in parallel or compile."""
