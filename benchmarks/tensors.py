@@ -51,6 +51,7 @@ class Loop:
         self.model = nn.Sequential(*layers)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
         self.batch = torch.randn(BATCH, WIDTH)
+        self.target = torch.randn(8, BATCH, WIDTH)  # not to be learned: gradients stay as large as they are
 
     def steps(self, count: int, after: Callable[[int], None] | None = None) -> list[float]:
         """Train; return the CPU time of each step, ms."""
@@ -58,7 +59,7 @@ class Loop:
         for step in range(count):
             began = process_time_ns()
             self.optimizer.zero_grad()
-            self.model(self.batch).square().mean().backward()
+            (self.model(self.batch) - self.target[step % 8]).square().mean().backward()
             if after is not None:
                 after(step)
             self.optimizer.step()

@@ -112,7 +112,8 @@ class Statistics:
             length = block.numel()
             lowest, highest = float(block.amin()), float(block.amax())
             low, high = min(low, lowest), max(high, highest)
-            if not (max(-low, high) < _PLAIN[1] and lowest == lowest):
+            peak = max(-lowest, highest)
+            if lowest != lowest or not (_PLAIN[0] < peak < _PLAIN[1] or peak == 0):
                 return None
             a = room[:length]
             torch.abs(block, out=a)
@@ -125,7 +126,7 @@ class Statistics:
             total += self._sum(block, math.sqrt(square))
         mean = total / count
         variance = squares / count - mean * mean
-        if max(-low, high) < _PLAIN[0] or mean * mean > _FAR * variance:
+        if mean * mean > _FAR * variance:
             return None
         statistics = (low, high, mean, math.sqrt(variance), absolute / count, _NAN, _NAN, _NAN)
         return Summary((count, 0, 0, 0, zeros, small), statistics)
@@ -142,8 +143,11 @@ class Statistics:
         torch = self._torch
         whole = block.numel() // _ROW * _ROW
         norms = torch.linalg.vector_norm(block[:whole].view(-1, _ROW), dim=1).double()
-        rest = block[whole:].double()
-        return float(torch.dot(norms, norms)) + (float(torch.dot(rest, rest)) if len(rest) else 0.0)
+        squares = float(torch.dot(norms, norms))
+        if whole < block.numel():
+            rest = block[whole:].double()
+            squares += float(torch.dot(rest, rest))
+        return squares
 
     def _near_zero(self, magnitudes: Any, tiny: float) -> tuple[int, int]:
         """Return how many elements are 0, and how many others are below `tiny`; overwrites them.
