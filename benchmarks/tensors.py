@@ -1,12 +1,12 @@
 """What saving tensors costs a training step: the default diet, and full statistics of weights and gradients.
 
-    python benchmarks/tensors.py [--rounds 5] [--steps 30]
+    python benchmarks/tensors.py [--rounds 8] [--peers]
 
-One process; in each round blocks of steps in turn unrecorded, recorded without the diet, with it, and with
-all statistics of every gradient and weight at every step. CPU time of the process counts, so that what others
-do on the machine disturbs little; each ratio is that of medians over the rounds. What saving every 100 steps
-costs is a hundredth of what it adds at every step. TensorBoard's and wandb's histograms of the same tensors
-stand beside it where they can be imported.
+One process and one training: short blocks of steps with and without what is measured follow each other, and
+the lower quartile of the CPU time of their steps counts, so that what others do on the machine hits both
+alike and little. The first step of a block is left out: what the step before it left to do falls into it.
+What saving every 100 steps costs is a hundredth of what it adds at every step. TensorBoard's and wandb's
+histograms of the same tensors stand beside it with `--peers`, where they can be imported.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WIDTH, DEPTH, BATCH = 512, 12, 160
-WARM = 4
-FULL = ("gradients@1", "weights@1")
+BLOCK = 5
+"""Steps of one block; the first of them is not counted."""
+SAVED = ("gradients", "weights")
+QUARTILE = 25
 
 
 class Loop:
@@ -49,33 +51,32 @@ class Loop:
         self.model = nn.Sequential(*layers)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
         self.batch = torch.randn(BATCH, WIDTH)
+        self.target = torch.randn(8, BATCH, WIDTH)  # not to be learned: gradients stay as large as they are
 
-    def steps(self, count: int, after: Callable[[int], None] | None = None) -> float:
-        """Train; return the CPU time of a step, ms, but for the first few."""
-        began = 0
-        for step in range(count + WARM):
-            if step == WARM:
-                began = process_time_ns()
+    def steps(self, count: int, after: Callable[[int], None] | None = None) -> list[float]:
+        """Train; return the CPU time of each step, ms."""
+        times = []
+        for step in range(count):
+            began = process_time_ns()
             self.optimizer.zero_grad()
-            self.model(self.batch).square().mean().backward()
+            (self.model(self.batch) - self.target[step % 8]).square().mean().backward()
             if after is not None:
                 after(step)
             self.optimizer.step()
-        return (process_time_ns() - began) / count / 1e6
+            times.append((process_time_ns() - began) / 1e6)
+        return times
 
 
 @contextlib.contextmanager
-def recording(*save: str, diet: bool = True) -> Iterator[Path]:
-    """Record what runs inside; yields the spool."""
-    spool = Path(tempfile.mkdtemp(prefix="holter-tensors-"))
-    session = sessions.Session(str(spool))
+def recording() -> Iterator[sessions.Session]:
+    """Record what runs inside, without the diet."""
+    spool = tempfile.mkdtemp(prefix="holter-tensors-")
+    session = sessions.Session(spool)
     session.install()
     session.attach("pytorch")
-    session.collector("pytorch.diet").on = diet
-    if session.watch is not None:
-        session.watch(requests(save))
+    session.collector("pytorch.diet").on = False
     try:
-        yield spool
+        yield session
     finally:
         session.close()
         shutil.rmtree(spool)
@@ -95,52 +96,68 @@ def tensorboard(loop: Loop, folder: str) -> Callable[[int], None]:
     return write
 
 
-def measure(loop: Loop, name: str, steps: int) -> float:
-    """Run one block of one tool."""
-    if name == "plain":
-        return loop.steps(steps)
-    if name == "tensorboard":
-        with tempfile.TemporaryDirectory() as folder:
-            return loop.steps(steps, tensorboard(loop, folder))
-    if name == "wandb":
-        import wandb
+def wandb_watch(loop: Loop, folder: str) -> Callable[[int], None]:
+    """Return what logs after wandb has been told to watch every weight and gradient."""
+    import wandb
 
-        run = wandb.init(mode="offline", dir=tempfile.mkdtemp())
-        run.watch(loop.model, log="all", log_freq=1)
-        try:
-            return loop.steps(steps, lambda step: run.log({"step": step}))
-        finally:
-            run.unwatch(loop.model)
-            run.finish()
-    with recording(*(FULL if name == "full" else ()), diet=name != "recorder"):
-        return loop.steps(steps)
+    run = wandb.init(mode="offline", dir=folder)
+    run.watch(loop.model, log="all", log_freq=1)
+    return lambda step: run.log({"step": step})
+
+
+def compare(
+    loop: Loop, blocks: int, on: Callable[[], object], off: Callable[[], object]
+) -> tuple[float, float]:
+    """Return the CPU time of a step without and with something, ms; `blocks` of each in turn."""
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(2 * blocks):
+        with_it = number % 2 == 1
+        after = (on if with_it else off)()
+        times[with_it] += loop.steps(BLOCK, after if callable(after) else None)[1:]
+    plain, ours = (statistics.quantiles(times[which], n=100)[QUARTILE - 1] for which in (False, True))
+    return plain, ours
 
 
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--peers", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     loop = Loop()
     loop.steps(3)
-    peers = [name for name in ("tensorboard", "wandb") if importlib.util.find_spec(name)]
-    names = ["plain", "recorder", "diet", "full", *peers]
-    taken: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(options.rounds):
-        for name in names:
-            taken[name].append(measure(loop, name, options.steps))
-    median = {name: statistics.median(times) for name, times in taken.items()}
-    plain, recorder = median["plain"], median["recorder"]
     print(described())
-    print(f"step without holter: {plain:.1f} ms of CPU; {2 * len(list(loop.model.parameters()))} tensors")
-    print(f"default diet, beside the rest of the recorder: x {median['diet'] / recorder:.4f}")
-    print(f"full statistics at every step:                 x {median['full'] / recorder:.3f}")
-    print(f"full statistics every 100 steps:               x {1 + (median['full'] / recorder - 1) / 100:.5f}")
-    for name in ("tensorboard", "wandb"):
-        ratio = f"x {median[name] / plain:.3f}" if name in median else "cannot be imported here"
-        print(f"{name}, histograms at every step: {ratio}")
+    with recording() as session:
+        diet = session.collector("pytorch.diet")
+        loop.steps(BLOCK)
+        plain, ours = compare(
+            loop, options.rounds, lambda: setattr(diet, "on", True), lambda: setattr(diet, "on", False)
+        )
+        print(f"step: {plain:.1f} ms of CPU; {2 * len(list(loop.model.parameters()))} tensors")
+        print(f"default diet, beside the rest of the recorder: x {ours / plain:.4f}")
+        diet.on = False
+        watch = session.watch
+        assert watch is not None
+
+        def save(every: int) -> None:
+            watch(requests([f"{name}@{every}" for name in SAVED]))
+
+        never = 1 << 40
+        save(1)
+        loop.steps(BLOCK)
+        plain, ours = compare(loop, options.rounds, lambda: save(1), lambda: save(never))
+        print(f"full statistics at every step:                 x {ours / plain:.3f}  ({ours - plain:.1f} ms)")
+        print(f"full statistics every 100 steps:               x {1 + (ours / plain - 1) / 100:.5f}")
+    peers = {"tensorboard": tensorboard, "wandb": wandb_watch} if options.peers else {}
+    for name, start in peers.items():
+        if importlib.util.find_spec(name) is None:
+            print(f"{name}: cannot be imported here")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            write = start(loop, folder)
+            plain, ours = compare(loop, options.rounds, lambda write=write: write, lambda: None)
+            print(f"{name}, histograms at every step: x {ours / plain:.3f}")
 
 
 if __name__ == "__main__":

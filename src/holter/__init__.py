@@ -19,6 +19,7 @@ _HOME = {
     "step": "holter.recorder.annotate",
     "start": "holter.recorder.start",
     "stop": "holter.recorder.start",
+    "save_tensor": "holter.recorder.watching",
     "watch": "holter.recorder.watching",
     "open": "holter.job",
     "Job": "holter.job",

@@ -103,7 +103,7 @@ def test_rows_values_and_whole_tensors_arrive(tmp_path, killed):
     header = json.loads(data[8 : 8 + struct.unpack_from("<Q", data)[0]])
     assert header["__metadata__"] == {"step": "2", "mode": "train", "time": "1002"}
     document = json.loads((spool.folder.place.path / "tensors.json").read_text())
-    assert (document["schema"], document["modes"], document["ranks"]) == (1, ["eval", "train"], [3])
+    assert (document["schema"], document["modes"], document["ranks"]) == (1, ["eval", "train"], [0, 1, 2, 3])
     assert document["collections"]["weights"]["tensors"] == ["a.weight", "b.weight"]
     assert document["collections"]["/^b/@5"]["tensors"] == ["b.weight"]
     assert document["collections"]["weights"]["schedule"]["train"]["interval"] == 2

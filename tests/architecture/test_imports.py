@@ -34,6 +34,7 @@ PUBLIC = {
     "log",
     "open",
     "rules",
+    "save_tensor",
     "start",
     "step",
     "stop",

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DOCUMENT = "tensors.json"
 RAW = "tensors-raw"
 _DOCUMENT_S = 2.0
+_MOST_RANKS = 1 << 16
+"""A larger world is damage."""
 _MODES = [mode.name.lower() for mode in Mode]
 _KINDS = {int(kind): kind.name.lower() for kind in spool.Values}
 
@@ -69,10 +71,17 @@ class TensorDrain:
             ended = final or process.died is not None
             settled, _ = drain.ranks.settle(process, time.monotonic_ns(), final=ended)
             if settled:
+                self._expect(process.world_size or 0)
                 self._take(key, drain.ranks.of(process), files[key], writer, final=ended)
         if self._changed and (final or time.monotonic() - self._written >= _DOCUMENT_S):
             self._write_document()
         return self._dropped_event()
+
+    def _expect(self, world: int) -> None:
+        """Tell of all ranks as soon as one saves: a step is complete once all of them have saved it."""
+        if len(self._ranks) < world <= _MOST_RANKS:
+            self._ranks.update(range(world))
+            self._changed = True
 
     def _listed(self) -> dict[str, tuple[list[int], list[str]]]:
         """Return, for each process, the numbers of its frame files and the names of its whole tensors."""

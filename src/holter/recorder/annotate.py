@@ -155,18 +155,27 @@ def annotation_end(name: str | None = None) -> None:
     session.fault("annotation_end", ValueError("no annotation was begun on this thread"))
 
 
-def log(*, step: int | None = None, **values: float) -> None:
+def log(*, step: int | None = None, mode: str | None = None, **values: float) -> None:
     """Record numbers by name: `holter.log(loss=0.3, lr=1e-3)`; at the current step unless `step` is given.
 
-    A value is anything `float()` takes; a tensor on a device is waited for. What is logged here takes the
-    place of what would be recorded under the same name without it, such as `loss` and `lr`.
+    They belong to the mode the loop is in (evaluation, when the model called last is in evaluation mode)
+    unless `mode` is given: `train`, `eval`, `predict` or `global`. From any thread. A value is anything
+    `float()` takes; a tensor on a device is waited for. What is logged here takes the place of what would be
+    recorded under the same name without it, such as `loss` and `lr`.
+
+    Raises:
+        ValueError: A mode that is none.
     """
+    if mode is not None and mode not in _MODES:
+        raise ValueError(f"mode {mode!r} of holter.log is not known; known are {', '.join(_MODES)}")
     session = _session.current
     if session is not None:
         # Two series under one name, such as a loss and its mean over batches, would be neither.
         session.told.update(values)
+        offered = session.by_hand
+        number = _MODES[mode or "train"] if mode or offered is None else offered.mode()
         for name, value in values.items():
-            session.scalar(name, value, step)
+            session.scalar(name, value, step, number)
 
 
 class step:  # noqa: N801  read as a word: `with holter.step():`

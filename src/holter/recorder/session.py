@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.recorder import cost, failure, imports
 from holter.recorder.guard import Collector, Faults, tell
@@ -35,11 +35,10 @@ here: Local | Nowhere = Nowhere()
 
 def activate() -> Session | None:
     """Return the session of this process, started now when the environment asks for one."""
-    if current is None and os.environ.get(record.ENV_DISABLE) != "1":
-        directory = os.environ.get(record.ENV_SPOOL)
-        if directory:
-            started = imports.STARTED_NS if os.getpid() == imports.PID else None  # forked since?
-            Session(directory, started=started).install()
+    directory = os.environ.get(record.ENV_SPOOL)
+    if current is None and directory and os.environ.get(record.ENV_DISABLE) != "1":
+        started = imports.STARTED_NS if os.getpid() == imports.PID else None  # forked since?
+        Session(directory, started=started).install()
     return current
 
 
@@ -63,6 +62,7 @@ class Session:
         self.told: set[str] = set()  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None
         """What an adapter offers to save tensors with."""
+        self.by_hand: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.mark_ns = 0
         """What one mark costs in this process, measured when its files are opened; ns."""
         self.stacks: failure.Stacks | None = None

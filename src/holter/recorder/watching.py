@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import session as _session
+from holter.recorder.tensors.collections import ROLES
 from holter.recorder.tensors.requests import DEFAULT_EVERY, requests
 
 if TYPE_CHECKING:
@@ -31,3 +33,30 @@ def watch(model: Any = None, save: Sequence[str] = DEFAULT, every: int = DEFAULT
     current = _session.current
     if current is not None and current.watch is not None:
         current.watch(collections, model)
+
+
+def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
+    """Save a tensor that the script made, at the current step and mode: labels, predictions, counts.
+
+    Kept are its statistics, and its elements when they are at most 16384. A tensor that something asked for
+    describes (`--save /regex/@10`, `--save role=labels@10`) is saved when that is due; any other at each
+    call. From any thread. Does nothing in a process that is not recorded.
+
+    Args:
+        name: What it is called, exactly as given.
+        tensor: A tensor, or what makes one: an array, a number, a list of numbers.
+        role: What it is, so that rules find it: `labels`, `predictions`, `token_ids`, …
+
+    Raises:
+        ValueError: An empty name, or a role that is none.
+    """
+    if not name:
+        raise ValueError("a tensor is saved under a name; the one given is empty")
+    kind = role.partition(":")[0]
+    if kind not in ROLES:
+        near = difflib.get_close_matches(kind, ROLES, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"no role {role!r}{hint}; there are: {', '.join(ROLES)}")
+    current = _session.current
+    if current is not None and current.by_hand is not None:
+        current.by_hand.save(name, tensor, role)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.rules import BadRule
-from holter.rules._settled import settled
+from holter.rules._settled import Settled, settled
+from holter.rules._shards import joined, whole
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.rules import Rule, Window
-    from holter.rules._settled import Settled
 
 MAIN_LOSS = r"(?i)^((train(ing)?|total)[/_. -]?)?loss([/_. -]?(train(ing)?|total))?$"
 """The loss that training minimizes. Parts of one, as `loss_G` of a GAN or `policy_loss`, may jump about."""
@@ -53,6 +53,8 @@ def numbers(
 ) -> list[tuple[str, Numbers]]:
     """Return the settled values of wanted scalars of training, by attempt and then by name.
 
+    Norms of shards are joined: `grad_norm/shard` of all ranks is `grad_norm`.
+
     Args:
         window: Where new scalars are, and new spans `with_skips`.
         state: A place of its own in the rule's state.
@@ -62,10 +64,11 @@ def numbers(
     new = window.new("scalars")
     if with_skips and (skipped := skips(window)).rows:
         new = Table.concat([Table({name: new[name] for name in skipped.columns}), skipped])
-    names = {name for name in set(new["name"].tolist()) if name == "skipped" or wanted(name)}
+    names = {name for name in set(new["name"].tolist()) if name == "skipped" or wanted(whole(name))}
     training = (new["mode"] != "eval") & (new["mode"] != "predict")
     mine = np.fromiter((name in names for name in new["name"].tolist()), dtype=bool, count=new.rows)
     found = settled(new.where(mine & training), state, ("name", "value"), ended=window.job.ended)
+    found = [Settled(one.attempt, joined(one.rows)) for one in found]
     return [(name, by_step(one, name)) for one in found for name in sorted(set(one.rows["name"].tolist()))]
 
 

@@ -13,6 +13,7 @@ from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._layers import is_gradient, listed, of
 from holter.rules._logged import is_rate, skips
 from holter.rules._settled import settled
+from holter.rules._shards import SUFFIX, joined
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("kind", "name", "value", "count", "half", "size")
 _SIGN, _ADAPTIVE = re.compile("(?i)lion|sign"), re.compile("(?i)adam|lamb|adafactor|rmsprop|nadam")
+_NORMS = ("grad_norm", f"grad_norm{SUFFIX}", "grad_norm_clipped")
 _LEAST_ADAPTIVE = 0.1
 """Adaptive optimizers move an element by this part of lr at least, on average: |m| / sqrt(v) of pure noise is
 0.18 for beta1 = 0.9."""
@@ -90,6 +92,7 @@ class LostUpdates(Rule):
 
     def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
         state, parts = window.state, dict[str, dict[str, float]]()
+        rows = joined(rows)
         began = state.setdefault("began", step)
         columns = [rows[name].tolist() for name in ("kind", "name", "value")]
         for kind, name, value in zip(*columns, strict=True):
@@ -176,7 +179,7 @@ def _rows(window: Window) -> Table:
     tensors, scalars = window.new("tensors"), window.new("scalars")
     names = scalars["name"].tolist()
     lr = scalars.where(np.fromiter(map(is_rate, names), bool, scalars.rows))
-    norms = scalars.where(np.isin(scalars["name"].astype(str), ("grad_norm", "grad_norm_clipped")))
+    norms = scalars.where(np.isin(scalars["name"].astype(str), _NORMS))
     weights = tensors.where((tensors["role"] == "weight") & (tensors["state"] == "") & ~is_gradient(tensors))
     gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
     skipped, optimizers = skips(window), window.spans_of("optimizer", new=True)

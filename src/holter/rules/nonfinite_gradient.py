@@ -11,6 +11,7 @@ import numpy as np
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules._logged import MAIN_LOSS, pattern, skips
 from holter.rules._settled import settled
+from holter.rules._shards import joined, whole
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class NonFiniteGradient(Rule):
             window.insufficient("no_input", "no loss and no gradient is recorded; use --save gradients@100")
 
     def _judge(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+        told = joined(
+            rows
+        )  # which rank's part is not finite is told by `rows`, how large the whole is by this
+        rows = Table({**rows.columns, "name": np.array(list(map(whole, rows["name"])), dtype=object)})
         names, steps = rows["name"].astype(str), rows["step"]
         skipped = sorted({*state.get("skips", []), *steps[names == "skipped"].tolist()})
         state["skips"] = skipped[-4:]
@@ -76,15 +81,15 @@ class NonFiniteGradient(Rule):
         bad = flagged | wild | np.char.startswith(names, "gradient/")
         weights = np.char.startswith(names, "weight/")
         first = int(steps[bad & ~excused].min()) if (bad & ~excused).any() else None
-        sound = (names == "grad_norm") & np.isfinite(rows["value"])
+        sound = (told["name"] == "grad_norm") & np.isfinite(told["value"])
         if first is not None and "first" not in state:
-            sound &= steps < first
+            sound &= told["step"] < first
             state["weights_were_bad"] = state.get("weights_were_bad", False) or bool(
                 (steps[weights] < first).any()
             )
         if "first" not in state and sound.any():
             last = np.flatnonzero(sound)[-1]
-            state["sound"] = {"step": int(steps[last]), "grad_norm": float(rows["value"][last])}
+            state["sound"] = {"step": int(told["step"][last]), "grad_norm": float(told["value"][last])}
         if (bad & excused).any():
             at = np.unique(steps[bad & excused])
             yield self.issue(
@@ -136,7 +141,11 @@ def _rows(window: Window, loss: re.Pattern[str]) -> Table:
     scalars, tensors = window.new("scalars"), window.new("tensors")
     scalars = scalars.where((scalars["mode"] != "eval") & (scalars["mode"] != "predict"))
     known = {
-        name: "loss" if loss.search(name) else name if name in ("grad_norm", "nonfinite_gradients") else ""
+        name: "loss"
+        if loss.search(name)
+        else name
+        if whole(name) in ("grad_norm", "nonfinite_gradients")
+        else ""
         for name in set(scalars["name"].tolist())
     }
     told = np.array([known[name] for name in scalars["name"].tolist()], dtype=object)

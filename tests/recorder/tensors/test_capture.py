@@ -53,6 +53,7 @@ def test_names_and_steps_of_everything(watch):
     expected |= {"act_input_0", "act_input_1", "act_output_0", "act_output_1"}
     expected |= {name for name, _ in model.named_parameters()}
     expected |= {f"gradient/{name}" for name, _ in model.named_parameters()}
+    expected |= {f"blk.1.{name}" for name in ("running_mean", "running_var", "num_batches_tracked")}
     expected |= {f"CrossEntropyLoss_{each}" for each in ("input_0", "input_1", "output_0")} | {"loss"}
     assert found.names(2) == expected
     assert found.names(3) == {"fc1.weight", "blk.0.weight", "blk.1.weight"}

@@ -7,6 +7,8 @@ import pytest
 import torch
 from tests.recorder.tensors.reading import near
 
+from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
+from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics
 from holter.recorder.frameworks.pytorch.tensors.values import BINS, LOWEST_EXPONENT, described
 from holter.schema.tensor_spool import Values
@@ -25,6 +27,11 @@ def tensors():
         "vanishing": normal * 1e-26,
         "exploding": normal * 1e36,
         "relu": many.relu(),
+        "faint": many * 1e-13,
+        "mean as large as the spread": many * 1e-3 + 2e-3,
+        "many near zero": torch.where(many > 0.5, many, torch.where(many > 0, 1e-39, 0.0)),
+        "half precision near zero": (torch.rand(9_001, generator=generator) * 2e-4).half(),
+        "a NaN in the last block": torch.cat([many, torch.tensor([NAN, 1.0])]),
         "bfloat16": many.bfloat16(),
         "float16": normal.half(),
         "float8": normal.to(torch.float8_e4m3fn),
@@ -81,10 +88,10 @@ def test_statistics_agree_with_numpy(name):
         "float64",
     ):  # devices may flush what is below the smallest normal number
         return
-    on_device = statistics.on_device(tensor).tolist()
-    assert [int(one) for one in on_device[:5]] == counts[1:]
-    for one, other in zip(on_device[5 : 5 + exact], numbers[:exact], strict=True):
-        assert near(one, other), (on_device, numbers)
+    device = on_device(torch, tensor).tolist()
+    assert [int(one) for one in device[:5]] == counts[1:]
+    for one, other in zip(device[5 : 5 + exact], numbers[:exact], strict=True):
+        assert near(one, other), (device, numbers)
 
 
 def test_parts_join_to_the_whole():
@@ -106,18 +113,37 @@ def test_quantiles_of_a_large_tensor_are_near():
     "dtype", [torch.float32, torch.bfloat16, torch.float64, torch.uint8, torch.complex128]
 )
 def test_a_fingerprint_tells_tensors_apart(dtype):
-    statistics = Statistics(torch)
-    tensor = (torch.arange(7001) % 100).to(dtype)
-    seen = {int(statistics.fingerprint(tensor))}
-    assert int(statistics.fingerprint(tensor.clone())) in seen
-    for place in (0, 3000, 7000):
+    fingerprints = Fingerprints(torch)
+    tensor = (torch.arange(150_001) % 100).to(dtype)
+    seen = {int(fingerprints.of(tensor))}
+    assert int(fingerprints.of(tensor.clone())) in seen
+    for place in (0, 3000, 150_000):
         other = tensor.clone()
         other[place] += 1
-        seen.add(int(statistics.fingerprint(other)))
+        seen.add(int(fingerprints.of(other)))
     swapped = tensor.clone()
     swapped[[10, 11]] = tensor[[11, 10]]
-    seen.add(int(statistics.fingerprint(swapped)))
+    seen.add(int(fingerprints.of(swapped)))
     assert len(seen) == 5
+
+
+def test_the_change_of_a_tensor():
+    generator = torch.Generator().manual_seed(5)
+    statistics = Statistics(torch)
+    for dtype, scale in (
+        (torch.float32, 1e-3),
+        (torch.float32, 1e-25),
+        (torch.float64, 1),
+        (torch.bfloat16, 1),
+    ):
+        before = torch.randn(3, 70_001, generator=generator).to(dtype) * scale
+        after = before + torch.randn(before.shape, generator=generator).to(dtype) * scale * 0.1
+        difference = np.abs(after.double().numpy() - before.double().numpy())
+        wanted = np.linalg.norm(difference), difference.mean(), difference.max()
+        found = statistics.change(after, before)
+        assert all(near(one, float(other)) for one, other in zip(found, wanted, strict=True)), (dtype, scale)
+        assert torch.equal(before, after)
+        assert statistics.change(after, before) == (0, 0, 0)
 
 
 def test_what_describes_a_tensor():

@@ -28,11 +28,18 @@ SOURCES = {
     "activations": ("input", "output"),
     "layers": ("input", "output"),
     "optimizer_state": ("optimizer_state",),
-    "all": ("parameter", "gradient", "loss", "input", "output", "optimizer_state", "custom"),
+    "buffers": ("buffer",),
+    "all": ("parameter", "buffer", "gradient", "loss", "input", "output", "optimizer_state", "custom"),
     "default": ("custom",),
 }
 """The collections that are there without being described, and what kinds of tensors each looks at."""
 KINDS = SOURCES["all"]
+ROLES = (
+    *("weight", "bias", "norm_param", "embedding", "buffer", "grad", "opt_state", "act_in", "act_out"),
+    *("input", "output", "model_input", "token_ids", "logits", "predictions", "labels", "loss", "metric"),
+    "custom",
+)
+"""What a tensor may be; some say more after a colon, as `act_out:relu`."""
 NOT_IN_EVAL = {"gradient", "optimizer_state"}
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.frameworks.pytorch.tensors import memory
 from holter.recorder.frameworks.pytorch.tensors.activations import Activations
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
+from holter.recorder.frameworks.pytorch.tensors.by_hand import ByHand
 from holter.recorder.frameworks.pytorch.tensors.diet import Diet
 from holter.recorder.frameworks.pytorch.tensors.names import Models
 from holter.recorder.frameworks.pytorch.tensors.nonfinite import Nonfinite
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.steps import StepClock
     from holter.recorder.tensors.collections import Collection
 
-_AT_UPDATE = {"parameter", "gradient", "optimizer_state"}
+_AT_UPDATE = {"parameter", "buffer", "gradient", "optimizer_state"}
 _IN_FORWARD = {"input", "output", "loss", "custom"}
 _LOOKS = 2
 """Saved steps after which a regex that matched nothing so far is said to match nothing."""
@@ -63,6 +64,7 @@ class Tensors:
         self._updates = Updates(flow.torch, self._models, self._sink)
         self._activations = Activations(flow, roots, self._sink)
         self._nonfinite = Nonfinite(flow, self._models, self._sink, backward)
+        self._by_hand = ByHand(flow, clock, self._models, self._sink)
         self._diet = Diet(flow, self._arrivals, self._nonfinite.on_gradients)
         self._due: Sequence[Collection] = ()
         self._dieting = False
@@ -87,6 +89,7 @@ class Tensors:
         backward.on_late = self._nonfinite.on_late
         flow.wake = self._wake
         flow.session.watch = self.watch
+        flow.session.by_hand = self._by_hand
         utils = flow.torch.nn.utils
         for owner in (utils, utils.clip_grad):
             patches.wrap(owner, "clip_grad_norm_", self._watch_clip)
@@ -103,7 +106,7 @@ class Tensors:
         self._roots.on_forward = None
         self._backward.on_nonfinite = self._backward.on_late = self._backward.look = None
         self.flow.wake_at = NEVER
-        self.flow.session.watch = None
+        self.flow.session.watch = self.flow.session.by_hand = None
         self._finish()
 
     def watch(self, collections: Sequence[Collection], model: Any = None) -> None:
@@ -113,6 +116,7 @@ class Tensors:
         self.collections = [one for one in self.collections if one.name not in {c.name for c in collections}]
         self.collections += collections
         self._files.describe(collections)
+        self._by_hand.collections = self.collections
         self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
         self._backward.look = self._on_loss
         self._roots.on_forward = self._on_forward
@@ -157,6 +161,9 @@ class Tensors:
         try:
             if self._armed >= 0:
                 self._end_step(self._armed, began)
+            elif self._by_hand.waiting:
+                self._sink.finish()
+            self._by_hand.waiting = False
             self._prepare(step if session.manual_steps and step > self._armed else step + 1)
         except Exception as error:
             self.flow.wake_at = step + 1

@@ -43,6 +43,8 @@ class Models:
 
     def __init__(self) -> None:
         self._met: dict[int, weakref.ref[Any]] = {}
+        self.last: weakref.ref[Any] | None = None
+        """The model that was called last."""
         self._roots: dict[int, weakref.ref[Any]] = {}
         self._known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
         self.aliases: dict[str, str] = {}
@@ -52,10 +54,11 @@ class Models:
         """Remember a model that the loop calls; what it wraps is the same model."""
         known = self._met.get(id(module))
         if known is not None and known() is module:
+            self.last = known
             return
         if len(self._met) > MAX_MODELS:
             self._met.clear()
-        self._met[id(module)] = weakref.ref(module)
+        self._met[id(module)] = self.last = weakref.ref(module)
         module = inner(module)
         if len(self._roots) < MAX_MODELS:
             self._roots[id(module)] = weakref.ref(module)
@@ -110,6 +113,17 @@ class Models:
             parameter = reference()
             if parameter is not None:
                 yield parameter, tensor
+
+    def buffers(self) -> Iterator[tuple[Any, Tensor]]:
+        """Yield the buffers of all models, with what they are; of equal names those of the first model."""
+        names: set[str] = set()
+        for root in self.alive():
+            for full, buffer in root.named_buffers():
+                name = plain(full)
+                if name in names:
+                    name = f"{type(root).__name__}.{name}"
+                names.add(name)
+                yield buffer, Tensor(name, "buffer", "buffer")
 
 
 def inner(module: Any) -> Any:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.names import local
+from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, SLAB, Statistics, Summary
 from holter.recorder.frameworks.pytorch.tensors.values import described
 from holter.recorder.guard import tell
@@ -33,7 +36,8 @@ MAX_RAW_STEP = 2 << 30
 MAX_VALUES = 1 << 16
 SMALL = 1 << 14
 _TOLD_WHOLE = {"loss", "labels", "predictions", "token_ids"}
-"""Roles of tensors that are stored element by element, if they have no more than `SMALL` of them."""
+"""Roles of tensors that are stored element by element, if they have no more than `SMALL` of them, as those
+that scripts save themselves."""
 
 
 class Sink:
@@ -42,6 +46,7 @@ class Sink:
     def __init__(self, flow: Flow, files: TensorFiles, arrivals: Arrivals) -> None:
         self.files = files
         self.statistics = Statistics(flow.torch)
+        self._fingerprints = Fingerprints(flow.torch)
         self.healthy: dict[str, dict[str, Any]] = {}
         """Of each tensor the statistics of its last row without a non-finite element."""
         self._torch = flow.torch
@@ -51,6 +56,7 @@ class Sink:
         self._refused = False
         self._raw: dict[tuple[int, int], tuple[list[Entry], int]] = {}
         self._unsaid: set[str] = set()
+        self._lock = threading.Lock()
 
     def take(
         self,
@@ -65,8 +71,20 @@ class Sink:
     ) -> None:
         """Keep of a tensor what its collections ask for; `scale`: what its values are multiplied by."""
         of = [one for one in due if one.holds(what)]
-        if not of:
-            return
+        if of:
+            with self._lock:  # scripts save tensors of their own from any thread
+                self._take(tensor, what, of, step, mode, state, scale)
+
+    def _take(
+        self,
+        tensor: Any,
+        what: Tensor,
+        of: Sequence[Collection],
+        step: int,
+        mode: int,
+        state: str,
+        scale: Any,
+    ) -> None:
         tensor = local(tensor.detach())
         if tensor.device.type not in ("cpu", "cuda"):
             return
@@ -81,7 +99,7 @@ class Sink:
             tensor = tensor / scale.to(tensor.device)
         if wanted:
             self._row(tensor, what, wanted, (when, step, mode, number), absent, STATES.index(state))
-        if what.role in _TOLD_WHOLE and tensor.numel() <= SMALL:
+        if (what.role in _TOLD_WHOLE or what.kind == "custom") and tensor.numel() <= SMALL:
             kept.add("values")
         if "raw" in kept:
             self._later(tensor, lambda host: self._keep_raw(host, what.name, step, mode))
@@ -102,6 +120,7 @@ class Sink:
 
     def forked(self) -> None:
         """Give up what waits: it is the parent's."""
+        self._lock = threading.Lock()
         self._raw.clear()
         self._copies.clear()
         self._copied = 0
@@ -128,7 +147,7 @@ class Sink:
             deltas = self._change(tensor, what.name)
         # Batches have one too: two that are the same are told by it.
         if "fingerprint" in wanted and (what.kind == "parameter" or (what.root and what.kind == "input")):
-            fingerprint = self.statistics.fingerprint(tensor)
+            fingerprint = self._fingerprints.of(tensor)
         quantiles = "quantiles" in wanted
         if tensor.device.type == "cuda":
             self._row_later(tensor, what, at, deltas, fingerprint, absent, state, quantiles)
@@ -153,7 +172,7 @@ class Sink:
         """Do the same on a device: all numbers become one vector, the hash as two halves."""
         torch = self._torch
         count = tensor.numel()
-        vector = self.statistics.on_device(tensor, quantiles=quantiles)
+        vector = on_device(torch, tensor, quantiles=quantiles)
         hashed = isinstance(fingerprint, torch.Tensor)
         halves = (
             torch.stack([fingerprint >> 32, fingerprint & 0xFFFF_FFFF]).double()
@@ -201,9 +220,7 @@ class Sink:
             self._copied += size
             return _NO_DELTAS
         if tensor.device.type == "cpu":
-            change = self.statistics.change(tensor, before)
-            before.copy_(tensor)
-            return change
+            return self.statistics.change(tensor, before)
         difference = self.statistics.flat(tensor).sub(self.statistics.flat(before))
         before.copy_(tensor)
         if difference.numel() == 0:

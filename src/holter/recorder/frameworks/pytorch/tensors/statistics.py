@@ -1,10 +1,11 @@
-"""All statistics of one tensor in as few passes as possible: on the host, or on a device without waiting.
+"""All statistics of one tensor of the host in as few passes as possible.
 
-Counts and extremes are exact. Sums run in blocks that fit the cache: absolute values in the tensor's own
-precision (all of one sign, so nothing cancels), deviations from the first block's mean in double, which is
-what
-keeps the standard deviation right however far the mean lies from 0. Half precision is widened first.
-Quantiles are exact for up to `EXACT` elements, beyond that those of `SAMPLE` evenly spaced ones.
+Counts and extremes are exact. Sums run in blocks that stay in the cache: absolute values in the tensor's own
+precision (all of one sign, so nothing cancels), the sum itself in double. Squares of single precision are
+summed in short rows, and the rows in double; where the mean lies so far from 0, or the elements so near to
+the ends of the range, that this would lose digits, deviations from the mean are summed in double instead.
+Half precision is widened first. Quantiles are exact for up to `EXACT` elements, beyond that those of `SAMPLE`
+evenly spaced ones.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-BLOCK = 1 << 17
-"""Elements of a block: one MiB as doubles."""
+BLOCK = 1 << 18
+"""Elements of a block: small enough for a cache, large enough that calls are few."""
 EXACT = 4096
-SAMPLE = 1024
+SAMPLE = 512
+_ROW = 256
+"""Elements whose squares are summed in single precision."""
+_PLAIN = (1e-12, 1e15)
+"""Largest magnitudes between which squares neither leave single precision nor vanish in it."""
+_CANCELLED = 0.3
+"""Below this ratio of a sum to the norm, single precision has lost too many of the sum's digits."""
+_FAR = 4.0
+"""Squares lose too many digits from this ratio on of the mean's square to the variance."""
 _WIDE = 1e30
 """From this magnitude on, sums are made in double."""
 _NAN = float("nan")
-_COLUMNS = 256
-_MIX = 0x9E37_79B9_7F4A_7C15 - (1 << 64)
 QUANTILES = (0.05, 0.5, 0.95)
-_DEVICE_BLOCK = 1 << 24
 SLAB = 1 << 26
 """Elements summarized at once; of larger tensors the pieces are joined."""
 
@@ -47,7 +53,7 @@ class Statistics:
         self._torch = torch
         self._size = slab
         self._room: dict[tuple[Any, int], Any] = {}
-        self._ramp: Any = None
+        self._places: dict[int, tuple[Any, list[float]]] = {}
 
     def of(self, tensor: Any, *, quantiles: bool = True) -> Summary:
         """Summarize a tensor of the host, of any type and layout of memory. Takes no gradient."""
@@ -55,7 +61,7 @@ class Statistics:
         count = tensor.numel()
         if count == 0:
             return Summary((0, 0, 0, 0, 0, 0), EMPTY)
-        tiny = _tiny(self._torch, tensor.dtype)
+        tiny = smallest_normal(self._torch, tensor.dtype)
         if count <= self._size:
             found = self._slab(self.flat(tensor), tiny, quantiles=quantiles)
             found.counts = (count, *found.counts[1:])  # of complex numbers, both parts were counted
@@ -72,10 +78,16 @@ class Statistics:
     def _slab(self, flat: Any, tiny: float, *, quantiles: bool) -> Summary:
         torch = self._torch
         count = flat.numel()
+        if count > EXACT and flat.dtype is torch.float32:
+            found = self._plain(flat, tiny)
+            if found is not None:
+                if quantiles:
+                    found.statistics = (*found.statistics[:5], *self._quantiles(flat))
+                return found
         low, high = (float(one) for one in torch.aminmax(flat))
         bad = (0, 0, 0)
         if not (math.isfinite(low) and math.isfinite(high)):
-            bad = tuple(int(found.sum()) for found in _not_finite(torch, flat))  # type: ignore[assignment]
+            bad = tuple(int(found.sum()) for found in not_finite(torch, flat))  # type: ignore[assignment]
             flat = flat[torch.isfinite(flat)]
             if flat.numel() == 0:
                 return Summary((count, *bad, 0, 0), EMPTY)
@@ -83,15 +95,70 @@ class Statistics:
         if max(-low, high) > _WIDE:
             flat = flat.double()
         zeros, small, absolute, mean, variance = self._moments(flat, tiny, low, high)
-        found = (
-            low,
-            high,
-            mean,
-            math.sqrt(max(variance, 0.0)) if low != high else 0.0,
-            absolute,
-            *(self._quantiles(flat) if quantiles else (_NAN,) * 3),
-        )
-        return Summary((count, *bad, zeros, small), found)
+        std = math.sqrt(max(variance, 0.0)) if low != high else 0.0
+        around = self._quantiles(flat) if quantiles else (_NAN,) * 3
+        return Summary((count, *bad, zeros, small), (low, high, mean, std, absolute, *around))
+
+    def _plain(self, flat: Any, tiny: float) -> Summary | None:
+        """Summarize single precision the short way; None where that would be wrong."""
+        torch = self._torch
+        count = flat.numel()
+        low, high = math.inf, -math.inf
+        absolute = total = squares = 0.0
+        zeros = small = 0
+        room = self._scratch(flat.dtype, min(count, BLOCK))
+        for begin in range(0, count, BLOCK):
+            block = flat[begin : begin + BLOCK]
+            length = block.numel()
+            lowest, highest = float(block.amin()), float(block.amax())
+            low, high = min(low, lowest), max(high, highest)
+            peak = max(-lowest, highest)
+            if lowest != lowest or not (_PLAIN[0] < peak < _PLAIN[1] or peak == 0):
+                return None
+            a = room[:length]
+            torch.abs(block, out=a)
+            absolute += float(a.sum())
+            if float(a.amin()) <= tiny:
+                more = self._near_zero(a, tiny)
+                zeros, small = zeros + more[0], small + more[1]
+            square = self._squares(block)
+            squares += square
+            total += self._sum(block, math.sqrt(square))
+        mean = total / count
+        variance = squares / count - mean * mean
+        if mean * mean > _FAR * variance:
+            return None
+        statistics = (low, high, mean, math.sqrt(variance), absolute / count, _NAN, _NAN, _NAN)
+        return Summary((count, 0, 0, 0, zeros, small), statistics)
+
+    def _sum(self, block: Any, norm: float) -> float:
+        """Return the sum of single precision; in double where that of short rows is not exact enough."""
+        whole = block.numel() // _ROW * _ROW
+        total = float(block[:whole].view(-1, _ROW).sum(1).sum(dtype=self._torch.float64))
+        total += float(block[whole:].sum(dtype=self._torch.float64)) if whole < block.numel() else 0.0
+        return total if abs(total) > _CANCELLED * norm else float(block.sum(dtype=self._torch.float64))
+
+    def _squares(self, block: Any) -> float:
+        """Return the sum of squares of single precision."""
+        torch = self._torch
+        whole = block.numel() // _ROW * _ROW
+        norms = torch.linalg.vector_norm(block[:whole].view(-1, _ROW), dim=1).double()
+        squares = float(torch.dot(norms, norms))
+        if whole < block.numel():
+            rest = block[whole:].double()
+            squares += float(torch.dot(rest, rest))
+        return squares
+
+    def _near_zero(self, magnitudes: Any, tiny: float) -> tuple[int, int]:
+        """Return how many elements are 0, and how many others are below `tiny`; overwrites them.
+
+        Compared into the tensor's own type, which is several times faster than into booleans; sums of a
+        block's ones are exact in single precision.
+        """
+        length = magnitudes.numel()
+        room = self._scratch(magnitudes.dtype, length, 1)
+        nonzero = int(self._torch.gt(magnitudes, 0, out=room).sum())
+        return length - nonzero, nonzero - int(magnitudes.ge_(tiny).sum()) if tiny else 0
 
     def _moments(
         self, flat: Any, tiny: float, low: float, high: float
@@ -112,9 +179,8 @@ class Statistics:
             torch.abs(block, out=a)
             absolute += float(a.sum())
             if float(a.amin()) <= tiny:
-                empty = length - int(torch.count_nonzero(block))
-                zeros += empty
-                small += max(int(torch.count_nonzero(a < tiny)) - empty, 0)
+                more = self._near_zero(a, tiny)
+                zeros, small = zeros + more[0], small + more[1]
             d.copy_(block)
             total = float(d.sum())
             if shift is None:
@@ -129,22 +195,32 @@ class Statistics:
         return zeros, small, absolute / count, (shift or 0.0) + offset, second / count - offset * offset
 
     def change(self, tensor: Any, before: Any) -> tuple[float, float, float]:
-        """Return l2, mean and largest absolute difference of two tensors of the host."""
+        """Return l2, mean and largest absolute difference of two tensors of the host.
+
+        `before` is overwritten with `tensor`: it is what the next one is compared with.
+        """
         torch = self._torch
         new, old = self.flat(tensor), self.flat(before)
         count = new.numel()
-        size = min(count, BLOCK)
-        doubles, room = self._scratch(torch.float64, size), self._scratch(new.dtype, size)
+        shared = count > 0 and old.data_ptr() == before.data_ptr()
+        room = self._scratch(new.dtype, min(count, BLOCK))
         squares = absolute = largest = 0.0
         for begin in range(0, count, BLOCK):
-            block = new[begin : begin + BLOCK]
-            difference, d = room[: block.numel()], doubles[: block.numel()]
-            torch.sub(block, old[begin : begin + BLOCK], out=difference)
-            d.copy_(difference)
-            squares += float(torch.dot(d, d))
+            block, was = new[begin : begin + BLOCK], old[begin : begin + BLOCK]
+            difference = room[: block.numel()]
+            torch.sub(block, was, out=difference)
+            if shared:
+                was.copy_(block)
             difference.abs_()
+            most = float(difference.amax())
+            if new.dtype is torch.float32 and _PLAIN[0] < most < _PLAIN[1]:
+                squares += self._squares(difference)
+            else:
+                squares += float(difference.double().square().sum())
             absolute += float(difference.sum())
-            largest = max(largest, float(difference.amax()))
+            largest = max(largest, most) if most == most else most
+        if not shared:
+            before.copy_(tensor)
         return math.sqrt(squares), absolute / count if count else 0.0, largest
 
     def _quantiles(self, flat: Any) -> tuple[float, ...]:
@@ -153,83 +229,22 @@ class Statistics:
         if count > EXACT:
             flat = flat[:: (count // SAMPLE) | 1]  # odd, so that it meets every channel
         ordered = torch.sort(flat).values
-        last = ordered.numel() - 1
-        places = [quantile * last for quantile in QUANTILES]
-        around = [index for place in places for index in (int(place), min(int(place) + 1, last))]
+        length = ordered.numel()
+        if length not in self._places:
+            self._places[length] = self._places_of_quantiles(length)
+        around, shares = self._places[length]
         values = ordered[around].tolist()
         return tuple(
-            low + (high - low) * (place - int(place))
-            for place, low, high in zip(places, values[::2], values[1::2], strict=True)
+            low + (high - low) * share
+            for share, low, high in zip(shares, values[::2], values[1::2], strict=True)
         )
 
-    def on_device(self, tensor: Any, *, quantiles: bool = True) -> Any:
-        """Return the same as a tensor of doubles, on the tensor's device: COUNTS without `count`, STATISTICS.
-
-        Nothing is waited for: what `of` decides by looking is done here for all cases.
-        """
-        torch = self._torch
-        flat = tensor.detach()
-        flat = (torch.view_as_real(flat.resolve_conj()) if flat.is_complex() else flat).reshape(-1)
-        tiny = _tiny(torch, tensor.dtype)
-        zero = torch.zeros((), dtype=torch.float64, device=flat.device)
-        nan, positive, negative, zeros, small, finite = zero, zero, zero, zero, zero, zero
-        absolute, first, second = zero, zero, zero
-        low, high = zero + math.inf, zero - math.inf
-        head = flat[:BLOCK].double()
-        shift = torch.where(torch.isfinite(head), head, 0.0).mean() if head.numel() else zero
-        for begin in range(0, flat.numel(), _DEVICE_BLOCK):
-            block = flat[begin : begin + _DEVICE_BLOCK].double()
-            sound = torch.isfinite(block)
-            magnitude = block.abs()
-            finite = finite + sound.sum()
-            found = [one.sum() for one in _not_finite(torch, block)]
-            nan, positive, negative = nan + found[0], positive + found[1], negative + found[2]
-            zeros = zeros + (block == 0).sum()
-            small = small + ((magnitude < tiny) & (block != 0)).sum()
-            absolute = absolute + torch.where(sound, magnitude, 0.0).sum()
-            deviation = torch.where(sound, block - shift, 0.0)
-            first = first + deviation.sum()
-            second = second + deviation.square().sum()
-            low = torch.minimum(low, torch.where(sound, block, math.inf).min())
-            high = torch.maximum(high, torch.where(sound, block, -math.inf).max())
-        offset = first / finite
-        parts = [nan, positive, negative, zeros, small]
-        parts += [torch.where(torch.isfinite(extreme), extreme, _NAN) for extreme in (low, high)]
-        parts += [shift + offset, (second / finite - offset * offset).clamp(min=0).sqrt(), absolute / finite]
-        parts = [part.double() for part in parts]
-        if quantiles and flat.numel():
-            step = (flat.numel() // SAMPLE) | 1 if flat.numel() > EXACT else 1
-            sample = flat[::step].double()
-            sample = torch.where(torch.isfinite(sample), sample, _NAN)
-            wanted = torch.tensor(QUANTILES, dtype=torch.float64, device="cpu").to(
-                flat.device, non_blocking=True
-            )
-            parts += list(torch.nanquantile(sample, wanted))
-        else:
-            parts += [zero + _NAN] * 3
-        return torch.stack(parts)
-
-    def fingerprint(self, tensor: Any) -> Any:
-        """Return a hash of a tensor's bytes, as a tensor of one integer on the same device.
-
-        Sums over rows and columns of the bytes as a table, each weighted by its place: two reads.
-        """
-        torch = self._torch
-        flat = tensor.detach().contiguous().reshape(-1)
-        size = flat.element_size()
-        whole = flat.numel() - flat.numel() % max(8 // size, 1)
-        if size > 8 or flat.storage_offset() * size % 8:
-            flat, whole = flat.clone(), 0
-        words = flat[:whole].view(torch.int64)
-        rows = words.numel() // _COLUMNS
-        body = words[: rows * _COLUMNS].view(rows, _COLUMNS)
-        parts = [words[rows * _COLUMNS :], flat[whole:].view(torch.uint8).to(torch.int64)]
-        if rows:
-            parts += [body.sum(0), body.sum(1)]
-        total = torch.zeros((), dtype=torch.int64, device=flat.device)
-        for part in parts:
-            total = total * 3 + (part * self._weights(part.numel(), part.device)).sum()
-        return total
+    def _places_of_quantiles(self, length: int) -> tuple[Any, list[float]]:
+        """Return which of ordered elements quantiles lie between, and where between them."""
+        last = length - 1
+        places = [quantile * last for quantile in QUANTILES]
+        around = [index for place in places for index in (int(place), min(int(place) + 1, last))]
+        return self._torch.tensor(around, device="cpu"), [place - int(place) for place in places]
 
     def flat(self, tensor: Any) -> Any:
         """Return the elements in one row: float32 or float64; of complex numbers both parts."""
@@ -243,23 +258,12 @@ class Statistics:
             )
         return tensor.reshape(-1)
 
-    def _scratch(self, dtype: Any, size: int) -> Any:
+    def _scratch(self, dtype: Any, size: int, which: int = 0) -> Any:
         """Return room for a block, kept for the next one."""
-        room = self._room.get((dtype, 0))
+        room = self._room.get((dtype, which))
         if room is None or room.numel() < size:
-            room = self._room[dtype, 0] = self._torch.empty(size, dtype=dtype, device="cpu")
+            room = self._room[dtype, which] = self._torch.empty(size, dtype=dtype, device="cpu")
         return room[:size]
-
-    def _weights(self, count: int, device: Any) -> Any:
-        if self._ramp is None or count > self._ramp.numel():
-            torch = self._torch
-            self._ramp = (
-                torch.arange(1, max(2 * count, 1 << 16), dtype=torch.int64, device="cpu")
-                .mul_(_MIX)
-                .bitwise_or_(1)
-            )
-        weights = self._ramp[:count]
-        return weights if device.type == "cpu" else weights.to(device, non_blocking=True)
 
 
 def joined(one: Summary, other: Summary) -> Summary:
@@ -280,11 +284,12 @@ def joined(one: Summary, other: Summary) -> Summary:
     return Summary(counts, (*numbers, absolute + share * (absolute2 - absolute), _NAN, _NAN, _NAN))  # type: ignore[arg-type]
 
 
-def _not_finite(torch: Any, flat: Any) -> tuple[Any, Any, Any]:
+def not_finite(torch: Any, flat: Any) -> tuple[Any, Any, Any]:
+    """Return which elements are NaN, which are +inf, and which are -inf."""
     return torch.isnan(flat), torch.isposinf(flat), torch.isneginf(flat)
 
 
-def _tiny(torch: Any, dtype: Any) -> float:
+def smallest_normal(torch: Any, dtype: Any) -> float:
     """Return the smallest normal number of a type; for whole numbers anything but 0 is normal."""
     try:
         return float(torch.finfo(dtype).smallest_normal)

@@ -50,7 +50,7 @@ class Updates:
     def update(self, optimizer: Any, due: Sequence[Collection], step: int, *, skipped: bool = False) -> None:
         """Take everything of an optimizer that is about to step, or whose step was skipped."""
         sources = set().union(*(one.sources for one in due)) if due else set()
-        if not sources & {"parameter", "gradient", "optimizer_state"}:
+        if not sources & {"parameter", "buffer", "gradient", "optimizer_state"}:
             return
         self._models.learn()
         scale = None if skipped else getattr(optimizer, "grad_scale", None)
@@ -72,6 +72,8 @@ class Updates:
                     self._parameter(parameter, what, due, step)
                 if "gradient" in sources and not parameter.requires_grad:
                     self._gradient(parameter, what, due, step, state, scale)
+            if "buffer" in sources:
+                self._buffers(due, step)
 
     def _parameter(self, parameter: Any, what: Tensor, due: Sequence[Collection], step: int) -> None:
         if id(parameter) in self._parameters:
@@ -80,6 +82,14 @@ class Updates:
         self.names_seen.add(what.name)
         state = "" if parameter.requires_grad else "frozen"
         self._sink.take(parameter, what, due, step, TRAIN, state=state)
+
+    def _buffers(self, due: Sequence[Collection], step: int) -> None:
+        """Take what models keep beside parameters, as the running statistics of batch normalization."""
+        for buffer, what in self._models.buffers():
+            if id(buffer) not in self._parameters:
+                self._parameters.add(id(buffer))
+                self.names_seen.add(what.name)
+                self._sink.take(buffer, what, due, step, TRAIN)
 
     def _gradient(
         self, parameter: Any, of: Tensor, due: Sequence[Collection], step: int, state: str, scale: Any

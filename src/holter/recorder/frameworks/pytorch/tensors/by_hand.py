@@ -1,0 +1,79 @@
+"""What the script itself asks for as it runs: tensors of its own, and the mode its numbers belong to."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT, TRAIN
+from holter.recorder.guard import tell
+from holter.recorder.tensors.collections import Collection, Tensor
+from holter.recorder.tensors.schedule import MODES, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.steps import StepClock
+    from holter.recorder.frameworks.pytorch.tensors.names import Models
+    from holter.recorder.frameworks.pytorch.tensors.sink import Sink
+
+_ALWAYS = Collection("default", schedules={mode: Schedule(1) for mode in MODES})
+"""Holds tensors that nothing else describes."""
+
+
+class ByHand:
+    """Serves `holter.save_tensor` and `holter.log`, from any thread."""
+
+    def __init__(self, flow: Flow, clock: StepClock, models: Models, sink: Sink) -> None:
+        self.collector = flow.collector("saving")
+        self.collections: Sequence[Collection] = ()
+        self.waiting = False
+        """Whether something was saved since the last step that was written."""
+        self._flow, self._clock, self._models, self._sink = flow, clock, models, sink
+        self._described = False
+        self._refused = False
+
+    def mode(self) -> int:
+        """Return the mode the loop is in: that of the model it called last."""
+        if self._clock.predicting:
+            return PREDICT
+        last = self._models.last
+        model = None if last is None else last()
+        return TRAIN if model is None or model.training else EVAL
+
+    def save(self, name: str, tensor: Any, role: str) -> None:
+        """Save a tensor now."""
+        if not self.collector.on:
+            return
+        began = perf_counter_ns()
+        try:
+            self._save(name, tensor, role)
+        except Exception as error:
+            self.collector.fault(error)
+        self._flow.here.at.marks.spent(perf_counter_ns() - began)
+
+    def _save(self, name: str, given: Any, role: str) -> None:
+        torch, session = self._flow.torch, self._flow.session
+        step, mode = session.step, self.mode()
+        what = Tensor(name, "custom", role)
+        due = [one for one in self.collections if one.holds(what)]
+        if not due:
+            due = [_ALWAYS]
+            if not self._described:
+                self._described = True
+                self._sink.files.describe([_ALWAYS])
+        due = [one for one in due if one.due(MODES[mode], step)]
+        if not due:
+            return
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            try:
+                tensor = given if isinstance(given, torch.Tensor) else torch.as_tensor(given, device="cpu")
+            except (TypeError, ValueError, RuntimeError) as error:
+                if not self._refused:
+                    self._refused = True
+                    tell(f"{name!r} cannot be saved as a tensor: {error}")
+                return
+            self._sink.take(tensor, what, due, step, mode)
+        self.waiting = True
+        self._flow.wake_at = min(self._flow.wake_at, step)

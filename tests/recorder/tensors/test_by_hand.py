@@ -1,0 +1,118 @@
+"""Tensors and numbers that a script saves itself, while it trains and evaluates, from any thread."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from tests.recorder import reading as records
+from torch import nn
+
+import holter
+
+TRAIN, EVAL = 1, 2
+
+
+def loop(steps, each, *, evaluate=None):
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(steps):
+        optimizer.zero_grad()
+        output = model(torch.randn(5, 4))
+        output.square().mean().backward()
+        each(step, output)
+        optimizer.step()
+        if evaluate is not None:
+            model.eval()
+            with torch.no_grad():
+                evaluate(step, model(torch.randn(5, 4)))
+            model.train()
+
+
+def logged(training):
+    spans = records.only(training.spool).spans("scalar")
+    return sorted((s.name, s.step, s.mode, s.value) for s in spans if s.name.startswith("my"))
+
+
+def test_every_tensor_is_kept_at_its_step_whatever_else_is_due(watch):
+    training = watch("gradients@3")
+    labels = torch.tensor([2, 0, 1, 1, 2])
+
+    def each(step, output):
+        holter.save_tensor("target", labels + step, role="labels")
+        holter.save_tensor("guess", output.argmax(1), role="predictions")
+        if step % 2:
+            holter.save_tensor("router_counts", np.array([step, 0, 7]))
+            holter.save_tensor("both", [1.5, 2.5])
+
+    loop(5, each)
+    found = training.end()
+    assert found.steps("target") == found.steps("guess") == [0, 1, 2, 3, 4]
+    assert found.steps("router_counts") == found.steps("both") == [1, 3]
+    assert found.steps("gradient/weight") == [0, 3]
+    assert found.values[4, "target", "value"] == (labels + 4).tolist()
+    assert found.values[3, "router_counts", "value"] == [3, 0, 7]
+    assert found.row("target", 0).role == "labels"
+    assert found.row("both", 1).collections == ["default"]
+    assert found.row("both", 1)["mean"] == 2
+
+
+def test_a_schedule_that_describes_it_counts(watch):
+    training = watch("role=labels@2", "/^mine/@3:histogram", "weights@1")
+
+    def each(step, output):
+        holter.save_tensor("target", torch.arange(4), role="labels")
+        holter.save_tensor("mine/one", output)
+
+    loop(5, each)
+    found = training.end()
+    assert found.steps("target") == [0, 2, 4]
+    assert found.steps("mine/one") == [0, 3]
+    assert found.row("mine/one", 3).collections == ["/^mine/@3:histogram"]
+    assert sum(found.values[3, "mine/one", "histogram"]) == 15
+
+
+def test_modes_and_threads(watch):
+    training = watch()
+
+    def each(step, output):
+        holter.log(my_loss=step)
+        thread = threading.Thread(target=lambda: holter.log(my_thread=step))
+        thread.start()
+        thread.join()
+        with torch.no_grad():  # a metric of training
+            holter.log(my_metric=step)
+
+    def evaluate(step, output):
+        holter.log(my_accuracy=step)
+        holter.log(my_other=step, mode="train", step=17)
+        thread = threading.Thread(target=lambda: holter.save_tensor("scores", output))
+        thread.start()
+        thread.join()
+
+    loop(2, each, evaluate=evaluate)
+    found = training.end()
+    assert logged(training) == [
+        ("my_accuracy", 1, EVAL, 0.0),
+        ("my_accuracy", 2, EVAL, 1.0),
+        *((name, step, TRAIN, float(step)) for name in ("my_loss", "my_metric") for step in (0, 1)),
+        *(("my_other", 17, TRAIN, float(step)) for step in (0, 1)),
+        *(("my_thread", step, TRAIN, float(step)) for step in (0, 1)),
+    ]
+    assert [(row.step, row.mode) for row in found.rows if row.name == "scores"] == [(1, EVAL), (2, EVAL)]
+
+
+def test_what_is_wrong_is_said_recorded_or_not(watch, capsys):
+    with pytest.raises(ValueError, match="did you mean 'labels'"):
+        holter.save_tensor("x", torch.ones(2), role="label")
+    with pytest.raises(ValueError, match="empty"):
+        holter.save_tensor("", torch.ones(2))
+    with pytest.raises(ValueError, match="mode 'test' of holter"):
+        holter.log(a=1, mode="test")
+    holter.save_tensor("x", torch.ones(2))
+    training = watch()
+    loop(3, lambda step, output: holter.save_tensor("odd", {"a": object()}))
+    assert capsys.readouterr().err.count("'odd' cannot be saved as a tensor") == 1
+    assert training.end().rows == []
