@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -77,4 +78,40 @@ def test_a_job_that_died_after_its_loss_did():
     assert said == (
         "Out of memory in step 812 while in backward (rank 0). "
         "Before that, the loss turned NaN in step 1 (rank 0); it was 1 before."
+    )
+
+
+def seen(**detail):
+    return {"time": detail["step"], "rank": 0, "kind": "nonfinite", "detail": json.dumps(detail)}
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        (
+            {"direction": "forward", "module": "enc.1", "parameter": "enc.1.weight", "step": 2},
+            " It began in enc.1 (parameter weight), in the forward pass of step 2.",
+        ),
+        (
+            {"direction": "forward", "module": "act", "parameter": "enc.1.weight", "step": 2},
+            " It began in act (nearest parameter enc.1.weight), in the forward pass of step 2.",
+        ),
+        (
+            {"direction": "backward", "module": "", "parameter": "scale", "step": 1},
+            " It began in parameter scale, in the backward pass of step 1.",
+        ),
+        (
+            {"direction": "backward", "module": "fc", "parameter": "fc.bias", "step": 1, "noticed": 2},
+            " It began in fc (parameter bias), in the update of step 1.",
+        ),
+        ({"direction": "forward", "module": "", "parameter": "", "step": 2}, ""),
+        ({"direction": "forward", "module": "later", "parameter": "", "step": 3}, ""),
+    ],
+)
+def test_where_numbers_stopped_being_finite_is_named(detail, said):
+    skipped = seen(direction="backward", module="got.over", parameter="got.over.weight", step=0)
+    events = Table.of("events", [skipped, {"time": 1, "kind": "nonfinite", "detail": "{cut"}, seen(**detail)])
+    numbers = scalars(2.0, 1.5, math.nan)
+    assert (
+        headline({}, events, numbers) == f"The loss turned NaN in step 2 (rank 0); it was 1.5 before.{said}"
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.generated.story import SCENARIOS, Story, story
 
+from holter.analysis.evidence import part_name
 from holter.analysis.facts import Facts, Kernels, gather
 from holter.analysis.load import Load
 from holter.analysis.steps import steps
@@ -240,3 +241,10 @@ def test_idle_gpus_of_others_do_not_count():
     facts = gather(steps(job.spans), samples=Table.concat([samples, idle]))
     assert isinstance(facts.load, Load)
     assert (facts.load.gpus, round(facts.load.gpu_p50)) == (8, 88)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"), [("other", "the loop's own code"), ("data_loading", "data loading"), ("loss", "loss")]
+)
+def test_parts_are_said_in_words(part, words):
+    assert part_name(part) == words

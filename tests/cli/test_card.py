@@ -65,6 +65,18 @@ def test_a_failure_leads(slow):
     assert any("Data loading takes" in line for line in lines[2:5])
 
 
+@pytest.mark.parametrize(
+    ("status", "said"), [("Stopped", " stopped after 14 min 10 s "), ("InProgress", " running for 14 min ")]
+)
+def test_the_title_tells_a_job_that_did_not_run_to_its_end(slow, status, said):
+    for name in ("before", "a-much-longer-name-of-a-job-20260101"):
+        title = drawn(failing(slow, status=status, name=name)).splitlines()[0]
+        assert said in title
+        assert title.endswith(" ──"), "what does not fit is left out, not cut"
+    assert said not in drawn(slow).splitlines()[0]
+    assert said not in drawn(failing(slow, status=status, headline="Stopped by rule X.")).splitlines()[0]
+
+
 def test_a_card_with_too_much_to_say_keeps_its_end(slow):
     issue = {"summary": "something is wrong " * 20, "severity": "warning"}
     rules = [{"name": f"Rule{n}", "status": "IssuesFound", "issues": [issue] * 5} for n in range(9)]
@@ -117,3 +129,54 @@ def test_description_of_a_story_keeps_to_the_schema_and_shows(slow):
     assert max(map(len, shown.splitlines())) <= 100
     for title in ("Verdict", "Steps", "Data loading", "The machine", "What holter cost"):
         assert f"\n{title}\n" in shown
+
+
+def sick(name, severity="critical", **more):
+    issue = {"summary": f"{name} says so", "severity": severity, "advice": f"Mend {name}.", **more}
+    return {"name": name, "rule": name, "status": "IssuesFound", "issues": [issue]}
+
+
+def test_a_cause_leads_and_its_symptoms_are_named_in_one_line(slow):
+    group = {"group_id": "NonFiniteGradient-3", "caused_by": "NonFiniteGradient"}
+    rules = [
+        sick("LossSpike", **group),
+        sick("Aside", "info"),
+        sick("NonFiniteGradient", **group),
+        sick("OverSoon", "warning", status="resolved"),
+    ]
+    card = drawn({**slow, "rules": rules})
+    lines = [line.split(None, 1) for line in card.splitlines()]
+    at = lines.index(["issues", "NonFiniteGradient: NonFiniteGradient says so"])
+    assert " ".join(lines[at + 1]) == "and from it: LossSpike"
+    assert " ".join(lines[at + 2]) == "OverSoon: OverSoon says so (over since)"
+    assert "Aside" not in card
+
+
+def test_where_nothing_is_slow_what_is_wrong_comes_first(slow):
+    calm = {**slow["verdict"], "suspect": "healthy"}
+    card = drawn({**slow, "verdict": calm, "rules": [sick("NonFiniteLoss")]})
+    assert card.index("NonFiniteLoss says so") < card.index("evidence")
+    card = drawn({**slow, "rules": [sick("NonFiniteLoss")]})
+    assert card.index("NonFiniteLoss says so") > card.index("evidence")
+
+
+def test_description_tells_symptoms_under_their_cause_and_what_could_not_be_judged(slow):
+    group = {"group_id": "NonFiniteGradient-3", "caused_by": "NonFiniteGradient"}
+    blind = {"name": "Blind", "rule": "Blind", "status": "NoIssuesFound", "issues": []}
+    rules = [
+        {**blind, "coverage": {"evaluated": False}},
+        {**blind, "name": "Calm", "coverage": {"evaluated": True}},
+        sick("LossSpike", **group),
+        sick("NonFiniteGradient", **group),
+    ]
+    stream = io.StringIO()
+    show({**slow, "rules": rules}, console(stream, 80))
+    text = stream.getvalue()
+    assert text.count("Mend ") == 1, "symptoms go with their cause"
+    assert re.search(
+        r"\n  critical: NonFiniteGradient: .*\n  -> Mend NonFiniteGradient\.\n"
+        r"    from the same cause:\n      critical: LossSpike: .*\n",
+        text,
+    )
+    assert "\n  no issue: Calm\n" in text
+    assert re.search(r"\n  could not judge \(.*\): Blind\n", text)

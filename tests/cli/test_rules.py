@@ -80,6 +80,15 @@ def test_run_takes_packs_repeats_and_strict_coverage(holter):
     assert "NotEvaluated" in strict.out
 
 
+def test_rules_may_be_named_after_options_and_as_in_run(holter):
+    job = told("after", ranks=1, cores=1, steps=60, samples=120)[0]
+    words = ("--store", job.url.rpartition("/")[0], "--rule", "StepOutlier", "LowGPUUtilization")
+    answer = holter("rules", "run", "after", "--json", *words)
+    assert {rule["name"] for rule in json.loads(answer.out)["rules"]} == {"StepOutlier", "LowGPUUtilization"}
+    holter("rules", "run").refused(64, "required: JOB;")
+    holter("rules", "run", "after", "--json", "--bogus", "x").refused(64, "unknown option --bogus")
+
+
 def test_run_says_what_to_look_at_first(holter):
     told("before", ranks=1, cores=1, steps=250)
     answer = holter("rules", "run", "before", "DataloaderBottleneck", "LowGPUUtilization")

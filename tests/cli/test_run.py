@@ -38,8 +38,8 @@ def test_a_command_that_does_not_train(tmp_path):
     assert done.returncode == 7
     assert done.stdout == "to it\n"
     lines = done.stderr.splitlines()
-    assert lines[0].startswith("holter: recording job python-")
-    assert "holter describe python-" in lines[1]
+    assert lines[0].startswith("holter: recording job python")
+    assert "holter describe python" in lines[1]
     assert 2 <= len(lines[2:]) <= 3, done.stderr
     assert "no training was seen" in done.stderr
     document = described()

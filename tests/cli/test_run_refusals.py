@@ -97,7 +97,7 @@ def test_fail_on_takes_any_spelling():
 
 
 def test_options_of_later_versions_are_refused(holter):
-    holter("run", "--action", "stop", *TOUCH).refused(64, "--action", "not in this version")
+    holter("run", "--profile-steps", "5:10", *TOUCH).refused(64, "--profile-steps", "not in this version")
 
 
 def test_option_after_the_dashes_is_the_commands_own(holter):

@@ -151,6 +151,34 @@ def test_rules_of_other_matters_stand_alone():
     assert "HostMemoryLeak" not in ORDER
 
 
+def numbers(rule: str, step: int, severity: str = "critical") -> dict[str, Any]:
+    issue = {"step_start": step, "severity": severity, "group_id": None, "caused_by": None}
+    return {"rule": rule, "issues": [{**issue, "time_start": None, "time_end": None, "node": None}]}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(5))))
+def test_what_is_found_once_numbers_are_not_finite_follows_from_it(order):
+    rules = [
+        numbers("LossSpike", 60),
+        numbers("NonFiniteLoss", 60),
+        numbers("NonFiniteGradient", 60),
+        numbers("WeightUpdateRatio", 80, "warning"),
+        numbers("VanishingGradient", 20, "warning"),
+    ]
+    rules = [rules[i] for i in order]
+    group(rules)
+    causes = {rule["rule"]: rule["issues"][0]["caused_by"] for rule in rules}
+    assert causes.pop("VanishingGradient") is None  # it was there before
+    assert set(causes.values()) == {"NonFiniteGradient"}
+    assert {rule["issues"][0]["group_id"] for rule in rules} == {None, "NonFiniteGradient-60"}
+
+
+def test_an_overflow_that_was_skipped_is_the_cause_of_nothing():
+    rules = [numbers("NonFiniteGradient", 3, "info"), numbers("LossSpike", 60)]
+    group(rules)
+    assert [rule["issues"][0]["group_id"] for rule in rules] == [None, None]
+
+
 def test_moments_do_not_depend_on_where_one_begins():
     start, until = 1_700_000_000 * S + 7, 1_700_000_200 * S
     whole = list(grid(start, start - 1, until))

@@ -29,7 +29,8 @@ def test_every_name_of_the_catalogue_finds_its_rule():
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("LowGPUUtilisation", "did you mean LowGPUUtilization?"), ("qqqqq", "there are: ")]
+    ("name", "hint"),
+    [("LowGPUUtilisation", "did you mean LowGPUUtilization?"), ("qqqqq", "holter rules list")],
 )
 def test_an_unknown_name_names_the_nearest(name, hint):
     with pytest.raises(BadRule, match=hint):

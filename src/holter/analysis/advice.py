@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holter.analysis.evidence import ms
+from holter.analysis.evidence import ms, part_name
 
 if TYPE_CHECKING:
     from holter.analysis.dataloading import DataLoading
@@ -171,7 +171,8 @@ def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
     if slow is not None:
         expected = max(step - (slow.own_ms - slow.others_ms), slow.others_ms)
         where = f"rank {slow.rank} on {slow.node}" if slow.node else f"rank {slow.rank}"
-        text = f"Find out what makes {slow.part} of {where} {ms(slow.part_ms)} slower than the others'."
+        part = part_name(slow.part)
+        text = f"Find out what makes {part} of {where} {ms(slow.part_ms)} slower than the others'."
         return [
             Advice(
                 text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holter.analysis.evidence import Evidence, ms, pct, seen
+from holter.analysis.evidence import Evidence, ms, part_name, pct, seen
 
 if TYPE_CHECKING:
     from holter.analysis.dataloading import DataLoading
@@ -187,7 +187,7 @@ def communication(facts: Facts) -> Candidate:
 def _straggler(facts: Facts, slow: Straggler) -> Candidate:
     rank = f"rank {slow.rank}"
     where = f"{rank} on {slow.node}" if slow.node else rank
-    inside = f"{ms(slow.part_ms)} of the difference are in {slow.part}"
+    inside = f"{ms(slow.part_ms)} of the difference are in {part_name(slow.part)}"
     own = f"own work of {where} takes {ms(slow.own_ms)} a step, the others' {ms(slow.others_ms)}; {inside}"
     waits = f"the others wait {ms(slow.waiting_ms)} longer for communication than {rank}"
     return Candidate(

@@ -52,3 +52,8 @@ def ms(value: float) -> str:
     if value >= 10_000:
         return f"{value / 1000:.3g} s"
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
+
+
+def part_name(part: str) -> str:
+    """Write a part of the step as a person would say it."""
+    return "the loop's own code" if part == "other" else part.replace("_", " ")

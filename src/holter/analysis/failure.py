@@ -27,6 +27,8 @@ class NonFinite:
     time: int
     last_finite: float | None
     """The value before it."""
+    last_step: int = -1
+    """The step of the value before it; -1 when there was none."""
 
 
 def first_non_finite(scalars: Table) -> NonFinite | None:
@@ -42,6 +44,7 @@ def first_non_finite(scalars: Table) -> NonFinite | None:
         name, rank = str(ordered["name"][row]), int(ordered["rank"][row])
         same = (ordered["name"][:row] == name) & (ordered["rank"][:row] == rank) & ~bad[:row]
         before = ordered["value"][:row][same]
+        steps = ordered["step"][:row][same]
         if len(before) or "loss" in name.lower():
             return NonFinite(
                 name=name,
@@ -50,6 +53,7 @@ def first_non_finite(scalars: Table) -> NonFinite | None:
                 rank=rank,
                 time=int(ordered["time"][row]),
                 last_finite=float(before[-1]) if len(before) else None,
+                last_step=int(steps[-1]) if len(steps) else -1,
             )
     return None
 
@@ -64,9 +68,10 @@ def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table |
     """
     died = _hung(manifest, events) or _died(manifest, events) or _stopped(manifest)
     broken = first_non_finite(scalars) if scalars is not None else None
-    if died and broken:
-        return f"{died} Before that, {_lower(_broken(broken))}"
-    return died or (_broken(broken) if broken else None)
+    if broken is None:
+        return died
+    told = _broken(broken) + _origin(broken, events)
+    return f"{died} Before that, {_lower(told)}" if died else told
 
 
 def _stopped(manifest: Mapping[str, Any]) -> str | None:
@@ -155,6 +160,41 @@ def _broken(found: NonFinite) -> str:
     step = f" in step {found.step}" if found.step >= 0 else ""
     before = f"; it was {found.last_finite:.4g} before" if found.last_finite is not None else ""
     return f"The {found.name} turned {what}{step} (rank {found.rank}){before}."
+
+
+def _origin(found: NonFinite, events: Table | None) -> str:
+    """Say in which module a number stopped being finite, if the recorder saw it; else nothing.
+
+    What it saw before the last finite value was got over, as a step that a gradient scaler skipped.
+    """
+    if events is None or not events.rows:
+        return ""
+    for row in events.where(events["kind"] == "nonfinite").sorted("time").to_rows():
+        try:
+            detail = json.loads(row["detail"])
+        except ValueError:
+            continue
+        step = detail.get("step") if isinstance(detail, dict) else None
+        if not isinstance(step, int) or not found.last_step <= step <= found.step:
+            continue
+        module, parameter = str(detail.get("module") or ""), str(detail.get("parameter") or "")
+        if module or parameter:
+            return f" It began in {_place(module, parameter)}, in {_pass(detail)} of step {step}."
+    return ""
+
+
+def _place(module: str, parameter: str) -> str:
+    if not module or not parameter:
+        return module or f"parameter {parameter}"
+    own = parameter.removeprefix(f"{module}.")
+    return f"{module} (parameter {own})" if own != parameter else f"{module} (nearest parameter {parameter})"
+
+
+def _pass(detail: Mapping[str, Any]) -> str:
+    if detail.get("direction") == "forward":
+        return "the forward pass"
+    # Weights that a step finds broken were broken by the update before it, whatever its gradients were.
+    return "the update" if "noticed" in detail else "the backward pass"
 
 
 def _first_line(text: str) -> str:

@@ -6,12 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holter.cli.output import clean, columns, console, duration, milliseconds, percent, size, write
+from holter.views.issues import ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from rich.console import Console
     from rich.text import Text
+
+    from holter.views.issues import Found
 
 MOST_LINES = 20
 _LABEL = 11
@@ -39,6 +42,9 @@ _COLORS = {
 }
 _NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
+_MOST_ISSUES = 3
+_SPARED = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
+"""What a full card leaves out first, and how many of it stay."""
 
 
 def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width: int | None = None) -> None:
@@ -52,19 +58,36 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
     width = width or columns(stream)
     out = console(stream, width)
     title = f"── holter · {description['job']['name']} "
-    facts = f" {_facts(description)} ──"
+    facts = f" {_facts(description, width - cell_len(title) - 5)} ──"
     write(
         out,
         Text(title + "─" * max(1, width - cell_len(title) - cell_len(facts)) + facts, style="bright_black"),
     )
     # The last two lines, what holter cost and where to look next, are always there.
     tail: list[Block] = [*_cost(description), ("next", next_, "bright_black", 1)]
-    body = [line for block in _blocks(description, width) for line in _wrap(block, out, width)]
     room = MOST_LINES - 1 - len(tail)
-    for line in body[:room]:
+    drawn = [(block[0], _wrap(block, out, width)) for block in _blocks(description, width)]
+    for line in _fitting(drawn, room)[:room]:
         write(out, line)
     for block in tail:
         write(out, _wrap(block, out, width)[0])
+
+
+def _fitting(drawn: list[tuple[str, list[Text]]], room: int) -> list[Text]:
+    """Leave out what matters least until the rest fits: of what was ruled out all, of evidence the last."""
+    for label, least in _SPARED:
+        while sum(len(lines) for _, lines in drawn) > room:
+            at = [i for i, (name, _) in enumerate(drawn) if name == label]
+            if len(at) <= least:
+                break
+            del drawn[at[-1]]
+    said, last = [], ""
+    for label, lines in drawn:
+        if label and label == last:
+            lines[0].plain = " " * _LABEL + lines[0].plain[_LABEL:]
+        last = label
+        said += lines
+    return said
 
 
 def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
@@ -72,7 +95,7 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     failure = description["job"]["headline"]
     sentence = verdict["sentence"]
     if failure:
-        yield ("", failure, "bold red", 3)
+        yield ("", failure, "bold red", 4)
         sentence = f"Apart from that: {sentence}"
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
@@ -85,15 +108,18 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     stages = stages_text(description.get("dataloading"))
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)
+    # Where nothing slows training down, what is wrong with it comes before why it is not slow.
+    sick_only = verdict["suspect"] in ("healthy", "inconclusive")
+    if sick_only:
+        yield from _issues(description)
     # What the stages have said already is not said again.
     facts = [fact["text"] for fact in verdict["evidence"] if fact.get("metric") != "dataloading.callable"]
-    for label, text in _labelled("evidence", facts[:3]):
-        yield (label, text, "", 2)
-    for label, text in _labelled("advice", map(advice_text, verdict.get("advice", [])[:2])):
-        yield (label, text, "bold", 2)
+    yield from (("evidence", text, "", 2) for text in facts[:3])
+    yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict.get("advice", [])[:2]))
     if verdict.get("missing"):
         yield ("not seen", "; ".join(verdict["missing"]), "", 1)
-    yield from _issues(description)
+    if not sick_only:
+        yield from _issues(description)
     ruled_out = verdict.get("ruled_out", [])
     if ruled_out:
         said = "; ".join(f"{words(r['suspect'])} ({r['because']})" for r in ruled_out)
@@ -127,8 +153,14 @@ def _kept_together(text: Text) -> Text:
     return tied
 
 
-def _facts(description: Mapping[str, Any]) -> str:
-    facts = [duration(description["job"].get("duration_s"))]
+def _facts(description: Mapping[str, Any], room: int) -> str:
+    """Say how long a job was, in steps and time; in `room` columns, the first facts before the others."""
+    from rich.cells import cell_len
+
+    # How it ended, if no sentence says that.
+    status = "" if description["job"]["headline"] else description["job"].get("status")
+    ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
+    facts = [ending + duration(description["job"].get("duration_s"))]
     steps = description.get("steps") or {}
     if steps.get("count"):
         facts.append(f"{steps['count']:,} steps")
@@ -137,6 +169,8 @@ def _facts(description: Mapping[str, Any]) -> str:
     ranks = description.get("ranks") or []
     if len(ranks) > 1:
         facts.append(f"{len(ranks)} ranks")
+    while len(facts) > 1 and sum(map(cell_len, facts)) + 3 * (len(facts) - 1) > room:
+        facts.pop()
     return " · ".join(facts)
 
 
@@ -204,28 +238,25 @@ def advice_text(advice: Mapping[str, Any]) -> str:
     return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
 
 
-def _labelled(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for i, text in enumerate(texts):
-        yield (label if i == 0 else " ", text)
-
-
 def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
-    order = {"critical": 0, "warning": 1}  # what is only worth knowing stands in the description
-    found = [(issue, rule) for rule in description["rules"] for issue in rule["issues"]]
-    found = [pair for pair in found if pair[0]["severity"] in order]
-    found.sort(key=lambda pair: order[pair[0]["severity"]])
-    for i, (issue, rule) in enumerate(found[:3]):
-        yield (
-            "issues" if i == 0 else " ",
-            f"{rule['name']}: {issue['summary']}",
-            _SEVERITY.get(issue["severity"], ""),
-            1,
-        )
-    if len(found) > 3:
-        yield (" ", f"and {len(found) - 3} more", "", 1)
+    # What is only worth knowing stands in the description.
+    found = [one for one in ordered(description["rules"]) if one.severity in _SEVERITY]
+    for one in found[:_MOST_ISSUES]:
+        yield ("issues", issue_text(one), _SEVERITY[one.severity], 2)
+        if one.symptoms:
+            also = ", ".join(dict.fromkeys(symptom.rule for symptom in one.symptoms))
+            yield ("issues", f"and from it: {also}", "bright_black", 1)
+    if len(found) > _MOST_ISSUES:
+        rest = ", ".join(dict.fromkeys(one.rule for one in found[_MOST_ISSUES:]))
+        yield ("issues", f"and {len(found) - _MOST_ISSUES} more: {rest}", "bright_black", 1)
     broken = [rule["name"] for rule in description.get("rules") or [] if rule["status"] == "Error"]
     if broken:
         yield ("rules", f"could not be evaluated: {', '.join(broken)}", "yellow", 1)
+
+
+def issue_text(found: Found) -> str:
+    """One issue in a sentence: the rule, what it found, and whether that is over."""
+    return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
 
 
 def _cost(description: Mapping[str, Any]) -> Iterator[Block]:

@@ -8,17 +8,20 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.card import advice_text, bar, legend, stages_text, words
+from holter.cli.card import advice_text, bar, issue_text, legend, stages_text, words
 from holter.cli.options import Refusal
 from holter.cli.output import clean, duration, milliseconds, percent, size
+from holter.views.issues import not_judged, ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from holter.store.job import JobFolder
+    from holter.views.issues import Found
 
 ABOUT = "Show everything known of one job, finished or running."
 EXAMPLES = """  holter describe latest
@@ -65,9 +68,10 @@ def show(description: Mapping[str, Any], out: Console) -> None:
                 out.print(line)
                 continue
             text = line if isinstance(line, Text) else Text(clean(line))
-            for piece in text.wrap(out, out.width - 2):
+            indent = len(text.plain) - len(text.plain.lstrip())
+            for piece in text[indent:].wrap(out, out.width - 2 - indent):
                 piece.rstrip()
-                output.write(out, Text.assemble("  ", piece))
+                output.write(out, Text.assemble(" " * (2 + indent), piece))
 
 
 def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]]]:
@@ -186,21 +190,36 @@ def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
     if not rules:
         yield "No rule has judged this job; judge it now: holter rules run JOB"
         return
-    quiet = [rule["name"] for rule in rules if rule["status"] == "NoIssuesFound"]
+    for found in ordered(rules):
+        yield from _issue(found)
+        if found.symptoms:
+            yield Text("  from the same cause:")
+        for symptom in found.symptoms:
+            for line in _issue(symptom, advice=False):
+                yield Text.assemble("    ", line)
     for rule in rules:
-        for issue in rule["issues"]:
-            yield Text(
-                clean(f"{issue['severity']}: {rule['name']}: {issue['summary']}"),
-                style=_SEVERITY.get(issue["severity"], ""),
-            )
-            if issue.get("advice"):
-                yield f"→ {issue['advice']}"
-            for done in issue.get("actions") or ():
-                yield clean(f"· {done['name']}: {done['result']}: {done.get('text', '')}")
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
             yield f"{rule['name']}: {rule['status']}{': ' + str(rule['error']) if rule.get('error') else ''}"
+        if rule.get("more_issues"):
+            yield f"{rule['name']}: {rule['more_issues']:,} more issues, only counted"
+    unseen = not_judged(rules)
+    quiet = [r["name"] for r in rules if r["status"] == "NoIssuesFound" and r["name"] not in unseen]
     if quiet:
         yield f"no issue: {', '.join(quiet)}"
+    if unseen:
+        yield f"could not judge (holter rules run JOB says why): {', '.join(unseen)}"
+
+
+def _issue(found: Found, *, advice: bool = True) -> Iterator[Text]:
+    from rich.text import Text
+
+    severity = found.issue["severity"]
+    style = "" if found.over else _SEVERITY.get(severity, "")
+    yield Text(clean(f"{severity}: {issue_text(found)}"), style=style)
+    if advice and found.issue.get("advice"):
+        yield Text(clean(f"→ {found.issue['advice']}"))
+    for done in found.issue.get("actions") or ():
+        yield Text(clean(f"· {done['name']}: {done['result']}: {done.get('text', '')}"))
 
 
 def _utilization(rows: list[Mapping[str, Any]]) -> Table:

@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
     def read(self, words: list[str], later: Iterable[str] = ()) -> argparse.Namespace:
         """Parse `words`; an unknown option is refused by name, one of `later` as not in this version."""
         try:
-            known, unknown = self.parse_known_args(words)
+            known, unknown = self._parsed(words)
         except Refusal:
             # A misspelt option is the reason for what argparse says first: that something is missing.
             self._refuse([word for word in words if word.split("=")[0] not in self.names()], later)
@@ -69,6 +69,13 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             raise Refusal(f"unexpected argument {unknown[0]!r}; see `{self.prog} --help`")
         return known
+
+    def _parsed(self, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+        known, unknown = self.parse_known_args(words)
+        if unknown and not any(word.startswith("-") for word in unknown):
+            # Names may stand before and after options, as in `JOB --store URL RULE`.
+            return self.parse_known_intermixed_args(words)
+        return known, unknown
 
     def _refuse(self, words: Iterable[str], later: Iterable[str]) -> None:
         for word in words:

@@ -95,11 +95,20 @@ def _run(words: list[str]) -> int:
     parser = options.Parser(
         "rules run",
         "Judge a finished or running job; nothing is written to it.",
-        "  holter rules run latest\n  holter rules run latest LowGPUUtilization:threshold_p95=80 StepOutlier",
+        "  holter rules run latest\n"
+        "  holter rules run latest LowGPUUtilization:threshold_p95=80 StepOutlier\n"
+        "  holter rules run latest pack:convergence\n  holter rules run latest 'when:loss > 100'",
     )
     options.add_job(parser)
     parser.add_argument(
-        "rules", metavar="NAME[:k=v,...]", nargs="*", help="which, or pack:NAME; default: the job's own"
+        "rules",
+        metavar="NAME[:k=v,...]",
+        nargs="*",
+        default=[],
+        help="which; also pack:NAME, FILE.py:NAME, 'when:EXPRESSION'; default: the job's own",
+    )
+    parser.add_argument(
+        "--rule", metavar="NAME", action="append", default=[], help="the same, as in `holter run`"
     )
     parser.add_argument(
         "--baseline",
@@ -116,7 +125,7 @@ def _run(words: list[str]) -> int:
     given = parser.read(words)
     folder = options.find_job(given.job, given.store)
     rules = (
-        chosen(given.rules, {}, defaults=False)
+        chosen([*given.rules, *given.rule], {}, defaults=False)
         or folder.manifest().get("rules")
         or chosen([], {}, defaults=True)
     )

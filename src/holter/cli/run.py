@@ -69,7 +69,8 @@ def parser() -> options.Parser:
         metavar="NAME[:k=v,...]",
         action="append",
         default=None,
-        help="set a rule's parameters, or add it after --no-rules; may be repeated (see `holter rules list`)",
+        help="judge by this rule too, or set parameters of one that is on; also pack:NAME, "
+        "FILE.py:NAME, 'when:loss > 100'; may be repeated (see `holter rules list`)",
     )
     made.add_argument(
         "--no-rules", action="store_true", default=None, help="judge by no rule but those of --rule"

@@ -29,6 +29,20 @@ ORDER = (
 )
 """Rules about time that is lost, causes first and symptoms last."""
 
+BROKEN = ("NonFiniteGradient", "NonFiniteLoss")
+"""Rules that say where numbers stopped being finite, the one that knows most first."""
+FOLLOW = (
+    "ExplodingTensor",
+    "LossSpike",
+    "GradientNormSpike",
+    "OptimizerNotStepping",
+    "VanishingGradient",
+    "WeightUpdateRatio",
+    "UnchangedTensor",
+    "LossScaleCollapse",
+)
+"""Rules about numbers that find something too once numbers are not finite."""
+
 
 def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
     """Return what everybody may know of rules, their issues grouped."""
@@ -38,12 +52,16 @@ def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
 
 
 def group(rules: Sequence[Mapping[str, Any]]) -> None:
-    """Give issues that overlap in time the same `group_id`: that of the most specific one among them.
+    """Give issues of one cause the same `group_id`: that of the most specific one among them.
+
+    Rules about lost time have one cause when they overlap in time; rules about numbers, when they begin
+    no earlier than numbers that are not finite.
 
     Args:
         rules: Documents of rules, as `RuleRun.shown` makes them; their issues get `group_id`, which stays
             `None` for an issue that stands alone, and `caused_by`, the rule to look at first.
     """
+    _group_broken(rules)
     waiting = sorted(
         (
             (ORDER.index(rule["rule"]), issue["time_start"], n, issue)
@@ -64,6 +82,29 @@ def group(rules: Sequence[Mapping[str, Any]]) -> None:
                 issue["caused_by"] = ORDER[head_at]
         grouped = {id(one[3]) for one in same}
         waiting = [one for one in rest if id(one[3]) not in grouped]
+
+
+def _group_broken(rules: Sequence[Mapping[str, Any]]) -> None:
+    order = (*BROKEN, *FOLLOW)
+    found = sorted(
+        (
+            (order.index(rule["rule"]), issue["step_start"], n, issue)
+            for rule in rules
+            if rule["rule"] in order
+            for n, issue in enumerate(rule["issues"])
+            if issue["step_start"] is not None
+        ),
+        key=lambda one: one[:3],
+    )
+    # An overflow that a gradient scaler skipped is worth knowing, and the cause of nothing.
+    heads = [one for one in found if one[0] < len(BROKEN) and one[3]["severity"] == "critical"]
+    if not heads:
+        return
+    head_at, began, _, head = heads[0]
+    same = [one[3] for one in found if one[3] is not head and one[1] >= began]
+    for issue in (head, *same) if same else ():
+        issue["group_id"] = f"{order[head_at]}-{began}"
+        issue["caused_by"] = order[head_at]
 
 
 def _together(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

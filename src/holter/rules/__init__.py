@@ -211,7 +211,7 @@ def find(name: str) -> type[Rule]:
     if (found := known.get(_folded(name))) is not None:
         return found
     near = nearest(_folded(name), known)
-    hint = f"did you mean {known[near].__name__}?" if near else f"there are: {', '.join(rules)}"
+    hint = f"did you mean {known[near].__name__}?" if near else f"there are {len(rules)}: holter rules list"
     raise BadRule(f"no rule {name!r}; {hint}")
 
 

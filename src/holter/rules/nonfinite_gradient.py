@@ -178,6 +178,8 @@ def _origin(state: dict[str, Any]) -> dict[str, Any]:
         way = {"forward": "the forward pass", "backward": "the backward pass"}.get(
             str(detail.get("direction")), ""
         )
+        # Weights that a step finds broken were broken by the update before it.
+        way = f"the update of step {detail.get('step')}" if "noticed" in detail else way
         where = f"{name or detail.get('module') or detail.get('parameter')}" + (f", in {way}" if way else "")
         return {"where": where, "rank": rank, "seen": "recorder", **detail}
     if state["gradients"]:

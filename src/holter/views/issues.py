@@ -1,0 +1,74 @@
+"""The issues of a job in the order in which to read them: worst first, symptoms with their cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+SEVERITIES = ("critical", "warning", "info")
+"""Worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One issue, with those that have the same cause."""
+
+    rule: str
+    issue: Mapping[str, Any]
+    symptoms: list[Found] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        """Whether its condition has not been true for a while."""
+        return self.issue.get("status") == "resolved"
+
+    @property
+    def severity(self) -> str:
+        """The worst among it and its symptoms."""
+        own: str = self.issue["severity"]
+        return min((own, *(one.severity for one in self.symptoms)), key=_place)
+
+
+def ordered(rules: Iterable[Mapping[str, Any]]) -> list[Found]:
+    """Return the issues of rules: the worst first, of equals those that are not over.
+
+    `rules` is what `evaluations.json` holds.
+
+    An issue whose cause is another one stands among the `symptoms` of that one only.
+    """
+    found = [(rule, Found(rule["name"], issue)) for rule in rules for issue in rule["issues"]]
+    heads: dict[str, Found] = {}
+    for rule, one in found:
+        group = one.issue.get("group_id")
+        if group and one.issue.get("caused_by") == rule.get("rule"):
+            heads.setdefault(group, one)
+    first = []
+    for _, one in found:
+        head = heads.get(one.issue.get("group_id") or "")
+        if head is None or head is one:
+            first.append(one)
+        else:
+            head.symptoms.append(one)
+    for head in heads.values():
+        head.symptoms.sort(key=_rank)
+    return sorted(first, key=_rank)
+
+
+def not_judged(rules: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the rules that found nothing because what they look at was not recorded, or not long enough."""
+    return [
+        rule["name"]
+        for rule in rules
+        if rule["status"] == "NoIssuesFound" and not (rule.get("coverage") or {}).get("evaluated", True)
+    ]
+
+
+def _rank(found: Found) -> tuple[int, bool]:
+    return _place(found.severity), found.over
+
+
+def _place(severity: str) -> int:
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

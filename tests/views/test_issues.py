@@ -1,0 +1,56 @@
+"""The order in which issues are read: worst first, symptoms with their cause, what is over last."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from holter.views.issues import not_judged, ordered
+
+
+def rule(name: str, *severities: str, status: str = "open", **more: Any) -> dict[str, Any]:
+    given = {"status": status, "group_id": None, "caused_by": None, **more}
+    issues = [{"summary": name, "severity": severity, **given} for severity in severities]
+    return {"name": name, "rule": name, "status": "IssuesFound", "issues": issues}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_the_worst_leads_and_what_is_over_follows_its_equals(order):
+    rules = [
+        rule("A", "info"),
+        rule("B", "warning", status="resolved"),
+        rule("C", "warning"),
+        rule("D", "critical", status="resolved"),
+    ]
+    found = ordered([rules[i] for i in order])
+    assert [one.rule for one in found] == ["D", "C", "B", "A"]
+    assert [one.over for one in found] == [True, False, True, False]
+
+
+def test_symptoms_stand_with_their_cause_which_is_as_bad_as_they_are():
+    group = {"group_id": "Loader-0", "caused_by": "Loader"}
+    rules = [
+        rule("LowGPU", "info", "critical", **group),
+        rule("Other", "warning"),
+        rule("Loader", "info", **group),
+    ]
+    first, second = ordered(rules)
+    assert (first.rule, first.severity, second.rule) == ("Loader", "critical", "Other")
+    assert [(one.rule, one.severity) for one in first.symptoms] == [
+        ("LowGPU", "critical"),
+        ("LowGPU", "info"),
+    ]
+
+
+def test_a_symptom_whose_cause_is_not_among_the_rules_stands_for_itself():
+    (found,) = ordered([rule("LowGPU", "warning", group_id="Loader-0", caused_by="Loader")])
+    assert (found.rule, found.symptoms) == ("LowGPU", [])
+
+
+def test_a_rule_that_could_not_look_is_not_a_rule_that_found_nothing():
+    blind = {"name": "Blind", "status": "NoIssuesFound", "coverage": {"evaluated": False}}
+    calm = {"name": "Calm", "status": "NoIssuesFound", "coverage": {"evaluated": True}}
+    old = {"name": "Old", "status": "NoIssuesFound"}
+    assert not_judged([blind, calm, old, {**blind, "status": "InProgress"}]) == ["Blind"]
