@@ -14,7 +14,7 @@ class Case(NamedTuple):
     tells: str = ""
     """What one of its summaries has to say."""
     level: str = ""
-    """How severe it is at least; nothing of the twin may be. By default warning, and info of rules of notes."""
+    """How severe it is at least, and nothing of the twin; by default warning, or info of rules of notes."""
 
     @property
     def name(self) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from tests.zoo import healthy
+from tests.zoo import healthy, healthy_special
 from tests.zoo.conftest import Zoo
 
 from holter.rules import catalogue
 
 TRAININGS = [
     name
-    for name, made in vars(healthy).items()
-    if inspect.isfunction(made) and made.__module__ == healthy.__name__
+    for shelf in (healthy, healthy_special)
+    for name, made in vars(shelf).items()
+    if inspect.isfunction(made) and made.__module__ == shelf.__name__
 ]
 
 

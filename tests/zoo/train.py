@@ -1,4 +1,4 @@
-"""Run trainings of the zoo: `train.py NAME` as a user's script would, `train.py --store URL NAME …` as jobs."""
+"""Run trainings of the zoo: `train.py NAME` as a user's script, `train.py --store URL NAME …` as jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import time
 
 import torch
-from tests.zoo import healthy, sick, sick_numbers, sick_tensors
+from tests.zoo import healthy, healthy_special, sick, sick_numbers, sick_tensors
 
 import holter
 
@@ -21,7 +21,7 @@ SAVE = [
     "role=logits@10:values",
 ]
 """What every training saves, so that the rules about tensors have something to judge."""
-SHELVES = (healthy, sick, sick_numbers, sick_tensors)
+SHELVES = (healthy, healthy_special, sick, sick_numbers, sick_tensors)
 
 
 def find(name: str):

@@ -47,7 +47,9 @@ def find_command(command: list[str], *, path: str | None = None) -> str:
         raise CommandNotFound(
             f"command {name!r} is not on PATH; there is a file {name!r} here{_advice(name)}"
         )
-    raise CommandNotFound(unfit or f"command {name!r} is not on PATH{_near(name, _commands(folders) - {name})}")
+    raise CommandNotFound(
+        unfit or f"command {name!r} is not on PATH{_near(name, _commands(folders) - {name})}"
+    )
 
 
 def _advice(file: str) -> str:
