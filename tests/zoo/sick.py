@@ -6,11 +6,10 @@ A function that ends in `_well` is the healthy twin of the one before it.
 from __future__ import annotations
 
 import gc
+import io
 import os
-import tempfile
 import threading
 import time
-from pathlib import Path
 
 import torch
 from tests.zoo.material import batches, classifier, learn, points
@@ -86,17 +85,23 @@ def lame_worker_well() -> None:
     learn(DataLoader(Slow(1440, 0.001), batch_size=16, num_workers=3))
 
 
+class SlowFile(io.BytesIO):
+    """A file on storage that takes a while for whatever is written."""
+
+    def write(self, data) -> int:
+        time.sleep(0.0005)
+        return super().write(data)
+
+
 def saves_too_often() -> None:
-    """A checkpoint after every third step."""
-    model = classifier(16, 2000)
-    with tempfile.TemporaryDirectory() as folder:
+    """A checkpoint to slow storage after every third step."""
+    model = classifier(16, 64)
 
-        def save(step: int) -> None:
-            if step % 3 == 2:
-                torch.save(model.state_dict(), Path(folder) / "last.pt")
-                time.sleep(0.01)
+    def save(step: int) -> None:
+        if step % 3 == 2:
+            torch.save(model.state_dict(), SlowFile())
 
-        learn(batches(points, 100), model, after=save)
+    learn(batches(points, 100), model, after=save)
 
 
 def evaluates_too_often() -> None:
