@@ -1,0 +1,125 @@
+"""Which training makes which rule speak, and which keeps it silent."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Case(NamedTuple):
+    """A rule as a user writes it, a training in which it fires, and its healthy twin."""
+
+    rule: str
+    sick: str
+    well: str
+    tells: str = ""
+    """What one of its summaries has to say."""
+    level: str = ""
+    """How severe it is at least, and nothing of the twin; by default warning, or info of rules of notes."""
+
+    @property
+    def name(self) -> str:
+        """Return the rule's name, without its parameters."""
+        return self.rule.partition(":")[0]
+
+
+# Parameters are given where the default waits for more time to be lost than a test should take.
+CASES = [
+    Case("DataloaderBottleneck", "slow_input", "convolutions", "data"),
+    Case("Dataloader:patience=0,min_threshold=1000", "slow_input", "convolutions"),
+    Case("IOBottleneck", "slow_storage", "slow_input", "reading"),
+    Case("LoaderWorkerImbalance", "lame_worker", "lame_worker_well", "worker 1"),
+    Case("CheckpointStall:min_lost_s=0.1", "saves_too_often", "checkpointed"),
+    Case("NoCheckpoint:after_h=0.0003", "hangs", "checkpointed"),
+    Case("EvalOverhead:min_lost_s=0.02", "evaluates_too_often", "evaluated"),
+    Case("ValidationNotRun", "forgets_to_evaluate", "evaluated", "since step 6"),
+    Case("GCPause:min_lost_s=0.1", "litters", "litters_well"),
+    Case("BetweenStepOverhead:min_lost_s=0.2", "dawdles", "tiny"),
+    Case("StepOutlier:min_lost_s=0.2", "stumbles", "tiny"),
+    Case("FirstStepSlow:min_s=0.5", "starts_late", "tiny"),
+    Case("MaxInitializationTime:threshold=0.03", "starts_late", "tiny"),
+    Case("RecompilationStorm:min_lost_s=0.1", "compiles_again", "compiles_again_well"),
+    Case("StalledTraining:min_s=2,max_s=2", "hangs", "dawdles"),
+    Case("ObserverOverhead:min_lost_s=0.01", "watches_itself", "hangs"),
+    Case("LossNotDecreasing:num_steps=100", "learns_nothing", "learns_nothing_well"),
+    Case("LossSpike", "jumps", "tiny"),
+    Case("GradientNormSpike", "jumps", "brain_float"),
+    Case("NonFiniteLoss", "takes_the_log_of_zero", "tiny"),
+    Case("NonFiniteGradient", "takes_the_log_of_zero", "scaled_half"),
+    Case("LossScaleCollapse", "scale_never_settles", "scaled_half"),
+    Case("Overfit", "learns_by_heart", "evaluated"),
+    Case("Overtraining", "learns_by_heart", "evaluated"),
+    Case("MetricDivergence", "learns_by_heart", "evaluated"),
+    Case("OptimizerNotStepping", "stands_still", "tiny"),
+    Case("VanishingGradient", "deep_sigmoid", "convolutions", "gradient/0.weight"),
+    Case("ExplodingTensor", "overflows", "convolutions"),
+    Case("WeightUpdateRatio", "rate_too_high", "tiny"),
+    Case("UnchangedTensor", "forgotten_layer", "tiny", "0.weight"),
+    Case("MissingGradient", "unused_branch", "tiny", "unused.weight"),
+    Case("DeadRelu", "dead", "convolutions", "relu2"),
+    Case("DeadNeurons", "dead", "convolutions", "relu2"),
+    Case("AllZero", "dead", "convolutions"),
+    Case("SaturatedActivation", "flat", "flat_well"),
+    Case("PoorWeightInitialization", "poorly_initialised", "tiny"),
+    Case("UnevenGradientScale", "uneven", "uneven_well"),
+    Case("TensorVariance", "collapses", "tiny"),
+    Case("LostUpdates", "rounds_away", "rounds_away_well"),
+    Case("NumericHeadroom", "near_overflow", "scaled_half"),
+    Case("CheckInputImages", "raw_pixels", "convolutions"),
+    Case("ClassImbalance", "lopsided", "lopsided_well"),
+    Case("Confusion:min_diag=0.5,start_step=100", "lopsided", "lopsided_well"),
+    Case("NLPSequenceRatio", "mostly_padding", "transformer"),
+    Case("PaddingWaste:batches=5", "mostly_padding", "transformer"),
+    Case("DataRepeat", "same_again", "tiny", "same order", "info"),
+    Case("SimilarAcrossRuns:other_trials=tiny", "fine_tuned", "tiny_again"),
+    Case("DeadExperts:steps=50", "lonely_expert", "lonely_expert_well"),
+    Case("NonFiniteGradient", "nan_in_one_module", "transformer", "gelu"),
+    Case("StalledTrainingRule:threshold=2", "hangs", "dawdles"),
+]
+
+_GPU = "needs a GPU"
+_TRACE = "needs a trace of kernels, which only a GPU gives"
+_XGBOOST = "needs trees, as XGBoost grows them"
+_RANKS = "needs several ranks; tests/jobs trains with two"
+_NODES = "needs several nodes, or a clock that is set"
+_HOURS = "needs minutes or hours of readings"
+_REPORT = "never fires: it only hands over statistics"
+
+NOT_HERE = {
+    "AllocatorFragmentation": _GPU,
+    "BatchSize": _GPU,
+    "CPUBottleneck": _GPU,
+    "CPUOversubscription": "needs a minute in which the job crowds all cores, which others have to share",
+    "ClockSkew": _NODES,
+    "CommNotOverlapped": _TRACE,
+    "CpuBoundLaunch": _TRACE,
+    "CreateXgboostReport": _REPORT,
+    "DiskFull": "needs a disk that is nearly full",
+    "EnergyWaste": _GPU,
+    "FeatureImportanceOverweight": _XGBOOST,
+    "GPUMemoryIncrease": _GPU,
+    "GPUMemoryLeak": _GPU,
+    "H2DBound": _GPU,
+    "HardwareError": _GPU,
+    "HostDeviceSyncStorm": _TRACE,
+    "HostMemoryLeak": _HOURS,
+    "LoadBalancing": _GPU,
+    "LowGPUUtilization": _GPU,
+    "LowMFU": "needs a device whose peak is known",
+    "MemoryImbalance": _GPU,
+    "MixedPrecisionNotUsed": _TRACE,
+    "NetworkBottleneck": _NODES,
+    "OutOfMemoryRisk": "needs a machine whose memory is nearly full",
+    "OverallFrameworkMetrics": _REPORT,
+    "OverallSystemUsage": _REPORT,
+    "ProfilerReport": _REPORT,
+    "RankDataImbalance": _RANKS,
+    "ReplicaDivergence": _RANKS,
+    "StorageBottleneck": "needs storage under pressure",
+    "StragglerRank": _RANKS,
+    "ThermalThrottling": _GPU,
+    "ThroughputRegression": _HOURS,
+    "TreeDepth": _XGBOOST,
+    "UnpinnedH2DCopy": _GPU,
+    "UnusedGPU": _GPU,
+}
+"""Rules that no small training on a CPU makes speak, and why not; tests/rules shows them made-up data."""
