@@ -138,7 +138,7 @@ def forgets_to_evaluate() -> None:
 def litters() -> None:
     """The loop collects garbage after every step, while many objects live."""
     gc.freeze()  # what torch holds would make it slower still
-    alive = [[number] for number in range(50_000)]
+    alive = [[number] for number in range(200_000)]
 
     def collect(_step: int) -> None:
         gc.collect()
@@ -150,7 +150,7 @@ def litters() -> None:
 
 def litters_well() -> None:
     """The same objects live, and the collector runs when it likes to."""
-    alive = [[number] for number in range(50_000)]
+    alive = [[number] for number in range(200_000)]
     learn(batches(points, 60))
     assert alive
 
