@@ -94,9 +94,10 @@ class HardwareError(Rule):
         series = window.series("gpu.xid", new=True).get(place)
         if series is None:
             return
-        for number in np.unique(series.value).astype(np.int64).tolist():
+        for value in np.unique(series.value).tolist():
+            number = int(value)
             severity, meaning = _XIDS.get(number, ("info", "see NVIDIA's list of Xid errors"))
-            times = series.time[series.value == number]
+            times = series.time[series.value == value]
             yield self._issue(
                 place,
                 f"xid_{number}",
