@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 from tests.rules.tables import SECOND, START, found, look, samples, steps
 
 from holter.rules import BadRule, Job, Window
+from holter.rules._logged import ANY_LOSS
 from holter.rules.host_memory_leak import HostMemoryLeak
 from holter.rules.nonfinite_loss import NonFiniteLoss
 from holter.rules.overall_system_usage import OverallSystemUsage
@@ -236,3 +238,11 @@ def test_system_usage_is_the_same_in_one_piece_and_in_many():
         piece = look(OverallSystemUsage(), samples=table.where(np.arange(k, k + 100)), state=state)[1].details
         state = json.loads(json.dumps(state))
     assert piece == whole
+
+
+def test_the_scale_of_mixed_precision_is_no_loss() -> None:
+    for name in ("loss", "train_loss", "Loss/total", "val-loss", "lossless"):
+        assert re.search(ANY_LOSS, name), name
+    for name in ("loss_scale", "amp/loss-scaler", "train/lossscaling", "floss", "loss/loss_scale"):
+        assert not re.search(ANY_LOSS, name), name
+    assert look(NonFiniteLoss(), scalars=losses([math.inf] * 3, name="loss_scale"))[0] == []

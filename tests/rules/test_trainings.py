@@ -6,7 +6,8 @@ import math
 
 import torch
 from tests.rules.tables import START, look
-from tests.rules.trainings import Convolutions, Transformer, images, recorded, sequences
+from tests.rules.trainings import Transformer, images, recorded, sequences
+from tests.zoo.material import Convolutions
 
 from holter.rules import Job, Rule, catalogue
 from holter.rules._tensors import TensorRule

@@ -20,20 +20,6 @@ torch.set_num_threads(1)
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
-class Convolutions(nn.Module):
-    """Two convolutions with ReLU, and a linear layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.relu1 = nn.Conv2d(1, 8, 3, padding=1), nn.ReLU()
-        self.conv2, self.relu2 = nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.ReLU()
-        self.fc = nn.Linear(16 * 16, 4)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        features = self.relu2(self.conv2(self.relu1(self.conv1(images))))
-        return self.fc(features.flatten(1))
-
-
 class Transformer(nn.Module):
     """One block of self-attention over tokens, with the class read off the first."""
 

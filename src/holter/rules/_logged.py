@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from holter.rules import Rule, Window
 
+ANY_LOSS = r"(?is)^(?!.*loss[^a-z]?scal(?:e|er|ing)(?:[^a-z]|$)).*(?:^|[^a-z])loss"
+"""What is called a loss; what mixed precision multiplies it with is none, and rises and falls as it likes."""
 MAIN_LOSS = r"(?i)^((train(ing)?|total)[/_. -]?)?loss([/_. -]?(train(ing)?|total))?$"
 """The loss that training minimizes. Parts of one, as `loss_G` of a GAN or `policy_loss`, may jump about."""
 

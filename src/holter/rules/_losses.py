@@ -10,6 +10,7 @@ import numpy as np
 
 from holter.rules import Window, parameter
 from holter.rules._collections import matches
+from holter.rules._logged import ANY_LOSS
 from holter.rules._tensors import MODES, TensorRule
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
     from holter.rules import Issue
 
-_LOSS = r"(?i)(^|[^a-z])loss"
-_NO_LOSS = r"(?i)loss[^a-z]?scal(e|er|ing)([^a-z]|$)"
-"""What mixed precision multiplies the loss with rises and falls as it likes."""
 _METRIC = r"^(train|valid|validation|val|eval|test)-[a-zA-Z0-9@._-]+$"
 """How XGBoost names what it evaluates."""
 _GREATER_IS_BETTER = r"(?i)auc|-map|acc(uracy)?$|(^|[^a-z])f1"
@@ -64,9 +62,7 @@ class LossRule(TensorRule):
         """Tell whether a logged number is looked at; what is better the greater it is never is."""
         if matches(self.exclude_regex, name) or re.search(_GREATER_IS_BETTER, name):
             return False
-        if self.tensor_regex is None and re.search(_NO_LOSS, name):
-            return False
-        return matches(self.tensor_regex or (_LOSS, _METRIC), name)
+        return matches(self.tensor_regex or (ANY_LOSS, _METRIC), name)
 
     def points(self, window: Window) -> list[Points]:
         """Return the new points of each series, by rank, name and mode; counts what is not finite."""

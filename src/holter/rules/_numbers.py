@@ -7,12 +7,13 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from holter.rules._collections import matches
+from holter.rules._logged import ANY_LOSS
 
 if TYPE_CHECKING:
     from holter.rules import Window
 
 LR = (r"^lr($|[/_.-])", r"(?i)^learning_rate")
-LOSS = (r"(?i)(^|[^a-z])loss",)
+LOSS = (ANY_LOSS,)
 _MOST = 4096
 """Steps of one rank that are kept at most."""
 

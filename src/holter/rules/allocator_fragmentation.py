@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-from holter.rules._grade import grade, worst
+from holter.rules._levels import grade, worst
 from holter.rules._ranks import Scalars, by_rank, last
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.intervals import difference, union
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules._grade import grade
+from holter.rules._levels import grade
 from holter.rules._profiled import LOOKBACK_S, Profiled, profiled
 
 if TYPE_CHECKING:

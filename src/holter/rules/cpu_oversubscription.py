@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-from holter.rules._grade import grade
+from holter.rules._levels import grade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Series, Severity, Window, parameter
-from holter.rules._grade import worst
+from holter.rules._levels import worst
 from holter.rules._trend import rising
 
 if TYPE_CHECKING:

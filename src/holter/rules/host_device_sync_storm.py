@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.intervals import difference, inside, measure, union
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-from holter.rules._grade import grade, worst
+from holter.rules._levels import grade, worst
 from holter.rules._profiled import HOW, LOOKBACK_S, Profiled, elsewhere, profiled
 
 if TYPE_CHECKING:

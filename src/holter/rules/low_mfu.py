@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.flops import peak, transformer_flops
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules._grade import grade
+from holter.rules._levels import grade
 from holter.rules._ranks import by_rank
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules._grade import grade
+from holter.rules._levels import grade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import BadRule, Issue, Rule, Window, parameter
+from holter.rules._logged import ANY_LOSS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ class NonFiniteLoss(Rule):
     )
     packs = ("default", "essentials", "convergence")
 
-    names: str = parameter(r"(?i)(^|[^a-z])loss", aliases=("tensor_regex",))
+    names: str = parameter(ANY_LOSS, aliases=("tensor_regex",))
     """Pattern that finds the losses among the logged numbers, anywhere in their names."""
 
     def __post_init__(self) -> None:

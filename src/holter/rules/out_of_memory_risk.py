@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-from holter.rules._grade import grade
+from holter.rules._levels import grade
 from holter.rules._ours import READS, owners
 from holter.rules._ranks import by_rank
 from holter.rules._trend import mann_kendall, theil_sen

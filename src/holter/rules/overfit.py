@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Window, parameter
+from holter.rules._history import spread
 from holter.rules._losses import LossRule, Points
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Overfit(LossRule):
         state["past"] = [*state["past"], value][-NOISE_VALUES:]
         state["count"] = state.get("count", 0) + 1
         middle = float(np.median(state["past"]))
-        noise = 1.4826 * float(np.median(np.abs(np.array(state["past"]) - middle)))
+        noise = spread(np.array(state["past"]), middle)
         risen = state["best"] is not None and value > state["best"] + 2 * noise
         state["best"] = value if state["best"] is None else min(value, state["best"])
         wide = gap > self.ratio_threshold and value > train and (risen or not self.must_rise)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules._history import spread
 from holter.schema.phases import BREAKDOWN, Mode
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ class StepOutlier(Rule):
         duration = steps["duration"].astype(np.float64)
         middle = float(np.median(duration))
         if self.robust:
-            spread = max(1.4826 * float(np.median(np.abs(duration - middle))), 0.02 * middle)
-            limit = middle + self.stddev * spread
+            limit = middle + self.stddev * max(spread(duration, middle), 0.02 * middle)
         else:
             limit = float(duration.mean()) + self.stddev * float(duration.std())
         # Whole nanoseconds: a step that takes exactly the limit is none, whatever rounding did to the limit.
