@@ -102,9 +102,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--peers", type=Path, help="folder with the peers' environments")
     parser.add_argument("--sizes", nargs="+", default=sorted(STEPS), choices=sorted(STEPS))
+    parser.add_argument("--tools", nargs="+", help="only these, and the bare script")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         tools = commands(chosen.peers, Path(scratch))
+        tools = {name: tools[name] for name in tools if name in ["bare", *(chosen.tools or tools)]}
         rows = [row for size in chosen.sizes for row in compare(size, chosen.rounds, tools, Path(scratch))]
     print(f"{described()}, {chosen.rounds} rounds\n")
     print("| step (bare) | tool | median step | mean step | trainer's CPU | quietest | target |")

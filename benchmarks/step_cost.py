@@ -37,7 +37,7 @@ WORKLOADS = {  # name: (width, depth, steps in a block, loader)
     "10 ms": (768, 4, 12, True),
 }
 BATCH = 32
-WARMUP_NS = 700_000_000
+WARMUP_NS = 2_000_000_000
 """Files are made, root modules looked for, fetches judged; that happens early in a job, not at every step."""
 
 
@@ -85,15 +85,17 @@ class Loop:
         return self.block()
 
 
-def recorded(loop: Loop) -> tuple[list[float], float]:
-    """Run a block under the recorder; return its times and how many records a step wrote."""
+def recorded(loop: Loop) -> tuple[list[float], float, float]:
+    """Run a block under the recorder; return its times, records in a step, and its cost as told, in us."""
     spool = tempfile.mkdtemp(prefix="holter-step-cost-")
     try:
         session = sessions.Session(spool)
         session.install()
         session.attach("pytorch")
         try:
+            before, step = session.marks().cost(), session.step
             times = loop.warm_block()
+            told = (session.marks().cost() - before) / (session.step - step) / 1e3
         finally:
             session.close()
         phases = [
@@ -102,9 +104,9 @@ def recorded(loop: Loop) -> tuple[list[float], float]:
             for record in RECORD.iter_unpack(path.read_bytes())
             if record[-1]
         ]
-        steps = [phase for phase in phases if phase == Phase.STEP]
+        steps = [phase for phase in phases if phase == Phase.OPTIMIZER]
         records = len(phases)
-        return times, records / len(steps)
+        return times, records / len(steps), told
     finally:
         shutil.rmtree(spool)
 
@@ -115,12 +117,12 @@ def measure(name: str, rounds: int) -> dict[str, float | str]:
     loop.block(), recorded(loop)
     plain: list[float] = []
     ours: list[float] = []
-    records = 0.0
+    records = told = 0.0
     for _ in range(rounds):
         plain += loop.warm_block()
-        times, records = recorded(loop)
+        times, records, told = recorded(loop)
         ours += times
-    result: dict[str, float | str] = {"workload": name, "records": records}
+    result: dict[str, float | str] = {"workload": name, "records": records, "told_us": told}
     for part, at in (("quartile", 25), ("median", 50)):
         before, after = (statistics.quantiles(times, n=100)[at - 1] for times in (plain, ours))
         result |= {
@@ -145,13 +147,13 @@ def main() -> None:
     print(f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}")
     print(f"{'':<20}{'lower quartile':^28}{'median':^28}")
     heads = f"{'plain µs':>10}{'added µs':>10}{'ratio':>8}"
-    print(f"{'step':<20}{heads}{heads}{'records':>9}")
+    print(f"{'step':<20}{heads}{heads}{'records':>9}{'told µs':>9}")
     for r in results:
         parts = "".join(
             f"{r[f'plain_{part}_us']:>10.0f}{r[f'added_{part}_us']:>10.1f}{r[f'ratio_{part}']:>8.3f}"
             for part in ("quartile", "median")
         )
-        print(f"{r['workload']:<20}{parts}{r['records']:>9.1f}")
+        print(f"{r['workload']:<20}{parts}{r['records']:>9.1f}{r['told_us']:>9.1f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Read a spool with nothing but `struct`, and run scripts that write one."""
+"""Read a spool that is whole, and run scripts that write one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
+from holter.agent.segments import RECORD, unfold
 from holter.schema import record
 from holter.schema.phases import Phase
 
@@ -105,9 +108,8 @@ def _thread(spool, head, names):
     process, number, _ = head.name.split(".")
     segments = sorted(spool.glob(f"{process}.{number}.*.seg"), key=lambda p: int(p.name.split(".")[2]))
     for segment in segments:
-        for begin, duration, value, step, name, mode, phase in record.RECORD.iter_unpack(
-            segment.read_bytes()
-        ):
+        records = unfold(np.fromfile(segment, RECORD))
+        for begin, duration, value, step, name, mode, phase in records.tolist():
             if phase == 0:
                 break
             thread.spans.append(

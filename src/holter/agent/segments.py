@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.schema import record
+from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,7 @@ class Segments:
             records = self._read(limit, done=done)
             limit -= len(records)
             if len(records):
-                found.append(records)
+                found.append(unfold(records))
             over = self._taken >= record.SEGMENT_RECORDS or (done and not len(records))
             if not (over and self.number < numbers[-1]):
                 if final and len(records):
@@ -103,6 +104,27 @@ class Segments:
 
     def _path(self, number: int) -> Path:
         return self.spool / record.segment_name(self.process, self.thread, number)
+
+
+def unfold(records: NDArray[Any]) -> NDArray[Any]:
+    """Return records with those that are folded into others each behind its own (see `schema.record`)."""
+    phase, valued = records["phase"], ~np.isnan(records["value"])
+    losses, steps = (phase == Phase.LOSS) & valued, (phase == Phase.OPTIMIZER) & valued
+    folded = losses | steps
+    if not folded.any():
+        return records
+    more = records[folded]
+    loss = losses[folded]
+    end = more["begin"] + more["duration"]
+    before = np.where(loss, 0.0, more["value"]).astype(np.int64)
+    more["begin"] = np.where(loss, end, more["begin"] - before)
+    more["duration"] = np.where(loss, 0, end - more["begin"])
+    more["value"][~loss] = np.nan
+    more["name"][~loss] = 0
+    more["phase"] = np.where(loss, Phase.SCALAR, Phase.STEP)
+    plain = records.copy()
+    plain["value"][folded] = np.nan
+    return np.insert(plain, np.flatnonzero(folded) + 1, more)
 
 
 def _prefix(records: NDArray[Any]) -> int:

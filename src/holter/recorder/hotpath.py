@@ -29,6 +29,9 @@ _LOW = 0xFFFF_FFFF
 _DEPTH = (record.HEAD_SIZE // 8 - record.HEAD_OPEN) // 2
 """Open spans that a head page has room for; deeper ones are dropped and counted."""
 _ANNOTATION = int(Phase.ANNOTATION)
+_HEAD_STEP = record.HEAD_STEP
+_COST_EVERY = 15
+"""Mask of the steps at which a thread publishes what it cost: one in 16."""
 
 _PACKED = struct.Struct("<qqdq")
 """`RECORD` with its last four fields as one word: one argument is packed faster than four."""
@@ -54,22 +57,30 @@ def bind(marks: Marks, session: Recording) -> None:
     offset = retry_at = dropped = slow_ns = 0
     owed = 0  # spans that were open when this process was forked off; their ends may still come
 
-    def begin(code: int) -> None:
+    def begin(code: int) -> int:
         nonlocal level
+        now = clock()
         try:
-            begins[level] = head_begins[level] = clock()  # type: ignore[index]
+            begins[level] = head_begins[level] = now  # type: ignore[index]
             codes[level] = head_codes[level] = code  # type: ignore[index]
             level += 1
         except Exception:
-            begin_slow(code)
+            begin_slow(now, code)
+        return now
 
     def end(value: float = NAN, mode: int | None = None) -> None:
+        end_of(codes[min(level, _DEPTH + 1) - 1], value, mode)
+
+    def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
         nonlocal level, offset
         now = clock()
+        if level <= _DEPTH and codes[level - 1] != code:
+            end_below(code, value, mode)
+            return now
         try:
             level -= 1
             began = begins[level]
-            tail = tails[codes[level]] + low_step
+            tail = tails[code] + low_step
             if mode is not None:
                 tail += (mode - 1) << 48
             # First the place, then the record: what interrupts us between the two writes behind us.
@@ -79,25 +90,7 @@ def bind(marks: Marks, session: Recording) -> None:
             head_codes[level] = 0  # type: ignore[index]
         except Exception as error:
             end_slow(now, value, mode, error)
-
-    def end_of(code: int, value: float = NAN, mode: int | None = None) -> None:
-        nonlocal level, offset
-        now = clock()
-        if level <= _DEPTH and codes[level - 1] != code:
-            end_below(code, value, mode)
-            return
-        try:  # as in `end`, which is one call dearer
-            level -= 1
-            began = begins[level]
-            tail = tails[code] + low_step
-            if mode is not None:
-                tail += (mode - 1) << 48
-            place = offset
-            offset = place + 32
-            pack(segment, place, began, now - began, value, tail)  # type: ignore[arg-type]
-            head_codes[level] = 0  # type: ignore[index]
-        except Exception as error:
-            end_slow(now, value, mode, error)
+        return now
 
     def add(
         phase: int,
@@ -120,13 +113,13 @@ def bind(marks: Marks, session: Recording) -> None:
     def add_as(code: int, began: int, now: int, value: float, mode: int | None) -> None:
         add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
 
-    def begin_slow(code: int) -> None:
+    def begin_slow(now: int, code: int) -> None:
         nonlocal level
         try:
             if head is None:
                 start()
             if level < _DEPTH:
-                put(level, clock(), code)
+                put(level, now, code)
             level += 1
         except Exception as fault:
             session.fault("marks", fault)
@@ -269,15 +262,20 @@ def bind(marks: Marks, session: Recording) -> None:
         nonlocal slow_ns
         slow_ns += nanoseconds
 
-    def settle(step: int) -> int:
+    def settle(step: int) -> None:
         nonlocal low_step
         low_step = step & _LOW
-        written = 0 if files is None else max(files.started - 1, 0) * files.spool.segment_records
-        cost = slow_ns + (written + offset // record.RECORD_SIZE) * session.mark_ns
         if head is not None:
-            head[record.HEAD_STEP] = step
-            head[record.HEAD_COST] = cost
-        return cost
+            head[_HEAD_STEP] = step
+            if step & _COST_EVERY == 1:
+                cost()
+
+    def cost() -> int:
+        written = 0 if files is None else max(files.started - 1, 0) * files.spool.segment_records
+        spent = slow_ns + (written + offset // record.RECORD_SIZE) * session.mark_ns
+        if head is not None:
+            head[record.HEAD_COST] = spent
+        return spent
 
     def adopt() -> None:
         reopen(0)
@@ -295,4 +293,4 @@ def bind(marks: Marks, session: Recording) -> None:
     marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
     marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: level, reopen, open_spans
     marks.recent, marks.spent = recent, spent
-    marks.settle, marks.adopt, marks.detach = settle, adopt, detach
+    marks.settle, marks.cost, marks.adopt, marks.detach = settle, cost, adopt, detach

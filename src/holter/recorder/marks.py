@@ -22,11 +22,7 @@ class Recording(Protocol):
     """What marks ask of the session they belong to."""
 
     mark_ns: int
-
-    @property
-    def step(self) -> int:
-        """The current step."""
-        ...
+    step: int
 
     def open(self, *, recording: bool) -> None:
         """Make ready for the first record; may raise `OSError`."""
@@ -50,10 +46,11 @@ class Recording(Protocol):
 
 
 class Marks:
-    """The spans of one thread. Hot: `begin`, `end`, `add`; all others are rare.
+    """The spans of one thread. Hot: `begin`, `end_of`, `add`, `settle`; all others are rare.
 
     `begin(code)` and `end(value, mode)` nest like brackets; `code` is `name id << 8 | phase`.
     `end_of(code, value, mode)` ends the innermost span with that code, whatever was begun since.
+    `begin` and `end_of` return the moment, ns: a reading of the clock saved where two things meet.
     `add(phase, name_id, begin, duration, value, step, mode)` writes a span that is already over.
     """
 
@@ -61,6 +58,7 @@ class Marks:
         "add",
         "adopt",
         "begin",
+        "cost",
         "depth",
         "detach",
         "end",
@@ -73,9 +71,9 @@ class Marks:
         "unwind",
     )
 
-    begin: Callable[[int], None]
+    begin: Callable[[int], int]
     end: Callable[..., None]
-    end_of: Callable[..., None]
+    end_of: Callable[..., int]
     add: Callable[..., None]
     fail: Callable[[BaseException], None]
     """Note that an exception passes through the innermost open span; the first such note counts."""
@@ -89,8 +87,10 @@ class Marks:
     """Records of the segment being written."""
     spent: Callable[[int], None]
     """Add nanoseconds that a hook around this thread's marks measured for itself."""
-    settle: Callable[[int], int]
-    """Publish the step; return the nanoseconds the recorder spent in this thread so far."""
+    settle: Callable[[int], None]
+    """Publish the step."""
+    cost: Callable[[], int]
+    """Publish and return the nanoseconds the recorder spent in this thread so far."""
     adopt: Callable[[], None]
     """Serve the calling thread from now on; the one before has ended."""
     detach: Callable[[], None]

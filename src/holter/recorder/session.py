@@ -60,11 +60,10 @@ class Session:
         self.manual_steps = False
         """Whether the user marks steps with `holter.step`; then an adapter's boundaries do not count."""
         self.told: set[str] = set()  # names of numbers that the user logs; adapters leave these to the user
-        self.watch: Callable[..., None] | None = None
-        """What an adapter offers to save tensors with."""
+        self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.by_hand: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.mark_ns = 0
-        """What one mark costs in this process, measured when its files are opened; ns."""
+        """What one record costs this process, estimated when its files are opened; ns."""
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         self.faults = Faults()
@@ -72,8 +71,10 @@ class Session:
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None
         """Id of the exception that was journaled last."""
-        self._step = 0
-        self._since: int | None = None
+        self.step = 0
+        """Number of the current step, from 0; -1 where steps mean nothing, as in a data-loader worker."""
+        self.since = 0
+        """When the current step began, monotonic ns; 0 before the first."""
         self._sticky: dict[str, object] = {}
         self._lock = threading.RLock()
         self._collectors: dict[str, Collector] = {}
@@ -88,16 +89,11 @@ class Session:
         """Key of this process: `pid-start`; another one after a fork."""
         return self.identity.key
 
-    @property
-    def step(self) -> int:
-        """Number of the current step, from 0; -1 where steps mean nothing, as in a data-loader worker."""
-        return self._step
-
-    @step.setter
-    def step(self, number: int) -> None:
-        self._step = number
+    def go_to(self, step: int) -> None:
+        """Be at another step from now on, in every thread."""
+        self.step = step
         for each in self.threads.all:
-            each.settle(number)
+            each.settle(step)
 
     def marks(self) -> Marks:
         """Return the calling thread's marks; keep them only for use on this thread."""
@@ -126,21 +122,25 @@ class Session:
                 return
             end = time.perf_counter_ns() if now is None else now
             marks = self.local.marks
-            begin = self._since
-            if begin is None:
+            begin = self.since
+            if not begin:
                 begin = earliest(marks, _LOOP, end)
             marks.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
-            self._since = end
-            self._step = step = self._step + 1
-            for each in self.threads.all:
-                each.settle(step)
+            self.next_step(end)
         except Exception as error:
             self.fault("boundary", error)
 
+    def next_step(self, now: int) -> None:
+        """Begin the next step at `now`, where the end of this one has been written already."""
+        self.since = now
+        self.step = step = self.step + 1
+        for each in self.threads.all:
+            each.settle(step)
+
     def first_activity(self, now: int | None = None) -> None:
         """Let the first step begin at `now` (monotonic ns), unless it has begun."""
-        if self._since is None:
-            self._since = time.perf_counter_ns() if now is None else now
+        if not self.since:
+            self.since = time.perf_counter_ns() if now is None else now
 
     def scalar(self, name: str, value: float, step: int | None = None, mode: int = TRAIN) -> None:
         """Record one number, anything `float()` takes; NaN and infinities are kept as they are."""
@@ -179,14 +179,14 @@ class Session:
         """
         self.identity.worker = index
         self.identity.parent = parent or self.identity.parent
-        self.step = -1
+        self.go_to(-1)
         if self.journal_file.opened:
             self.journal("process", self._identity())
 
     def note_failing(self, error: BaseException, code: int) -> None:
         """Remember the innermost span an exception passed; by id: a reference would keep frames alive."""
         if self.failing is None or self.failing[0] != id(error):
-            self.failing = (id(error), code & 255, self._step)
+            self.failing = (id(error), code & 255, self.step)
 
     def install(self) -> None:
         """Become what records this process; watch for exceptions, exit and forks."""
@@ -228,7 +228,7 @@ class Session:
             if self.journal_file.opened:
                 if NAMES.refused:
                     self.journal("fault", NAMES.fault())
-                spent = sum(each.settle(self._step) for each in self.threads.all)
+                spent = sum(each.cost() for each in self.threads.all)
                 self.journal("end", {"time": time.perf_counter_ns(), "cost_ns": spent})
         except Exception as error:
             self.fault("end", error)
@@ -277,8 +277,8 @@ class Session:
         self.failing = self.noted = None
         failure.watch_multiprocessing()
         self._ended = False
-        self._since = None
-        self.step = 0
+        self.since = 0
+        self.go_to(0)
 
     def _first(self) -> Iterator[tuple[str, object]]:
         yield "process", self._identity()

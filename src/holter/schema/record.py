@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import struct
 
-SPOOL_VERSION = 1
+SPOOL_VERSION = 2
 
 RECORD = struct.Struct("<qqdiHBB")
 """begin (monotonic ns), duration (ns), value (NaN = none), step (-1 = none), name id, mode, phase.
 
 The phase comes last and is never 0: a record whose last byte is 0 was never finished.
+
+Two kinds are folded into others where a training writes them at every step, for a record is what a step
+pays for. The value of a LOSS is the loss: a SCALAR of the same name at its end. The value of an OPTIMIZER
+is how long before its begin the step began that ended with it, ns: a STEP. `agent.segments` unfolds them.
 """
 
 RECORD_SIZE = RECORD.size

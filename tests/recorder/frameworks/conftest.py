@@ -11,10 +11,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from holter.agent.segments import RECORD, unfold
 from holter.schema.phases import Mode, Phase
-from holter.schema.record import RECORD
 
 BOOTSTRAP = Path(__file__).parents[3] / "src" / "holter" / "recorder" / "bootstrap"
 
@@ -118,7 +119,8 @@ def read_spool(folder: Path) -> list[Process]:
                 names[fact[0]] = fact[1]
         for segment in sorted(folder.glob(journal.stem + ".*.seg")):
             thread = int(segment.name.split(".")[1])
-            for begin, duration, value, step, name, mode, phase in RECORD.iter_unpack(segment.read_bytes()):
+            records = unfold(np.fromfile(segment, RECORD))
+            for begin, duration, value, step, name, mode, phase in records.tolist():
                 if phase:
                     process.spans.append(
                         Span(begin, duration, value, step, names[name], Mode(mode), Phase(phase), thread)

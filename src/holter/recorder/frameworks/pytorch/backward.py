@@ -8,6 +8,8 @@ from collections import deque
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch import scalers
+from holter.recorder.frameworks.pytorch.flow import NAN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -57,12 +59,8 @@ class Backward:
         """Wrap `torch.autograd.backward`, which `Tensor.backward` calls, and the scalers of losses."""
         torch = self.flow.torch
         patches.wrap(torch.autograd, "backward", self._watch_backward)
-        for path in (("amp", "GradScaler"), ("cuda", "amp", "GradScaler")):
-            owner: Any = torch
-            for part in path:
-                owner = getattr(owner, part, None)
-            if owner is not None and "scale" in vars(owner):
-                patches.wrap(owner, "scale", self._watch_scale)
+        for owner in scalers.owners(torch, "scale"):
+            patches.wrap(owner, "scale", self._watch_scale)
 
     def _watch_backward(self, original: Any) -> Any:
         here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
@@ -87,18 +85,20 @@ class Backward:
 
     def _begin(self, tensors: Any, at: At) -> int:
         try:
-            now = perf_counter_ns()
+            now = at.begin(self._code)
+            self.flow.backward_open = True
+            loss = NAN
+            if self.losses.on:
+                try:
+                    loss = self._loss(tensors, at, now)
+                except Exception as error:
+                    self.losses.fault(error)
             begin = at.forward_end
             if begin:
                 at.forward_end = 0
-                at.add(LOSS, self._loss_name, begin, now - begin)
-            if self.losses.on:
-                try:
-                    self._note_loss(tensors, now)
-                except Exception as error:
-                    self.losses.fault(error)
-            self.flow.backward_open = True
-            at.begin(self._code)
+                at.add(LOSS, self._loss_name, begin, now - begin, loss)
+            elif loss == loss:
+                at.add(SCALAR, self._loss_name, now, 0, loss)
             return now
         except Exception as error:
             self.collector.fault(error)
@@ -144,35 +144,42 @@ class Backward:
         if type(scaled) is tensor and type(unscaled) is tensor:
             self._scaled, self._unscaled = weakref.ref(scaled), unscaled.detach()
 
-    def _note_loss(self, tensors: Any, now: int) -> None:
-        if type(tensors) in (list, tuple) and len(tensors) == 1:
+    def _loss(self, tensors: Any, at: At, now: int) -> float:
+        """Return the loss if it is to be recorded and a number, else NaN; write one that is not a number."""
+        kind = type(tensors)
+        if (kind is tuple or kind is list) and len(tensors) == 1:
             tensors = tensors[0]
         graph = tensors
         if self._scaled is not None:
             if self._scaled() is tensors:
                 tensors = self._unscaled
             self._scaled = self._unscaled = None
-        if (
-            type(tensors) is not self._tensor
-            or self._observed(tensors)
-            or self._modes()
-            or tensors.numel() != 1
-        ):
-            return
-        if self.look is not None:
+        if type(tensors) is not self._tensor or self._observed(tensors) or self._modes():
+            return NAN
+        if self.look is not None and tensors.numel() == 1:
             self.look(tensors, graph)
         if tensors.is_cpu:
-            value = tensors.item()
+            try:
+                value = tensors.item()
+            except RuntimeError:  # to ask before each time would be dearer
+                if tensors.numel() != 1:
+                    return NAN
+                raise
             if type(value) is float:  # not complex
-                if "loss" not in self.flow.session.told:
-                    self.flow.here.at.add(SCALAR, self._loss_name, now, 0, value)
+                session = self.flow.session
+                told = "loss" in session.told
                 if value - value == 0.0:
-                    self.healthy = (self.flow.session.step, value)
-                elif self.on_nonfinite is not None:
-                    self.on_nonfinite(graph, value)
-        elif tensors.is_cuda and tensors.is_floating_point():
+                    self.healthy = (session.step, value)
+                else:
+                    if value != value and not told:
+                        at.add(SCALAR, self._loss_name, now, 0, value)
+                    if self.on_nonfinite is not None:
+                        self.on_nonfinite(graph, value)
+                return NAN if told else value
+        elif tensors.is_cuda and tensors.numel() == 1 and tensors.is_floating_point():
             self.flow.note_device("cuda")
             self._copy(tensors)
+        return NAN
 
     def _copy(self, loss: Any) -> None:
         """Start a copy to the host, to be read once it has arrived: never wait for a device."""

@@ -33,6 +33,7 @@ class At:
     __slots__ = (
         "add",
         "backward",
+        "began",
         "begin",
         "depth",
         "end_of",
@@ -69,6 +70,8 @@ class At:
         self.saving = False
         self.waiting = False
         self.optimizers = 0
+        self.began = 0
+        """When the outermost optimizer that steps began to, ns."""
         self.scaling = False
         """A gradient scaler steps an optimizer: that is the span, the optimizer's own hooks only count."""
         self.optimizer = 0
@@ -175,6 +178,18 @@ class Flow:
             version = str(self.torch.__version__)
             self.session.journal("framework", {"name": "pytorch", "version": version, "device": kind})
 
+    def plain_boundary(self) -> bool:
+        """Whether nothing but the next step comes with the boundary of this one."""
+        session = self.session
+        return not (
+            self.backward_open
+            or self.boundary_calls
+            or self._pauses
+            or session.manual_steps
+            or not session.since
+            or session.step >= self.wake_at
+        )
+
     def boundary(self, mode: int = TRAIN, now: int | None = None) -> None:
         """End the step; inside a backward pass, at that pass's end."""
         if self.backward_open:
@@ -187,9 +202,10 @@ class Flow:
                 call()
         if self._pauses:
             self.write_pauses()
-        if self.session.step >= self.wake_at:
+        session = self.session
+        if session.step >= self.wake_at:
             self.wake()
-        self.session.boundary(now, mode)
+        session.boundary(now, mode)
 
     def watch_pauses(self) -> Callable[[], None]:
         """Record pauses of the garbage collector from now on; return what ends that."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
@@ -113,7 +112,7 @@ class Roots:
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
-        begin, end = self._begin, self._end
+        begin, end, roots, clock, codes = self._begin, self._end, self, self.clock, self._codes
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if is_compiling() or (at := here.at).forward or not collector.on:
@@ -121,7 +120,16 @@ class Roots:
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
                 return own(self, *args, **kwargs)
-            code = begin(self, at)
+            code = codes.get(type(self), 0)
+            at.forward = at.seen = True
+            try:
+                if not code or clock.predicting is not False or roots.on_forward is not None:
+                    code = begin(self, at)
+                else:  # the usual case, without a call
+                    at.begin(code)
+            except Exception as error:
+                collector.fault(error)
+                code = 0
             try:
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
@@ -130,7 +138,14 @@ class Roots:
                 at.fail(error)
                 raise
             finally:
-                end(self, at, code)
+                at.forward = False
+                try:
+                    if code and clock.predicting is False:
+                        at.forward_end = at.end_of(code, NAN, TRAIN if self.training else EVAL)
+                    elif code:
+                        end(self, at, code)
+                except Exception as error:
+                    collector.fault(error)
 
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
         _skip_frame(self.flow.torch, __call__)
@@ -153,32 +168,20 @@ class Roots:
 
     def _begin(self, module: Any, at: At) -> int:
         at.forward = at.seen = True
-        try:
-            if self.clock.predicting is None:
-                self.clock.on_forward_begin()
-            if self.on_forward is not None:
-                self.on_forward(module)
-            code = self._codes.get(type(module)) or self._code(module)
-            at.begin(code)
-            return code
-        except Exception as error:
-            self.collector.fault(error)
-            return 0
+        if self.clock.predicting is None:
+            self.clock.on_forward_begin()
+        if self.on_forward is not None:
+            self.on_forward(module)
+        code = self._codes.get(type(module)) or self._code(module)
+        at.begin(code)
+        return code
 
     def _end(self, module: Any, at: At, code: int) -> None:
         at.forward = False
-        if not code:
-            return
-        try:
-            if self.clock.predicting is False:
-                at.end_of(code, NAN, TRAIN if module.training else EVAL)
-                at.forward_end = perf_counter_ns()
-            else:
-                at.end_of(code, NAN, PREDICT if self.clock.predicting else TRAIN if module.training else EVAL)
-                at.forward_end = perf_counter_ns()
-                self.clock.on_forward_end(module.training, at.forward_end)
-        except Exception as error:
-            self.collector.fault(error)
+        predicting = self.clock.predicting
+        at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if module.training else EVAL)
+        if predicting is not False:
+            self.clock.on_forward_end(module.training, at.forward_end)
 
     # -- discovery
 
@@ -254,6 +257,7 @@ class Roots:
                     return
                 if self.is_root(module):  # else a module that it calls may be one
                     at.depth = 1
+                    self._root = 0
                     self._root = self._begin(module, at)
             except Exception as error:
                 self.collector.fault(error)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.flow import PREDICT
+from holter.recorder.frameworks.pytorch import scalers
+from holter.recorder.frameworks.pytorch.flow import PREDICT, TRAIN
 from holter.recorder.frameworks.pytorch.rates import LearningRate
 from holter.schema.phases import Phase
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.flow import At, Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
 
-SKIPPED = int(Phase.SKIPPED)
 PATIENCE = 6
 """Steps of the first optimizer without those that were made beside it, until they are no longer awaited."""
 ABSENT = 4
@@ -59,8 +58,10 @@ class StepClock:
         self._led = 0
         self._cycle = 1
         self._since = 0
-        self._codes: dict[type, int] = {}
-        self._inner_steps = 0
+        self.codes: dict[type, int] = {}
+        """Of OPTIMIZER spans, by class."""
+        self.inner_steps = 0
+        """Optimizer steps so far, those inside others or inside scalers too."""
         self._note_learning_rate = LearningRate(flow.session).note
         self._pending = 0
         """Forward passes so far that may have been steps of a training by hand, or of an inference."""
@@ -73,19 +74,15 @@ class StepClock:
         torch = self.flow.torch
         # Not `torch.optim.optimizer`: torch deletes that name from its own package.
         optimizer = sys.modules[torch.optim.Optimizer.__module__]
+        before, after = self._hooks()
         for handle in (
-            optimizer.register_optimizer_step_pre_hook(self._before),
-            optimizer.register_optimizer_step_post_hook(self._after),
+            optimizer.register_optimizer_step_pre_hook(before),
+            optimizer.register_optimizer_step_post_hook(after),
         ):
             patches.later(handle.remove)
         patches.wrap(torch.optim.Optimizer, "__init__", self._watch_init)
-        # Both names: before torch 2.3 the CUDA scaler held the code, since then it inherits it.
-        for path in (("amp", "GradScaler"), ("cuda", "amp", "GradScaler")):
-            owner: Any = torch
-            for part in path:
-                owner = getattr(owner, part, None)
-            if owner is not None and "step" in vars(owner):
-                patches.wrap(owner, "step", self._watch_scaler)
+        for owner in scalers.owners(torch, "step"):
+            patches.wrap(owner, "step", lambda original: scalers.watch_step(self, original))
 
     # -- optimizers
 
@@ -111,35 +108,52 @@ class StepClock:
         awaited[key] = weakref.ref(optimizer, lambda _: awaited.pop(key, None))
         self._known.discard(key)
 
-    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self.flow.is_compiling() or not self.collector.on:
-            return
-        try:
-            at = self.flow.here.at
-            if self.before_step is not None:
-                self.before_step(optimizer)
-            if at.scaling:
+    def _hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
+        """Return what is called before and after each step of any optimizer."""
+        here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
+        flow, session, clock = self.flow, self.flow.session, self
+        enter, leave, leads, codes = self.enter, self.leave, self._leads, self.codes
+        note_rate = self._note_learning_rate
+
+        def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if is_compiling() or not collector.on:
                 return
-            if at.optimizers and at.optimizer == id(optimizer):
-                self.end_stale()
-            self._enter(optimizer, at)
-        except Exception as error:
-            self.collector.fault(error)
+            try:
+                at = here.at
+                if clock.before_step is not None:
+                    clock.before_step(optimizer)
+                if at.scaling:
+                    return
+                if at.optimizers and at.optimizer == id(optimizer):
+                    clock.end_stale()
+                enter(optimizer, at)
+            except Exception as error:
+                collector.fault(error)
 
-    def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self.flow.is_compiling():
-            return
-        try:
-            self._inner_steps += 1
-            at = self.flow.here.at
-            if self.after_step is not None:
-                self.after_step(optimizer)
-            if not at.scaling and at.optimizers:
-                self._leave(optimizer, at, stepped=True)
-        except Exception as error:
-            self.collector.fault(error)
+        def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if is_compiling():
+                return
+            try:
+                clock.inner_steps += 1
+                at = here.at
+                if clock.after_step is not None:
+                    clock.after_step(optimizer)
+                if at.scaling or not at.optimizers:
+                    return
+                if at.optimizers == 1 and leads(optimizer) and flow.plain_boundary():
+                    # The usual case: the end of the step is told by the record of its optimizer.
+                    at.optimizers = 0
+                    note_rate(optimizer)
+                    session.next_step(at.end_of(codes[type(optimizer)], at.began - session.since))
+                else:
+                    leave(optimizer, at, stepped=True)
+            except Exception as error:
+                collector.fault(error)
 
-    def _enter(self, optimizer: Any, at: At) -> None:
+        return before, after
+
+    def enter(self, optimizer: Any, at: At) -> None:
+        """An optimizer begins to step."""
         at.optimizers += 1
         if at.optimizers > 1:
             self._awaited.pop(id(optimizer), None)  # an optimizer inside another
@@ -149,7 +163,7 @@ class StepClock:
         at.optimizer = key = id(optimizer)
         if key not in self._known:
             self._meet(key)
-        at.begin(self._codes.get(type(optimizer)) or self._code(optimizer))
+        at.began = at.begin(self.codes.get(type(optimizer)) or self._code(optimizer))
 
     def _meet(self, key: int) -> None:
         if len(self._known) > 100_000:  # ids of the dead
@@ -160,16 +174,17 @@ class StepClock:
 
     def _code(self, optimizer: Any) -> int:
         cls = type(optimizer)
-        code = self._codes[cls] = self.flow.code(Phase.OPTIMIZER, cls.__qualname__)
+        code = self.codes[cls] = self.flow.code(Phase.OPTIMIZER, cls.__qualname__)
         return code
 
-    def _leave(self, optimizer: Any, at: At, *, stepped: bool) -> None:
+    def leave(self, optimizer: Any, at: At, *, stepped: bool) -> None:
+        """It is over; `stepped` unless it raised."""
         at.optimizers -= 1
         if at.optimizers:
             return
-        at.end_of(self._codes[type(optimizer)])
+        now = at.end_of(self.codes[type(optimizer)])
         if stepped:
-            self.stepped(optimizer)
+            self.stepped(optimizer, now)
 
     def end_stale(self) -> None:
         """Forget an optimizer step that raised: its post hook was never called."""
@@ -181,48 +196,13 @@ class StepClock:
                 marks.unwind(depth)
                 return
 
-    def _watch_scaler(self, original: Any) -> Any:
-        flow, here, clock = self.flow, self.flow.here, self
-
-        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if flow.is_compiling() or (at := here.at).scaling or not clock.collector.on:
-                return original(self, optimizer, *args, **kwargs)
-            at.scaling = True
-            inner = clock._inner_steps
-            begun = done = False
-            try:
-                if clock.on_scaler is not None:
-                    clock.on_scaler(self)
-                clock._enter(optimizer, at)
-                begun = True
-            except Exception as error:
-                clock.collector.fault(error)
-            try:
-                result = original(self, optimizer, *args, **kwargs)
-                done = True
-                return result
-            finally:
-                at.scaling = False
-                try:
-                    if begun:
-                        if done and clock._inner_steps == inner:
-                            at.add(SKIPPED, clock._codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
-                            if clock.on_skipped is not None:
-                                clock.on_skipped(optimizer)
-                        clock._leave(optimizer, at, stepped=done)
-                except Exception as error:
-                    clock.collector.fault(error)
-
-        return step
-
     # -- where a step ends
 
-    def stepped(self, optimizer: Any) -> None:
-        """An outermost optimizer step is over: decide whether the iteration is, too."""
-        if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
-            self._cycle = 1  # the usual case, ahead of the others: one optimizer
+    def stepped(self, optimizer: Any, now: int) -> None:
+        """An outermost optimizer step ended at `now`, ns: decide whether the iteration did, too."""
+        if self._leads(optimizer):
             self._note_learning_rate(optimizer)
-            self.flow.boundary()
+            self.flow.boundary(TRAIN, now)
             return
         self._since += 1
         if self._awaited:
@@ -248,7 +228,14 @@ class StepClock:
         if self._awaited and not (self._led or self._settled) and self._held < PATIENCE:
             self._held += 1
             return
-        self._end_step(optimizer)
+        self._end_step(optimizer, now)
+
+    def _leads(self, optimizer: Any) -> bool:
+        """Whether this optimizer ends every step, being the only one: the usual case."""
+        if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
+            self._cycle = 1
+            return True
+        return False
 
     def _lead(self, optimizer: Any, *, settled: bool = False) -> None:
         self._leader = weakref.ref(optimizer)
@@ -256,13 +243,13 @@ class StepClock:
         self._settled = settled
         self._led = 0
 
-    def _end_step(self, optimizer: Any) -> None:
+    def _end_step(self, optimizer: Any, now: int) -> None:
         self._cycle, self._since, self._last_other, self._held = self._since, 0, None, 0
         self._led += 1
         if self._led == SETTLED:
             self._settled = True
         self._note_learning_rate(optimizer)
-        self.flow.boundary()
+        self.flow.boundary(TRAIN, now)
 
     # -- no optimizer
 

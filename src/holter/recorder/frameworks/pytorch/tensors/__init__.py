@@ -136,6 +136,7 @@ class Tensors:
         self.flow.wake_at = self._armed = step
         self._due = [one for one in self.collections if one.due("train", step)]
         self._dieting = self._diet.next(step) == step
+        self._roots.on_forward = self._roots.on_forward or self._models.meet
         self._updates.begin()
         self._diet.begin()
         if self._dieting or any(one.sources & _AT_UPDATE for one in self._due):
@@ -147,8 +148,9 @@ class Tensors:
 
     def _disarm(self) -> None:
         self._armed = -1
-        self._due = ()
-        self._dieting = self._clipping = False
+        self._due, self._dieting, self._clipping = (), False, False
+        if self._backward.look is None:
+            self._roots.on_forward = None
         clock = self._clock
         clock.before_step = clock.after_step = clock.on_skipped = clock.on_scaler = None
         self._activations.remove()
@@ -260,7 +262,7 @@ class Tensors:
         self._activations.on_loss(loss)
         if places.learned and not self._activations.collections:
             self._backward.look = None
-            self._roots.on_forward = self._models.meet  # all that is left to do there
+            self._roots.on_forward = None  # but in steps that are read, where new models are met
 
     def _watch_clip(self, original: Any) -> Any:
         by_norm = original.__name__ == "clip_grad_norm_"
