@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from holter.schema.tables import SCHEMA_VERSION, TableSchema
+from holter.schema.tables import SCHEMA_VERSION
 from holter.store import parquet
 from holter.store.layout import Part, current, parse_part
 from holter.store.parquet import BATCH
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from holter.schema.columns import TableSchema
     from holter.store.place import Entry, Place
 
 

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.schema.tables import SCHEMA_VERSION, TableSchema
+from holter.schema.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from holter.schema.columns import TableSchema
 
 BATCH = "batch"
 """Column of every file: in a compacted one the number of the file that each row came from, else null."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from holter.schema.table import Table
-from holter.schema.tables import TABLES, TableSchema
+from holter.schema.tables import TABLES
 from holter.store import parquet
 from holter.store.files import Catalog, DataFile, Vanished, first_line, select
 from holter.store.parquet import BATCH
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.schema.columns import TableSchema
     from holter.store.place import Place
 
 T = TypeVar("T")

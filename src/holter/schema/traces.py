@@ -1,0 +1,136 @@
+"""Tables of profiling windows and of traces: what ran on the host and on accelerators, event by event."""
+
+from __future__ import annotations
+
+from holter.schema.columns import DURATION, RANK, STEP, TIME, Column, TableSchema
+
+_THREAD = Column("thread", "BIGINT", "Thread that did it.")
+_DEVICE = Column("device", "SMALLINT", "Index of the accelerator in its node.")
+_STREAM = Column("stream", "INTEGER", "Stream of the accelerator.")
+_CORRELATION = Column(
+    "correlation", "BIGINT", "Number that a launch shares with what it launched; 0 for none."
+)
+
+KERNELS = TableSchema(
+    "kernels",
+    "One kernel that ran on an accelerator, within a profiling window or from an imported trace.",
+    (
+        TIME,
+        DURATION,
+        RANK,
+        _DEVICE,
+        _STREAM,
+        STEP,
+        Column("name", "VARCHAR", "Its name."),
+        Column("kind", "VARCHAR", "compute or communication."),
+        Column("collective", "VARCHAR", "Which collective: allreduce, allgather, ...; empty for compute."),
+        Column("process_group", "VARCHAR", "Process group of the collective."),
+        Column("group_size", "INTEGER", "Ranks in that group; 0 when unknown."),
+        Column("bytes", "BIGINT", "Bytes the collective moves; 0 when unknown.", "bytes"),
+        _CORRELATION,
+    ),
+)
+
+LAUNCHES = TableSchema(
+    "launches",
+    "One call by which the host asked an accelerator for a kernel, a copy or a fill.",
+    (
+        TIME,
+        DURATION,
+        RANK,
+        _THREAD,
+        STEP,
+        Column("name", "VARCHAR", "The function called."),
+        _CORRELATION,
+    ),
+)
+
+MEMORY_OPERATIONS = TableSchema(
+    "memory_operations",
+    "One copy or fill of memory by an accelerator.",
+    (
+        TIME,
+        DURATION,
+        RANK,
+        _DEVICE,
+        _STREAM,
+        STEP,
+        Column("kind", "VARCHAR", "h2d, d2h, d2d, p2p, h2h or memset."),
+        Column("memory", "VARCHAR", "pageable or pinned, of the host's side; empty when unknown."),
+        Column("bytes", "BIGINT", "Bytes moved or set.", "bytes"),
+        _CORRELATION,
+    ),
+)
+
+SYNCS = TableSchema(
+    "syncs",
+    "One stretch in which the host waited for an accelerator.",
+    (
+        TIME,
+        DURATION,
+        RANK,
+        _THREAD,
+        STEP,
+        Column("kind", "VARCHAR", "stream, device, event or copy."),
+        Column("name", "VARCHAR", "The function called, and where it was called from when that is known."),
+    ),
+)
+
+OPERATORS = TableSchema(
+    "operators",
+    "One operator of the framework, or function of Python, on the host.",
+    (
+        TIME,
+        DURATION,
+        RANK,
+        _THREAD,
+        STEP,
+        Column("name", "VARCHAR", "The operator."),
+        Column("kind", "VARCHAR", "operator, python, annotation, module or runtime."),
+        Column("detail", "VARCHAR", "Shapes, types, stack: a JSON object, or empty."),
+    ),
+)
+
+TRACKS = TableSchema(
+    "tracks",
+    "What a timeline calls its processes, threads, devices and streams.",
+    (
+        TIME,
+        RANK,
+        Column("process", "BIGINT", "Process, as the trace numbers it; -1 for none."),
+        Column("thread", "BIGINT", "Thread, or the stream of a device; -1 for the process itself."),
+        _DEVICE,
+        Column("kind", "VARCHAR", "process, thread, device or stream."),
+        Column("name", "VARCHAR", "What it is called."),
+        Column("position", "INTEGER", "Where it stands among its like, from the top; 0 when not said."),
+    ),
+)
+
+COUNTERS = TableSchema(
+    "counters",
+    "One value of a counter of a trace: memory in use, bytes on a link, batches waiting.",
+    (
+        TIME,
+        RANK,
+        Column("process", "BIGINT", "Process, as the trace numbers it; -1 for none."),
+        Column(
+            "name", "VARCHAR", "The counter, and behind a slash which of its series, where it has several."
+        ),
+        Column("value", "DOUBLE", "The value from now on."),
+    ),
+)
+
+FLOWS = TableSchema(
+    "flows",
+    "An arrow from one event to a later one; launches have none, their correlation says it.",
+    (
+        TIME,
+        DURATION,
+        RANK,
+        _THREAD,
+        Column("target", "BIGINT", "Thread it leads to, at the time plus the duration."),
+        Column("kind", "VARCHAR", "What it means: forward_backward, or what the trace calls it."),
+    ),
+)
+
+TRACES = (KERNELS, LAUNCHES, MEMORY_OPERATIONS, SYNCS, OPERATORS, TRACKS, COUNTERS, FLOWS)
