@@ -1,4 +1,4 @@
-"""A made-up trace of a distributed training: operators, launches, kernels, copies, waits, counters and flows."""
+"""A made-up trace of a distributed training: operators, launches, kernels, copies, waits, counters, flows."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def step(layers: int) -> Rows:
 
 
 def trace(events: int, *, ranks: int = 8, layers: int = 48) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Make up a trace of about so many events; yields tables with rows in pieces, as `Writer.append` takes them."""
+    """Make up a trace of about so many events; yields tables in pieces, as `Writer.append` takes them."""
     template = step(layers)
     steps = max(1, events // (ranks * sum(map(len, template.values()))))
     random = np.random.default_rng(0)

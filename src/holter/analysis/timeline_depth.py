@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def order(begin: NDArray[np.int64], duration: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the order in which `depths` wants events: by begin, the longer first of those that begin together."""
+    """Return the order in which `depths` wants events: by begin, of those that begin together the longer first."""
     return np.lexsort((-duration, begin))
 
 
