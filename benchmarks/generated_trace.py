@@ -150,7 +150,8 @@ def _table(table: str, given: list[Any], number: Any, speed: Any, rank: int) -> 
         nccl = np.char.startswith(given[2], "nccl")
         kind = (np.tile(nccl.astype(int), len(number)), ["compute", "communication"])
         found |= {"name": name, "device": np.full(rows, rank), "stream": what[0]}
-        found |= {"correlation": first + what[1], "kind": kind}
+        which = (kind[0], ["", "allreduce"])
+        found |= {"correlation": first + what[1], "kind": kind, "collective": which}
     elif table == "memory_operations":
         found |= {"kind": name, "device": np.full(rows, rank), "stream": np.full(rows, COMPUTE)}
         found |= {
