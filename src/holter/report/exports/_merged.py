@@ -47,6 +47,12 @@ def read(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Table]]:
         yield tables
 
 
+def first_ns(trial: Trial, chosen: Chosen) -> int:
+    """Return a time before all rows, as near to them as files say, ns since the epoch; 0 when there are none."""
+    first = min((group[0] for table in TABLES for group in trial.groups(table)), default=0)
+    return max(first, chosen.start_ns or first)
+
+
 def span_names(spans: Table) -> list[str]:
     """Return what spans are called: the phase, and which one."""
     return [

@@ -73,7 +73,8 @@ class Tracks:
 
     def counters(self, node: str, rank: int, process: int) -> int:
         """Return the process that counters of a trace belong to."""
-        return self._process(node, rank, "host", process)
+        known = process if process >= 0 else self._main.get((node, rank), -1)
+        return self._process(node, rank, "host", known)
 
     def samples(self, node: str) -> int:
         """Return the process that the readings of a node belong to."""
@@ -92,8 +93,8 @@ class Tracks:
         key = (node, rank, shelf, number)
         process = self._processes.get(key)
         if process is None:
-            told = number >= 0 or (shelf == "host" and number == -1 and not self._main)
-            process = number if told and number not in self._taken else _FIRST_OWN + len(self._processes)
+            own = number >= 0 and number not in self._taken
+            process = number if own else _FIRST_OWN + len(self._processes)
             self._processes[key] = process
             self._taken.add(process)
             name, _ = self._names.get((*key, None), ("", 0))

@@ -51,7 +51,7 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
     ranks = sorted(
         int(rank) for rank in trial.sql(_RANKS)["rank"] if chosen.ranks is None or rank in chosen.ranks
     )
-    base = int(trial.manifest.get("start") or 0)
+    base = _merged.first_ns(trial, chosen)
     encoder = _Encoder(Tracks(trial.table("tracks")), base)
     header: dict[str, Any] = {"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "job": trial.folder.name}
     if len(ranks) == 1:
