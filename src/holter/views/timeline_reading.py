@@ -36,7 +36,9 @@ SOURCES = (
     Source("kernels", "stream", "device", "stream"),
     Source("memory_operations", "stream", "device", "stream", "kind"),
     Source("operators", "annotations", where="kind = 'annotation'"),
-    Source("operators", "thread", where="kind <> 'annotation'"),
+    # What lies over a stream has its number as thread; the table does not say of which device it is.
+    Source("operators", "stream_ranges", where="kind IN ('device_annotation', 'device_wait')"),
+    Source("operators", "thread", where="kind NOT IN ('annotation', 'device_annotation', 'device_wait')"),
     Source("launches", "thread"),
     Source("syncs", "thread", name="CASE WHEN name = '' THEN kind ELSE name END"),
     Source(

@@ -116,7 +116,9 @@ class Packets:
         return known
 
     def _event(self, at: int, event: bytes, interned: bytes = b"") -> None:
-        self._write(_TIME + varint(at - self._base) + _SEQUENCE + _NEEDS_NAMES + interned + message(11, event))
+        self._write(
+            _TIME + varint(at - self._base) + _SEQUENCE + _NEEDS_NAMES + interned + message(11, event)
+        )
 
     def _write(self, packet: bytes) -> None:
         self._file.write(b"\x0a" + varint(len(packet)) + packet)

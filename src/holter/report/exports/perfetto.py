@@ -143,7 +143,9 @@ class _Encoder:
         return begins
 
     def _samples(self, table: Table) -> None:
-        for time, node, device, metric, value in _columns(table, ("time", "node", "device", "metric", "value")):
+        for time, node, device, metric, value in _columns(
+            table, ("time", "node", "device", "metric", "value")
+        ):
             name = f"{metric} {device}" if device else metric
             self._value(self._tracks.samples(node), name, time, value)
 
@@ -175,5 +177,3 @@ def _words(name: str, table: Table) -> tuple[Iterable[str], Iterable[str]]:
         return table["kind"].tolist(), table["name"].tolist()
     category = {"launches": "launch", "syncs": "sync"}.get(name)
     return (repeat(category) if category else table["kind"].tolist()), table["name"].tolist()
-
-
