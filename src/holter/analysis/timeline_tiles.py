@@ -1,13 +1,14 @@
 """Levels of detail of a timeline: events too short to be seen merged into blocks, long ones kept as they are.
 
-Level n has blocks of 1024 · 4ⁿ ns. An event that is at least as long as a block of level n, and shorter than one
-of level n + 1, is kept as a row of level n. Shorter ones are merged, at each level: those that begin in one
-block, on one line, become one row. A picture of level n is so the merged rows of level n and the kept rows of
-level n and all above: a few for each block of time, however many events there are.
+Level n has blocks of 1024 · 4ⁿ ns. An event that is at least as long as a block of level n, and shorter than
+one of level n + 1, is kept as a row of level n. Shorter ones are merged, at each level: those that begin in
+one block, on one line, become one row. A picture of level n is so the merged rows of level n and the kept
+rows of level n and all above: a few for each block of time, however many events there are.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ _BLOCKS_AT_TOP = 512
 ALL_KEPT = 4096
 """A lane of no more events keeps each as a row, from level 0."""
 _REDUCTION = 4
-"""The finest level of a lane has at most one row for so many events: below it, the events are as quickly read …"""
+"""The finest level of a lane has at most a row for so many events: below it, events themselves are read …"""
 _PER_BLOCK = 150
 """… unless a block of it has more events than this, of all lanes: then too many would have to be read."""
 
@@ -37,16 +38,16 @@ def width(level: int) -> int:
 
 def level_for(ns_per_pixel: float) -> int:
     """Return the level whose blocks are nearest to a pixel: between half of one and two."""
-    return max(0, round((np.log2(max(ns_per_pixel, 1.0)) - _FINEST_BITS) / _BITS))
+    return max(0, round((math.log2(max(ns_per_pixel, 1.0)) - _FINEST_BITS) / _BITS))
 
 
 def top_level(extent_ns: int) -> int:
     """Return the coarsest level that a timeline of this length needs."""
-    return max(0, int(np.log2(max(extent_ns, 1) / _BLOCKS_AT_TOP) - _FINEST_BITS) // _BITS)
+    return max(0, int(math.log2(max(extent_ns, 1) / _BLOCKS_AT_TOP) - _FINEST_BITS) // _BITS)
 
 
 def coarsest_finest(events_per_s: float) -> int:
-    """Return the level that every lane has at least, where all lanes together have so many events a second."""
+    """Return the level that every lane has at least, where all together have so many events a second."""
     return level_for(_PER_BLOCK / max(events_per_s, 1e-9) * 1e9)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,4 +53,4 @@ def stretches(
     cuts = np.interp(np.linspace(low, high, number + 1)[1:-1], before, moments)
     inner = sorted({int(cut) + origin for cut in cuts.tolist()})
     edges = [start, *(cut for cut in inner if start < cut < end), end]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))

@@ -128,11 +128,11 @@ class Trial:
         return sum(file.rows for file in self._reader.files(name))
 
     def groups(self, name: str) -> list[tuple[int, int, int]]:
-        """Return the first and last `time` and the number of rows of each group of rows of a table's files."""
+        """Return first `time`, last `time` and number of rows of each group of rows in a table's files."""
         return retried(lambda: row_groups(self._reader.connection, self._reader.files(name)))
 
     def source(self, name: str, *, start_ns: int | None = None, end_ns: int | None = None) -> str:
-        """Return the SQL that reads a table's files as they are now, for who keeps a connection of his own."""
+        """Return the SQL that reads a table's files as they are now, for who keeps an own connection."""
         return self._view(name, start_ns, end_ns)
 
     def _view(self, name: str, start_ns: int | None, end_ns: int | None) -> str:

@@ -57,7 +57,7 @@ class Picture:
     names: list[str]
 
     def document(self) -> dict[str, Any]:
-        """Return it as a JSON document: times in ns since `start_ns`, which is text (it has too many digits)."""
+        """Return it as a JSON document: times in ns since `start_ns`, which is text: it has many digits."""
         columns = ("duration", "depth", "name", "count", "busy")
         return {
             "start_ns": str(self.start_ns),
@@ -75,7 +75,7 @@ class Picture:
 
 
 class Timeline:
-    """The timeline of one job, as its tables were when it was opened; open it again to see more of a running one."""
+    """The timeline of one job, as its tables were when it was opened; of a running one, open it again."""
 
     def __init__(self, trial: Trial, *, threads: int | None = None) -> None:
         """Open a job; its tiles are computed when there are none, which takes seconds for millions of events.
@@ -115,8 +115,8 @@ class Timeline:
     ) -> Picture:
         """Return what is seen of lanes.
 
-        Each event that is as long as a pixel, about, is in it; of shorter ones those that lie next to each other
-        are one block. Events that reach into the range are in it whole.
+        Each event that is as long as a pixel, about, is in it; of shorter ones those that lie next to each
+        other are one block. Events that reach into the range are in it whole.
 
         Args:
             start_ns: Begin, ns since the epoch; by default that of the job's first event.
@@ -152,7 +152,7 @@ class Timeline:
         return Picture(start, end, strips, self.reading.names[codes].tolist())
 
     def warm(self) -> None:
-        """Load what pictures are made of, as far as memory is spent on it, so that none has to wait for it."""
+        """Load what pictures are made of, as far as memory is spent on it, so that none has to wait."""
         self._levels.warm()
 
     def _far(self, lanes: Sequence[Lane], start: int, end: int, level: int) -> list[Strip]:
@@ -169,8 +169,9 @@ class Timeline:
     def _near(self, lanes: Sequence[Lane], start: int, end: int, level: int) -> list[Strip] | None:
         """Take lanes from the events themselves; None when they are too many.
 
-        Events of at least a block of a lane's finest level are in its tiles. So of the tables only what begins a
-        block before the range has to be read, and another block before that to know how deep it is nested.
+        Events of at least a block of a lane's finest level are in its tiles. So of the tables only what
+        begins a block before the range has to be read, and another block before that to know how deep it is
+        nested.
         """
         finest = np.array([width(lane.finest) for lane in lanes])
         first = start - 2 * int(finest.max())

@@ -1,4 +1,4 @@
-"""What a timeline tells of one event: all that its table knows, and what it is connected with; names found."""
+"""What a timeline tells of one event, of what it is connected with, and of names that are searched for."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def detail(timeline: Timeline, event: Event) -> dict[str, Any]:
 def connections(timeline: Timeline, event: Event) -> list[Connection]:
     """Return what an event is connected with: a launch and what it launched; ends of arrows of its thread.
 
-    Correlation numbers are used again by later traces of a process. So what ran for a launch is the next of its
-    number, and what launched it is the last one before.
+    Correlation numbers are used again by later traces of a process. So what ran for a launch is the next of
+    its number, and what launched it is the last one before.
 
     Raises:
         KeyError: There is no such event.
@@ -101,19 +101,20 @@ def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[Found]:
     )
     query = (
         "SELECT name, count(*) AS n, sum(duration)::BIGINT AS total, min(time) AS time, "  # noqa: S608
-        "arg_min({'duration': duration, 'node': node, 'kind': kind, 'rank': rank, 'device': device, 'track': track}, "
-        f"time) AS first FROM ({terms}) GROUP BY name ORDER BY total DESC, name LIMIT {int(limit)}"
+        "arg_min({'duration': duration, 'node': node, 'kind': kind, 'rank': rank, 'device': device, "
+        "'track': track}, time) AS first "
+        f"FROM ({terms}) GROUP BY name ORDER BY total DESC, name LIMIT {int(limit)}"
     )
-    lanes = {(l.node, l.kind, l.rank, l.device, l.track): l for l in timeline.lanes}
+    lanes = {lane.id: lane for lane in timeline.lanes}
     found = []
     for name, count, total, time, first in rows(timeline.reading.ask(query)):
-        lane = lanes[tuple(first[key] for key in ("node", "kind", "rank", "device", "track"))]
-        found.append(Found(name, count, total, Event(lane, time, first["duration"], name)))
+        duration = first.pop("duration")
+        found.append(Found(name, count, total, Event(lanes[Lane(**first).id], time, duration, name)))
     return found
 
 
 def following(timeline: Timeline, name: str, after_ns: int, *, backward: bool = False) -> Event | None:
-    """Return the next event called so that begins after a time, or the last before it; None when there is none."""
+    """Return the next event called so after a time, or the last before it; None when there is none."""
     compare, order = ("<", "DESC") if backward else (">", "")
     condition = f"{{name}} = {parquet.literal(name)} AND time {compare} {after_ns}"
     return next(_events(timeline, condition, order), None)
@@ -131,7 +132,8 @@ def _at(source: Source, lane: Lane) -> str:
 def _launched(timeline: Timeline, row: dict[str, Any]) -> Iterator[Connection]:
     if row["correlation"] <= 0:
         return
-    same = f"correlation = {row['correlation']} AND rank = {row['rank']} AND node = {parquet.literal(row['node'])}"
+    same = f"correlation = {row['correlation']} AND rank = {row['rank']}"
+    same += f" AND node = {parquet.literal(row['node'])}"
     if row["table"] == "launches":
         for event in _events(timeline, f"{same} AND time >= {row['time']}", "", tables=_DEVICE):
             yield Connection("launch", event, earlier=False)

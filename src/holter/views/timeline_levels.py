@@ -1,4 +1,4 @@
-"""The tiles of a timeline, level by level, as arrays: kept in memory once they were asked for, while they are few."""
+"""The tiles of a timeline, level by level, as arrays: once asked for they stay in memory, while few."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Levels:
         self._finest_kept = top + 1 - int(np.searchsorted(sums, MOST_ROWS, side="right"))
 
     def warm(self) -> None:
-        """Load all levels that fit into memory, from the coarsest on, so that no later question waits for them."""
+        """Load all levels that fit into memory, so that no later question waits for them."""
         for level in range(self.top, self._finest_kept - 1, -1):
             self._of(level, 0, 0)
 
@@ -53,8 +53,8 @@ class Levels:
         return [self._seen(at, start_ns, end_ns, kept=True) for at in range(level, self.top + 1)]
 
     def _seen(self, level: int, start_ns: int, end_ns: int, *, kept: bool) -> Arrays:
-        # An event of a level is shorter than a block of the next, and merged ones than two of their own; only of
-        # the coarsest level they may be longer.
+        # An event of a level is shorter than a block of the next, and merged ones than two of their own; only
+        # of the coarsest level they may be longer.
         reach = self._reading.longest_ns if level == self.top and kept else width(level + 1)
         rows = self._of(level, start_ns - reach, end_ns)
         first, last = np.searchsorted(rows["time"], [start_ns - reach, end_ns])

@@ -36,8 +36,13 @@ SOURCES = (
     Source("kernels", "stream", "device", "stream"),
     Source("memory_operations", "stream", "device", "stream", "kind"),
     Source("operators", "annotations", where="kind = 'annotation'"),
-    # What lies over a stream has its number as thread; the table does not say of which device it is.
-    Source("operators", "stream_ranges", where="kind IN ('device_annotation', 'device_wait')"),
+    # What lies over a stream has its number as thread, and the device in its detail.
+    Source(
+        "operators",
+        "stream_ranges",
+        r"""coalesce(try_cast(regexp_extract(detail, '"device": (-?\d+)', 1) AS SMALLINT), -1)""",
+        where="kind IN ('device_annotation', 'device_wait')",
+    ),
     Source("operators", "thread", where="kind NOT IN ('annotation', 'device_annotation', 'device_wait')"),
     Source("launches", "thread"),
     Source("syncs", "thread", name="CASE WHEN name = '' THEN kind ELSE name END"),
@@ -54,7 +59,7 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One row of a timeline: a stream of an accelerator, a thread's operators, its annotations, its phases."""
+    """One row of a timeline: a stream of an accelerator; a thread's operators, annotations or phases."""
 
     node: str
     kind: str
@@ -185,7 +190,7 @@ class Reading:
 
 
 def wanted(lanes: Iterable[Lane]) -> Arrays:
-    """Return lanes as a table to join with: `lane` is a lane's place, the other columns begin with `lane_`."""
+    """Return lanes as a table to join with: `lane` is a lane's place, other columns begin with `lane_`."""
     listed = list(lanes)
     columns: Arrays = {"lane": np.arange(len(listed), dtype=np.int32)}
     dtypes = {"node": object, "kind": object, "rank": np.int32, "device": np.int16, "track": np.int64}

@@ -21,14 +21,13 @@ IN_MEMORY = 300_000
 """The tiles of a job with no more events are computed when it is opened, and not stored."""
 _AT_ONCE = 1_000_000
 """Events that are in memory at once while tiles are computed, unless one lane has more."""
-_WHOLE = "level < 0"
 
 
 def prepare(reading: Reading) -> list[Lane]:
     """Make the tiles of a job ready to be asked for, and return its lanes.
 
-    Tiles that are stored are used while they cover all events; otherwise they are computed anew and stored. When
-    the job is small, or the store cannot be written, they are kept in memory, in place of the table `tiles`.
+    Tiles that are stored are used while they cover all events; otherwise they are computed anew and stored.
+    When the job is small, or the store cannot be written, they are kept in memory, in place of the table.
 
     Raises:
         OSError: Files went away meanwhile.
@@ -45,10 +44,10 @@ def prepare(reading: Reading) -> list[Lane]:
 
 
 def stored(reading: Reading) -> list[Lane]:
-    """Return the lanes that the tiles know; none when there are no tiles, or their writing was not finished."""
+    """Return the lanes that the tiles know; none when there are none, or their writing was not finished."""
     query = (
-        "SELECT node, kind, rank, device, track, count, time, time + duration AS stop, depth, level FROM tiles "
-        f"WHERE {_WHOLE} ORDER BY ALL"
+        "SELECT node, kind, rank, device, track, count, time, time + duration AS stop, depth, level "
+        "FROM tiles WHERE level < 0 ORDER BY ALL"
     )
     found = reading.ask(query)
     found["level"] = -1 - found["level"]
@@ -103,7 +102,7 @@ def _keep(reading: Reading, lanes: Sequence[Lane]) -> list[Lane]:
 
 def _computed(reading: Reading, lanes: Sequence[Lane]) -> Iterator[tuple[list[Lane], dict[str, Any]]]:
     """Yield lanes, a few at a time, with what is now known of them, and the columns of their tiles."""
-    levels = {"top": top_of(lanes), "finest": coarsest_finest(reading.events_per_s())}
+    top, finest = top_of(lanes), coarsest_finest(reading.events_per_s())
     names = reading.names.tolist()
     for some in _groups(lanes):
         found = reading.events(some)
@@ -113,7 +112,8 @@ def _computed(reading: Reading, lanes: Sequence[Lane]) -> Iterator[tuple[list[La
         built = []
         for begin, end in pairwise(edges.tolist()):
             mine = by_lane[begin:end]
-            built.append(build(*(found[column][mine] for column in ("time", "duration", "name")), **levels))
+            time, duration, name = (found[column][mine] for column in ("time", "duration", "name"))
+            built.append(build(time, duration, name, top=top, finest=finest))
         which = np.repeat(np.arange(len(some)), [len(lane.rows) for lane in built])
         columns: dict[str, Any] = {
             field: np.array([getattr(lane, field) for lane in some])[which]

@@ -1,4 +1,4 @@
-"""The rows of a timeline as a tree: node, then its processes, and in each its threads, devices and counters."""
+"""The rows of a timeline as a tree: nodes, their processes, and in each threads, devices and counters."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ Node = dict[str, Any]
 
 
 def tree(timeline: Timeline) -> list[Node]:
-    """Return one entry a node of the job, each with `kind`, `name`, and where there is something below, `children`.
+    """Return one entry a node of the job, with `kind`, `name`, and where something is below it `children`.
 
-    Kinds: host, metrics, process, phases, annotations, thread, device, stream, counters, metric, counter. Entries
-    that can be drawn have an `id`: that of a lane (with `lines` and `events`), or of a series.
+    Kinds: host, metrics, process, phases, annotations, thread, device, stream, stream_ranges, counters,
+    metric, counter. Entries that can be drawn have an `id`: that of a lane (with `lines` and `events`), or of
+    a series.
     """
     names = _names(timeline)
     below: dict[str, dict[int, list[Lane]]] = defaultdict(lambda: defaultdict(list))
@@ -53,21 +54,20 @@ def _process(
     counters: list[Node],
 ) -> Node:
     def called(lane: Lane) -> tuple[int, str]:
-        return names.get((node, rank, lane.kind == "stream", lane.track), (0, ""))
+        return names.get((node, rank, lane.kind not in _HOST, lane.track), (0, ""))
 
-    children = []
-    for lane in sorted(
-        (l for l in lanes if l.kind in _HOST), key=lambda l: (called(l)[0], l.track, _HOST.index(l.kind))
-    ):
-        children.append(_drawn(lane, _title(lane, called(lane)[1])))
+    def place(lane: Lane) -> tuple[int, int, int]:
+        return called(lane)[0], lane.track, _HOST.index(lane.kind)
+
+    host = sorted((lane for lane in lanes if lane.kind in _HOST), key=place)
+    children = [_drawn(lane, _title(lane, called(lane)[1])) for lane in host]
     devices: dict[int, list[Lane]] = defaultdict(list)
     for lane in lanes:
         if lane.kind not in _HOST:
             devices[lane.device].append(lane)
     for device, streams in sorted(devices.items()):
-        inside = [
-            _drawn(s, _title(s, called(s)[1])) for s in sorted(streams, key=lambda l: (l.track, l.kind))
-        ]
+        streams.sort(key=lambda lane: (lane.track, lane.kind))
+        inside = [_drawn(lane, _title(lane, called(lane)[1])) for lane in streams]
         children.append(_shelf("device", f"GPU {device}" if device >= 0 else "device", inside))
     if counters:
         children.append(_shelf("counters", "counters", counters))
@@ -92,8 +92,11 @@ def _title(lane: Lane, name: str) -> str:
 
 
 def _names(timeline: Timeline) -> dict[tuple[Any, ...], tuple[int, str]]:
-    """Return position and name by node, rank, whether it is a stream, and number; of a process, number None."""
-    query = "SELECT node, rank, kind, thread, process, name, position FROM tracks WHERE kind <> 'device' ORDER BY ALL"
+    """Return position and name by node, rank, whether it is a stream, and number: None for a process."""
+    query = (
+        "SELECT node, rank, kind, thread, process, name, position FROM tracks "
+        "WHERE kind <> 'device' ORDER BY ALL"
+    )
     found: dict[tuple[Any, ...], tuple[int, str]] = {}
     for node, rank, kind, thread, process, name, position in rows(timeline.reading.ask(query)):
         text = f"{name} ({process})" if kind == "process" and name else name

@@ -61,4 +61,4 @@ class Format(Protocol):
 
 def formats() -> dict[str, Format]:
     """Return all formats by name."""
-    return dict(plugins.modules(__name__))  # type: ignore[arg-type]
+    return dict(plugins.modules(__name__))

@@ -1,4 +1,4 @@
-"""The tables of a merged timeline: system metrics, phases, operators, kernels, arrows, in the order of time."""
+"""The tables of a merged timeline, in the order of time: metrics, phases, operators, kernels, arrows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 TABLES: dict[str, str | None] = {
     "samples": None,
-    # Scalars are no stretches of time; sampled stacks stand for others' time; steps of a trace are annotations
-    # of it already.
+    # Scalars are no stretches of time; sampled stacks stand for others' time; steps of a trace are
+    # annotations of it already.
     "spans": "phase NOT IN ('scalar', 'stack') AND NOT (phase = 'step' AND name LIKE 'ProfilerStep#%')",
     "operators": None,
     "launches": None,
@@ -48,7 +48,7 @@ def read(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Table]]:
 
 
 def first_ns(trial: Trial, chosen: Chosen) -> int:
-    """Return a time before all rows, as near to them as files say, ns since the epoch; 0 when there are none."""
+    """Return when the first row is, as far as files say, ns since the epoch; 0 when there are none."""
     first = min((group[0] for table in TABLES for group in trial.groups(table)), default=0)
     return max(first, chosen.start_ns or first)
 
@@ -63,7 +63,7 @@ def span_names(spans: Table) -> list[str]:
 
 @lru_cache(maxsize=65536)
 def details(text: str) -> str:
-    """Return the inside of the JSON object that a detail is: `"a": 1, "b": 2`; of other text, that text as one."""
+    """Return the inside of the JSON object that a detail is: `"a": 1, "b": 2`."""
     if not text:
         return ""
     try:

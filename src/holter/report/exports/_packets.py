@@ -1,6 +1,6 @@
 """Packets of a Perfetto trace: tracks, slices that nest, values of counters, arrows; names are sent once.
 
-Numbers of fields are those of Perfetto's `trace_packet.proto`, `track_event.proto` and `track_descriptor.proto`.
+Numbers of fields: Perfetto's `trace_packet.proto`, `track_event.proto` and `track_descriptor.proto`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Protocol Buffers' wire format, as much of it as a timeline needs: fields of whole numbers, fractions and bytes."""
+"""Protocol Buffers' wire format, as much of it as a timeline needs: numbers, text and messages."""
 
 from __future__ import annotations
 

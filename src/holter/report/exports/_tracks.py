@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _FIRST_OWN = 1 << 22
-"""Processes whose own number is not known, or is another's too, get numbers from here on: no system uses them."""
+"""Processes whose own number is not known, or another's too, get one from here on: no system uses them."""
 _SHELVES = ("samples", "phases", "host", "device")
 
 

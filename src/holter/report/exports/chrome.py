@@ -137,8 +137,8 @@ class _Encoder:
         for time, duration, place, cat, name, arg in rows:
             yield (
                 time,
-                f'{{"ph":"X","cat":{self._text(cat)},"name":{self._text(name)},{place},"ts":{_us(time - self._base)},'
-                f'"dur":{_us(duration)},"args":{{{arg}}}}}',
+                f'{{"ph":"X","cat":{self._text(cat)},"name":{self._text(name)},{place},'
+                f'"ts":{_us(time - self._base)},"dur":{_us(duration)},"args":{{{arg}}}}}',
             )
 
     def _arrow(self, ph: str, cat: str, number: int | str, time: int, place: str) -> tuple[int, str]:

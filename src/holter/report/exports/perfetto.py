@@ -110,7 +110,7 @@ class _Encoder:
         for begin, duration, track, category, called, more in rows:
             if name == "operators":
                 for end in chain(arrows.pop((track, begin), ()), self._ends.pop((track, begin), ())):
-                    more += end  # noqa: PLW2901
+                    more += end
             yield track, begin, -(begin + duration), category, called, more
 
     def _said(self, table: str, *values: Any) -> bytes:
