@@ -132,9 +132,13 @@ def _table(table: str, given: list[Any], number: Any, speed: Any, rank: int) -> 
     scale = np.repeat(speed, each)
     offset = START_NS + np.repeat(number, each) * STEP_NS
     values, codes = np.unique(given[2], return_inverse=True)
+    # Begins and ends are rounded alike, so that what is nested stays so, and arrows end where they should.
+    begins, ends = (
+        (np.tile(moment, len(number)) * scale).astype(np.int64) for moment in (given[0], given[0] + given[1])
+    )
     found: dict[str, Any] = {
-        "time": offset + (np.tile(given[0], len(number)) * scale).astype(np.int64),
-        "duration": (np.tile(given[1], len(number)) * scale).astype(np.int64),
+        "time": offset + begins,
+        "duration": ends - begins,
         "rank": np.full(rows, rank),
     }
     name = (np.tile(codes, len(number)), values.tolist())

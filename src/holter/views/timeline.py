@@ -12,7 +12,7 @@ from holter.analysis.timeline_depth import depths, order
 from holter.analysis.timeline_tiles import Blocks, events, level_for, simplified, width
 from holter.views.timeline_levels import COLUMNS, Levels
 from holter.views.timeline_reading import Lane, Reading
-from holter.views.timeline_tiles import prepare, top_of
+from holter.views.timeline_tiles import IN_MEMORY, prepare, top_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,18 +77,19 @@ class Picture:
 class Timeline:
     """The timeline of one job, as its tables were when it was opened; of a running one, open it again."""
 
-    def __init__(self, trial: Trial, *, threads: int | None = None) -> None:
+    def __init__(self, trial: Trial, *, threads: int | None = None, in_memory: int = IN_MEMORY) -> None:
         """Open a job; its tiles are computed when there are none, which takes seconds for millions of events.
 
         Args:
             trial: The job.
             threads: How many threads read at once; all cores by default.
+            in_memory: Tiles of a job of no more events are not stored, but computed each time.
 
         Raises:
             OSError: Files went away meanwhile, as after a compaction: open it again.
         """
         self.reading = Reading(trial, threads=threads)
-        self.lanes = prepare(self.reading)
+        self.lanes = prepare(self.reading, in_memory)
         """Its lanes."""
         self.start_ns = min((lane.start for lane in self.lanes), default=0)
         """Begin of its first event."""

@@ -23,11 +23,15 @@ _AT_ONCE = 1_000_000
 """Events that are in memory at once while tiles are computed, unless one lane has more."""
 
 
-def prepare(reading: Reading) -> list[Lane]:
+def prepare(reading: Reading, in_memory: int = IN_MEMORY) -> list[Lane]:
     """Make the tiles of a job ready to be asked for, and return its lanes.
 
     Tiles that are stored are used while they cover all events; otherwise they are computed anew and stored.
     When the job is small, or the store cannot be written, they are kept in memory, in place of the table.
+
+    Args:
+        reading: The job's tables.
+        in_memory: Tiles of no more events are kept in memory.
 
     Raises:
         OSError: Files went away meanwhile.
@@ -37,7 +41,7 @@ def prepare(reading: Reading) -> list[Lane]:
     if sum(lane.events for lane in lanes) == events:
         return lanes
     lanes = reading.lanes()
-    if events > IN_MEMORY and _store(reading, lanes):
+    if events > in_memory and _store(reading, lanes):
         reading.refresh("tiles")
         return stored(reading)
     return _keep(reading, lanes)
