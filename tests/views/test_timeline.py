@@ -1,4 +1,4 @@
-"""The timeline of a job: pictures that agree with its tables, tiles that are stored, renewed and done without."""
+"""The timeline of a job: pictures that agree with its tables; tiles stored, renewed and done without."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def test_a_picture_shows_what_is_there(timeline, every):
             if strip.level == -1:
                 assert sorted(shown) == sorted(inside)
                 continue
-            # What is at least two blocks long is there by itself; the rest is not lost. A block may hold events
-            # from just outside the range, two blocks away at most.
+            # What is at least two blocks long is there by itself; the rest is not lost. A block may hold
+            # events from just outside the range, two blocks away at most.
             assert {e for e in inside if e[1] >= 8 * pixel} <= set(shown)
             near = sum(
                 e[0] < end + 8 * pixel and e[0] + e[1] > begin - 8 * pixel
@@ -188,9 +188,8 @@ def test_a_store_that_cannot_be_written_is_shown_all_the_same(tmp_path):
     folder = write(str(tmp_path), "trace", 20_000, ranks=1)
     (tmp_path / "trace" / "tiles").write_text("in the way")
     timeline = Timeline(Trial(folder), in_memory=0)
-    assert sum(strip.count.sum() for strip in timeline.picture().strips) == sum(
-        l.events for l in timeline.lanes
-    )
+    shown = sum(strip.count.sum() for strip in timeline.picture().strips)
+    assert shown == sum(lane.events for lane in timeline.lanes)
 
 
 def test_an_event_tells_all_and_what_launched_it(timeline):

@@ -74,7 +74,16 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
 
 _RANKS = " UNION ".join(
     f"SELECT DISTINCT rank FROM {table}"  # noqa: S608
-    for table in ("spans", "operators", "launches", "kernels", "memory_operations", "counters")
+    for table in (
+        "spans",
+        "operators",
+        "launches",
+        "syncs",
+        "kernels",
+        "memory_operations",
+        "counters",
+        "flows",
+    )
 )
 
 

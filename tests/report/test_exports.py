@@ -1,0 +1,355 @@
+"""Exports of a job: the same events read back, files put in place in one piece, parts of a job."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter, defaultdict
+
+import duckdb
+import numpy as np
+import pytest
+from benchmarks.generated_trace import START_NS, STEP_NS, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.report.protobuf import perfetto
+
+from holter.cli import main
+from holter.importers import import_paths
+from holter.report.exports import Chosen, chrome, formats
+from holter.schema.tables import TABLES
+from holter.store.job import create
+from holter.store.trial import Trial
+from holter.store.writer import Writer
+
+EVENT_TABLES = ("kernels", "launches", "memory_operations", "syncs", "operators", "counters", "flows")
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """A trace of two ranks with system metrics, phases and steps."""
+    folder = write(str(tmp_path_factory.mktemp("store")), "trace", 12_000, ranks=2, layers=12)
+    writer = Writer(folder, "n0")
+    times = START_NS + np.arange(50) * STEP_NS
+    writer.append(
+        "samples",
+        {
+            "time": times,
+            "device": ["gpu0"] * 50,
+            "metric": ["gpu.utilization"] * 50,
+            "value": np.arange(50) / 3,
+        },
+    )
+    for rank in (0, 1):
+        for phase, shift, duration in (("step", 0, STEP_NS), ("forward", 10, 1000), ("scalar", 5, 0)):
+            writer.append(
+                "spans",
+                {
+                    "time": times + shift,
+                    "duration": [duration] * 50,
+                    "rank": [rank] * 50,
+                    "worker": [-1] * 50,
+                    "thread": [0] * 50,
+                    "step": np.arange(50),
+                    "mode": ["train"] * 50,
+                    "phase": [phase] * 50,
+                    "name": ["Net" if phase == "forward" else ""] * 50,
+                },
+            )
+    writer.close()
+    return folder
+
+
+def rows(trial, table, where=None):
+    """Return the rows of a table as a sorted list, but what a trace does not carry."""
+    found = []
+    for row in trial.table(table, where=where).to_rows():
+        for name in ("node", "step", "process"):
+            row.pop(name, None)
+        if row.get("detail"):
+            row["detail"] = json.loads(row["detail"])
+        found.append(row)
+    return sorted(found, key=repr)
+
+
+def back(path, where):
+    """Import an exported file into a job of its own."""
+    folder = create(str(where), "again", command=[], interval_ms=500, rules=[], now_ns=1)
+    report = import_paths([path], folder)
+    assert not any(report.skipped.values()), report.skipped
+    return Trial(folder)
+
+
+def exported(holter_job, form, where, *words):
+    output = where / f"out{formats()[form].SUFFIX}"
+    assert main(["export", holter_job.url, "--format", form, "-o", str(output), *words]) == 0
+    return output
+
+
+def test_what_is_exported_as_chrome_json_is_imported_as_the_same_events(job, tmp_path):
+    again = back(exported(job, "chrome", tmp_path, "--rank", "1"), tmp_path)
+    for table in EVENT_TABLES:
+        own = rows(Trial(job), table, "rank = 1")
+        assert own
+        told = rows(again, table)
+        if table == "operators":  # phases come back as annotations
+            phases = [row for row in told if row["kind"] == "annotation" and row["thread"] < 2000]
+            assert Counter(row["name"] for row in phases) == {"step": 50, "forward: Net": 50}
+            told = [row for row in told if row not in phases]
+        if table == "counters":  # and so do system metrics, as counters
+            told = [row for row in told if not row["name"].startswith("gpu.utilization")]
+        assert told == own, table
+
+
+NAME = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
+TIME = st.integers(0, 10**13)
+LONG = st.integers(0, 10**10)
+HERE = {"time": TIME, "duration": LONG, "rank": st.just(4)}
+CALL = st.sampled_from(["cudaLaunchKernel", "hipLaunchKernel", "cudaMemcpyAsync", "cuLaunchKernelEx"])
+WAIT = st.sampled_from([("cudaDeviceSynchronize", "device"), ("cudaStreamSynchronize", "stream")])
+COPY = st.sampled_from([("h2d", "pinned"), ("d2h", "pageable"), ("d2d", ""), ("p2p", ""), ("memset", "")])
+KIND = st.sampled_from(["operator", "python", "annotation"])
+DETAIL = st.sampled_from(["", '{"Input Dims":[[4, 4], []]}', '{"Call stack":"a \\"b\\"; c"}'])
+ROWS = {
+    "kernels": st.fixed_dictionaries(
+        {
+            **HERE,
+            "device": st.integers(0, 15),
+            "stream": st.integers(0, 99),
+            "name": NAME.map(lambda name: f"gemm {name}".replace("ll_", "")),
+            "kind": st.just("compute"),
+            "correlation": st.integers(0, 2**31),
+            "detail": st.sampled_from(["", '{"grid":[1, 2, 3],"block":[64, 1, 1]}']),
+        }
+    ),
+    "launches": st.fixed_dictionaries(
+        {**HERE, "thread": st.integers(1, 2**40), "name": CALL, "correlation": st.integers(0, 2**31)}
+    ),
+    "syncs": st.builds(
+        lambda row, wait: {**row, "name": wait[0], "kind": wait[1]},
+        st.fixed_dictionaries({**HERE, "thread": st.integers(1, 2**40)}),
+        WAIT,
+    ),
+    "memory_operations": st.builds(
+        lambda row, copy: {**row, "kind": copy[0], "memory": copy[1]},
+        st.fixed_dictionaries(
+            {
+                **HERE,
+                "device": st.integers(0, 15),
+                "stream": st.integers(0, 99),
+                "bytes": st.integers(0, 2**40),
+                "correlation": st.integers(0, 2**31),
+            }
+        ),
+        COPY,
+    ),
+    "operators": st.fixed_dictionaries(
+        {
+            **HERE,
+            "thread": st.integers(1, 2**40),
+            "name": NAME.map("op {}".format),
+            "kind": KIND,
+            "detail": st.just(""),
+        }
+    )
+    | st.fixed_dictionaries(
+        {
+            **HERE,
+            "thread": st.integers(1, 99),
+            "name": NAME.map("op {}".format),
+            "kind": st.just("operator"),
+            "detail": DETAIL,
+        }
+    ),
+    "counters": st.fixed_dictionaries(
+        {
+            "time": TIME,
+            "rank": st.just(4),
+            "process": st.integers(1, 2**22),
+            "name": NAME,
+            "value": st.floats(allow_nan=False, allow_infinity=False),
+        }
+    ),
+}
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(drawn=st.fixed_dictionaries({table: st.lists(row, max_size=12) for table, row in ROWS.items()}))
+def test_any_events_come_back_from_chrome_json(drawn, tmp_path_factory):
+    where = tmp_path_factory.mktemp("drawn")
+    folder = create(str(where / "store"), "job", command=[], interval_ms=500, rules=[], now_ns=1)
+    writer = Writer(folder, "n0")
+    for table, listed in drawn.items():
+        if listed:
+            moved = [{**row, "time": row["time"] + START_NS} for row in listed]
+            writer.append(table, {name: [row[name] for row in moved] for name in moved[0]})
+    writer.close()
+    if not any(drawn.values()):
+        return
+    trial = Trial(folder)
+    assert chrome.write(trial, Chosen(), where / "out.json") == sum(map(len, drawn.values()))
+    again = back(where / "out.json", where)
+    for table in drawn:
+        assert rows(again, table) == rows(trial, table), table
+
+
+def test_chrome_events_are_in_order_and_both_ranks_are_kept_apart(job, tmp_path):
+    document = json.loads(exported(job, "chrome", tmp_path).read_text())
+    assert "distributedInfo" not in document
+    events = [event for event in document["traceEvents"] if event["ph"] != "M"]
+    times = [event["ts"] for event in events]
+    assert times == sorted(times)
+    names = {e["pid"]: e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name"}
+    assert Counter(name.split(":")[0] for name in names.values()) == {"rank 0": 3, "rank 1": 3, "n0": 1}
+    for event in events:
+        assert event["pid"] in names
+    threads = {
+        (e["pid"], e["tid"]): e["args"]["name"] for e in document["traceEvents"] if e["name"] == "thread_name"
+    }
+    assert sorted(threads.values()) == sorted(
+        ["main", "pt_autograd_0", "stream 7", "stream 20 nccl", "training"] * 2
+    )
+    starts = Counter(e["id"] for e in events if e["ph"] == "s" and e["cat"] == "ac2g")
+    assert starts == Counter(e["id"] for e in events if e["ph"] == "f" and e["cat"] == "ac2g")
+    assert max(starts.values()) == 1
+
+
+def test_perfetto_tracks_slices_counters_and_arrows(job, tmp_path):
+    tracks, slices, values = perfetto(exported(job, "perfetto", tmp_path).read_bytes())
+    trial = Trial(job)
+    wanted = Counter()
+    for table in ("kernels", "launches", "syncs", "operators"):
+        for row in trial.table(table).to_rows():
+            wanted[row["time"], row["time"] + row["duration"], row["name"]] += 1
+    told = Counter(slice_[1:4] for slice_ in slices)
+    assert wanted <= told
+    assert Counter(name for _, _, name in (told - wanted).elements()) == {
+        "h2d": trial.rows("memory_operations"),
+        "step": 100,
+        "forward: Net": 100,
+    }
+    # On each track slices are nested.
+    by_track = defaultdict(list)
+    for track, begin, end, _, _ in slices:
+        by_track[track].append((begin, -end))
+    for listed in by_track.values():
+        around = []
+        for begin, end in sorted(listed):
+            while around and around[-1] <= begin:
+                around.pop()
+            assert not around or -end <= around[-1]
+            around.append(-end)
+    ends = defaultdict(list)
+    for _, begin, _, name, arrows in slices:
+        for is_end, number in arrows:
+            ends[number].append((is_end, begin, name))
+    assert all(sorted(is_end for is_end, _, _ in pair) == [False, True] for pair in ends.values())
+    assert len(ends) == trial.rows("launches") + trial.rows("flows")
+    names = {number: track.get(2, b"").decode() for number, track in tracks.items()}
+    assert {name for name in names.values() if "overlapping" not in name} >= {
+        "main",
+        "stream 7",
+        "memory/gpu0",
+    }
+    told = sorted((at, value) for track, at, value in values if names[track] == "memory/gpu1")
+    own = trial.table("counters", where="rank = 1")
+    assert told == sorted(zip(own["time"].tolist(), own["value"].tolist(), strict=True))
+
+
+def test_slices_that_only_overlap_are_put_beside(tmp_path):
+    folder = create(str(tmp_path), "job", command=[], interval_ms=500, rules=[], now_ns=1)
+    writer = Writer(folder, "n0")
+    given_ = {
+        "time": [100, 150, 170, 300],
+        "duration": [100, 100, 100, 5],
+        "rank": [0] * 4,
+        "device": [0] * 4,
+    }
+    writer.append(
+        "kernels", {**given_, "stream": [7] * 4, "name": ["a", "b", "c", "d"], "kind": ["compute"] * 4}
+    )
+    writer.close()
+    _, slices, _ = perfetto(exported(folder, "perfetto", tmp_path).read_bytes())
+    assert sorted(slice_[1:4] for slice_ in slices) == [
+        (100, 200, "a"),
+        (150, 250, "b"),
+        (170, 270, "c"),
+        (300, 305, "d"),
+    ]
+    assert len({slice_[0] for slice_ in slices}) == 3
+
+
+def test_tables_as_csv_parquet_and_json(job, tmp_path, capsys):
+    trial = Trial(job)
+    counts = {name: trial.rows(name) for name in TABLES if name != "tiles" and trial.rows(name)}
+    folder = exported(job, "csv", tmp_path / "csv")
+    for name, count in counts.items():
+        with (folder / f"{name}.csv").open(newline="") as file:
+            assert len(list(csv.DictReader(file))) == count
+    assert sorted(path.stem for path in folder.iterdir()) == sorted(counts)
+    folder = exported(job, "parquet", tmp_path / "parquet", "--rank", "0", "--seconds", "0:1")
+    times = duckdb.sql(f"SELECT time, rank FROM '{folder}/kernels.parquet'").fetchnumpy()
+    own = trial.table("kernels", where="rank = 0", end_ns=START_NS + 10**9)
+    assert times["time"].tolist() == own["time"].tolist()
+    capsys.readouterr()
+    output = exported(job, "json", tmp_path)
+    document = json.loads(output.read_text())
+    assert {name: len(listed) for name, listed in document["tables"].items() if listed} == counts
+    assert document["job"]["name"] == "trace"
+    assert document["tables"]["kernels"][5] == next(iter(trial.table("kernels").where([5]).to_rows()))
+    assert document["tables"]["spans"][0]["value"] is None
+    assert f"{sum(counts.values())} values" in capsys.readouterr().out
+
+
+def test_a_part_by_steps(job, tmp_path):
+    document = json.loads(exported(job, "chrome", tmp_path, "--steps", "2:4", "--rank", "0").read_text())
+    begin, end = START_NS + 2 * STEP_NS, START_NS + 4 * STEP_NS
+    chosen = [e for e in document["traceEvents"] if e["ph"] == "X"]
+    own = Trial(job).table("operators", where="rank = 0", start_ns=begin, end_ns=end)
+    assert sum(e["cat"] in ("cpu_op", "python_function") for e in chosen) == int(
+        np.sum(own["kind"] != "annotation")
+    )
+    assert document["baseTimeNanoseconds"] == begin
+
+
+def test_refusals_and_nothing_left_behind(job, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    there = tmp_path / "there.json"
+    there.write_text("mine")
+    (tmp_path / "folder").mkdir()
+    refusals = {
+        ("--format", "perfeto"): "did you mean 'perfetto'",
+        ("--format", "json", "-o", "there.json"): "--force",
+        ("--format", "json", "-o", "folder"): "is a folder",
+        ("--format", "csv"): "--output is required",
+        ("--format", "csv", "-o", "there.json", "--force"): "not an empty folder",
+        ("--format", "chrome", "--rank", "7"): "no rank 7; it has 0, 1",
+        ("--format", "chrome", "--rank", "x"): "no list of ranks",
+        ("--format", "chrome", "--steps", "5"): "is no range",
+        ("--format", "chrome", "--steps", "900:"): "the job has 0 to 49",
+        ("--format", "chrome", "--seconds", "5:1"): "ends before it begins",
+        ("--format", "chrome", "--seconds", "1:2", "--steps", "1:2"): "give one of them",
+    }
+    for words, why in refusals.items():
+        assert main(["export", job.url, *words]) == 64, words
+        assert why in capsys.readouterr().err
+    assert main(["export", job.url, "--format", "chrome", "--seconds", "5000:"]) == 65
+    assert "in what was chosen" in capsys.readouterr().err
+    assert there.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "there.json"]
+    assert main(["export", job.url, "--format", "json", "-o", "there.json", "--force"]) == 0
+    assert json.loads(there.read_text())["job"]["name"] == "trace"
+    assert main(["export", job.url, "--format", "perfetto"]) == 0
+    assert (tmp_path / "trace.perfetto-trace").stat().st_size > 1000
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_each_format_says_what_it_is():
+    known = formats()
+    assert {"perfetto", "chrome", "csv", "parquet", "json", "tensorboard"} <= set(known)
+    for name, form in known.items():
+        assert form.ABOUT, name
+        assert "{output}" in form.SHOW
+        assert form.SUFFIX == "" or form.SUFFIX.startswith(".")
+        assert form.NEEDS
+        assert form.write.__doc__
