@@ -109,15 +109,13 @@ def measure(store: str, events: int, compacted: bool) -> None:
     print(f"| tiles, once | {built['wall']:.1f} s | {built['cpu']:.1f} s | |")
     first = f"open, and first picture as JSON: {seen['blocks']:,} blocks, {seen['bytes'] / 1e6:.1f} MB"
     print(f"| {first} | {seen['first'][0]:.2f} s | {seen['first'][1]:.2f} s | ≤ 2 s |")
-    print(
-        f"| load what zooms need, behind the first picture | {seen['warm'][0]:.2f} s | {seen['warm'][1]:.2f} s | |"
-    )
+    wall, cpu = seen["warm"]
+    print(f"| load what zooms need, behind the first picture | {wall:.2f} s | {cpu:.2f} s | |")
     for share in (50, 95, 100):
         wall, cpu = np.percentile(walls, share), np.percentile(cpus, share)
         name = {50: "median", 95: "95 %", 100: "slowest"}[share]
-        print(
-            f"| zoom of all lanes on {PIXELS} pixels, {name} of {ZOOMS} | {wall:.0f} ms | {cpu:.0f} ms | ≤ 100 ms |"
-        )
+        what = f"zoom of all lanes on {PIXELS} pixels, {name} of {ZOOMS}"
+        print(f"| {what} | {wall:.0f} ms | {cpu:.0f} ms | ≤ 100 ms |")
     for what in ("search", "connections"):
         print(f"| {what} | {seen[what][0] * 1000:.0f} ms | {seen[what][1] * 1000:.0f} ms | |")
     print(f"\ntiles take {tiles / 1e6:.0f} MB, {tiles / built['events']:.1f} bytes an event; ", end="")

@@ -173,7 +173,7 @@ ROWS = {
 }
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=st.fixed_dictionaries({table: st.lists(row, max_size=12) for table, row in ROWS.items()}))
 def test_any_events_come_back_from_chrome_json(drawn, tmp_path_factory):
     where = tmp_path_factory.mktemp("drawn")

@@ -50,7 +50,7 @@ class Packets:
 
     def process(self, track: int, process: int, name: str, position: int) -> None:
         """Declare a process."""
-        told = number(1, process) + text(6, name) + number(5, position)
+        told = number(1, process) + text(6, name) + number(3, position)
         self._write(_SEQUENCE + message(60, number(1, track) + message(3, told) + number(11, _EXPLICIT)))
 
     def row(self, track: int, parent: int, name: str, position: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any
 
 from holter.report.exports import _merged
@@ -59,8 +59,9 @@ class _Encoder:
     def __init__(self, packets: Packets, tracks: Tracks) -> None:
         self._packets = packets
         self._tracks = tracks
-        self._rows: dict[Row, int] = {}
-        self._processes: dict[int, int] = {}
+        self._track = count(1).__next__
+        self._rows: dict[Row, int] = defaultdict(self._track)
+        self._processes: dict[int, int] = defaultdict(self._track)
         self._counters: dict[tuple[int, str], int] = {}
         self._arrows = 0
         self._ends: dict[tuple[int, int], list[bytes]] = defaultdict(list)
@@ -84,15 +85,12 @@ class _Encoder:
     def _declare(self) -> None:
         for named in self._tracks.fresh:
             if named.thread is None:
-                track = self._processes.setdefault(named.process, len(self._processes) + 1 << 20)
+                track = self._processes[named.process]
                 self._packets.process(track, named.process, named.name, named.position)
             else:
                 row = Row(named.process, named.thread)
-                self._packets.row(self._row(row), self._processes[named.process], named.name, named.position)
+                self._packets.row(self._rows[row], self._processes[named.process], named.name, named.position)
         self._tracks.fresh.clear()
-
-    def _row(self, row: Row) -> int:
-        return self._rows.setdefault(row, len(self._rows) + 1)
 
     def _slices(self, name: str, table: Table, arrows: dict[tuple[int, int], list[bytes]]) -> Iterator[Slice]:
         if not table.rows:
@@ -127,7 +125,7 @@ class _Encoder:
         known: dict[tuple[Any, ...], int] = {}
         for key in _columns(table, columns):
             if key not in known:
-                known[key] = self._row(place(*key))
+                known[key] = self._rows[place(*key)]
             yield known[key]
 
     def _flows(self, table: Table) -> dict[tuple[int, int], list[bytes]]:
@@ -137,7 +135,7 @@ class _Encoder:
         for time, duration, node, rank, thread, target in _columns(table, columns):
             self._arrows += 1
             number = 1 << 63 | self._arrows
-            source, end = (self._row(self._tracks.thread(node, rank, which)) for which in (thread, target))
+            source, end = (self._rows[self._tracks.thread(node, rank, which)] for which in (thread, target))
             begins[source, time].append(arrow(number))
             self._ends[end, time + duration].append(arrow(number, ends=True))
         return begins
@@ -158,7 +156,7 @@ class _Encoder:
         track = self._counters.get((process, name))
         if track is None:
             self._declare()
-            track = self._counters[process, name] = len(self._counters) + 1 << 30
+            track = self._counters[process, name] = self._track()
             self._packets.counter(track, self._processes[process], name)
         self._packets.value(track, time, value)
 
