@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holter.analysis.timeline_busy import busy
 from holter.analysis.timeline_depth import depths, order
 from holter.analysis.timeline_tiles import (
     ALL_KEPT,
@@ -119,3 +120,11 @@ def test_many_events_become_few_rows():
     assert lane.lines == 1
     assert len(lane.rows) < 100_000 / 2
     assert lane.finest > 0
+
+
+def test_how_busy_pixels_are():
+    edges = np.array([0, 100, 200, 300, 400]) + 10**18
+    time, duration = np.array([0, 50, 150, 390]) + 10**18, np.array([100, 50, 100, 100])
+    worked = np.array([100, 50, 20, 100])
+    assert busy(time, duration, worked, edges).tolist() == pytest.approx([100, 10, 10, 10])
+    assert busy(time[:0], duration[:0], worked[:0], edges).tolist() == [0, 0, 0, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from collections import Counter, defaultdict
 
@@ -339,9 +340,11 @@ def test_refusals_and_nothing_left_behind(job, tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "there.json"]
     assert main(["export", job.url, "--format", "json", "-o", "there.json", "--force"]) == 0
     assert json.loads(there.read_text())["job"]["name"] == "trace"
+    assert main(["export", job.url, "--format", "chrome", "-o", "small.json.gz"]) == 0
+    assert len(json.loads(gzip.decompress((tmp_path / "small.json.gz").read_bytes()))["traceEvents"]) > 10_000
     assert main(["export", job.url, "--format", "perfetto"]) == 0
     assert (tmp_path / "trace.perfetto-trace").stat().st_size > 1000
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_each_format_says_what_it_is():

@@ -12,7 +12,7 @@ from holter.views.timeline import Timeline
 from holter.views.timeline_details import Event, connections, detail, following, search
 from holter.views.timeline_reading import SOURCES
 from holter.views.timeline_tree import tree
-from holter.views.timeline_values import curves, series
+from holter.views.timeline_values import curves, series, utilization
 
 EVENTS = 60_000
 KINDS = {"stream", "thread", "annotations"}
@@ -243,3 +243,17 @@ def test_curves_keep_extremes(timeline):
     assert curve.before == values["value"][~late][-1]
     with pytest.raises(ValueError, match="empty"):
         curves(timeline.reading, listed, 5, 5)
+
+
+def test_devices_are_as_busy_as_their_kernels(timeline, every):
+    begin, end = timeline.start_ns, timeline.end_ns
+    for pixels in (100, 3000):
+        shares = utilization(timeline.picture(begin, end, pixels=pixels), pixels=pixels)
+        assert set(shares) == {("n0", 0, 0), ("n0", 1, 1)}
+        for (_, rank, _), share in shares.items():
+            streams = [events for (kind, r, _), events in every.items() if kind == "stream" and r == rank]
+            covered = np.zeros((end - begin) // 1000 + 1, bool)  # microseconds in which any stream ran
+            for time, duration, _ in (event for events in streams for event in events):
+                covered[(time - begin) // 1000 : (time + duration - begin) // 1000] = True
+            assert share.mean() == pytest.approx(100 * covered.mean(), abs=3)
+            assert 0 <= share.min() <= share.max() <= 100.000001

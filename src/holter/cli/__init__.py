@@ -19,7 +19,7 @@ COMMANDS = {
     "rules": "list, show or run the rules that judge a job",
     "configure": "change the sampling interval of a running job",
     "import": "read traces of other tools into a job: torch.profiler, Nsight Systems, XPlane",
-    "export": "write a job as files that other programs show, as TensorBoard",
+    "export": "write a job as files that other programs show, as Perfetto or TensorBoard",
     "stop": "stop a running job gracefully",
     "prune": "delete old jobs (asks first)",
     "doctor": "what can and cannot be measured on this machine, and why",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from holter.analysis.timeline_busy import busy
 from holter.store import parquet
 from holter.views.timeline_reading import rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from holter.views.timeline import Picture, Strip
     from holter.views.timeline_reading import Reading
 
 
@@ -61,6 +65,24 @@ class Curve:
     mean: NDArray[np.float64]
     before: float | None
     """The last value before the range: a counter has it until its next one. None when there is none."""
+
+
+def utilization(picture: Picture, *, pixels: int = 1000) -> dict[tuple[str, int, int], NDArray[np.float64]]:
+    """Return by node, rank and device how busy its streams were, in percent of each pixel of a picture.
+
+    What runs on several streams at once counts together, up to 100 (`analysis.timeline_busy`).
+    """
+    edges = np.linspace(0, picture.end_ns - picture.start_ns, pixels + 1).astype(np.int64) + picture.start_ns
+    streams: dict[tuple[str, int, int], list[Strip]] = defaultdict(list)
+    for strip in picture.strips:
+        if strip.lane.kind == "stream":
+            streams[strip.lane.node, strip.lane.rank, strip.lane.device].append(strip)
+    return {
+        device: busy(
+            *(np.concatenate([getattr(s, c) for s in strips]) for c in ("time", "duration", "busy")), edges
+        )
+        for device, strips in streams.items()
+    }
 
 
 def series(reading: Reading) -> list[Series]:

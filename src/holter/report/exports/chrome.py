@@ -6,12 +6,13 @@ Times are microseconds, exact to the nanosecond, since `baseTimeNanoseconds`.
 from __future__ import annotations
 
 import heapq
+import io
 import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.report.exports import _merged
+from holter.report.exports import _merged, opened
 from holter.report.exports._tracks import Tracks
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
     if len(ranks) == 1:
         header["distributedInfo"] = {"rank": ranks[0]}
     written = 0
-    with output.open("w", encoding="utf-8") as file:
+    with opened(output) as binary, io.TextIOWrapper(binary, "utf-8", "replace", newline="\n") as file:
         file.write(json.dumps(header)[:-1] + ', "traceEvents": [\n')
         separator = ""
         for tables in _merged.read(trial, chosen):

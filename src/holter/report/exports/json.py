@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holter.report.exports import _stretches, _tables
+from holter.report.exports import _stretches, _tables, opened
 from holter.schema.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
     """
     encode = msgspec.json.Encoder().encode
     written = 0
-    with output.open("wb") as file:
+    with opened(output) as file:
         head = {"schema": SCHEMA_VERSION, "job": trial.manifest, "nodes": trial.nodes}
         file.write(encode(head)[:-1] + b',\n"tables":{')
         for number, name in enumerate(_tables.EXPORTED):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any
 
-from holter.report.exports import _merged
+from holter.report.exports import _merged, opened
 from holter.report.exports._packets import Packets, argument, arrow
 from holter.report.exports._tracks import Row, Tracks
 
@@ -45,7 +45,7 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
         OSError: The file cannot be written.
     """
     written = 0
-    with output.open("wb") as file:
+    with opened(output) as file:
         encoder = _Encoder(Packets(file, _merged.first_ns(trial, chosen)), Tracks(trial.table("tracks")))
         for tables in _merged.read(trial, chosen):
             written += encoder.encode(tables)
