@@ -11,19 +11,15 @@ import duckdb
 import numpy as np
 import pytest
 from benchmarks.generated_trace import START_NS, STEP_NS, write
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from tests.report.protobuf import perfetto
+from tests.report.reading_back import EVENT_TABLES, back, rows
 
 from holter.cli import main
-from holter.importers import import_paths
-from holter.report.exports import Chosen, chrome, formats
+from holter.report.exports import formats
 from holter.schema.tables import TABLES
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-
-EVENT_TABLES = ("kernels", "launches", "memory_operations", "syncs", "operators", "counters", "flows")
 
 
 @pytest.fixture(scope="module")
@@ -61,26 +57,6 @@ def job(tmp_path_factory):
     return folder
 
 
-def rows(trial, table, where=None):
-    """Return the rows of a table as a sorted list, but what a trace does not carry."""
-    found = []
-    for row in trial.table(table, where=where).to_rows():
-        for name in ("node", "step", "process"):
-            row.pop(name, None)
-        if row.get("detail"):
-            row["detail"] = json.loads(row["detail"])
-        found.append(row)
-    return sorted(found, key=repr)
-
-
-def back(path, where):
-    """Import an exported file into a job of its own."""
-    folder = create(str(where), "again", command=[], interval_ms=500, rules=[], now_ns=1)
-    report = import_paths([path], folder)
-    assert not any(report.skipped.values()), report.skipped
-    return Trial(folder)
-
-
 def exported(holter_job, form, where, *words):
     output = where / f"out{formats()[form].SUFFIX}"
     assert main(["export", holter_job.url, "--format", form, "-o", str(output), *words]) == 0
@@ -100,98 +76,6 @@ def test_what_is_exported_as_chrome_json_is_imported_as_the_same_events(job, tmp
         if table == "counters":  # and so do system metrics, as counters
             told = [row for row in told if not row["name"].startswith("gpu.utilization")]
         assert told == own, table
-
-
-NAME = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
-TIME = st.integers(0, 10**13)
-LONG = st.integers(0, 10**10)
-HERE = {"time": TIME, "duration": LONG, "rank": st.just(4)}
-CALL = st.sampled_from(["cudaLaunchKernel", "hipLaunchKernel", "cudaMemcpyAsync", "cuLaunchKernelEx"])
-WAIT = st.sampled_from([("cudaDeviceSynchronize", "device"), ("cudaStreamSynchronize", "stream")])
-COPY = st.sampled_from([("h2d", "pinned"), ("d2h", "pageable"), ("d2d", ""), ("p2p", ""), ("memset", "")])
-KIND = st.sampled_from(["operator", "python", "annotation"])
-DETAIL = st.sampled_from(["", '{"Input Dims":[[4, 4], []]}', '{"Call stack":"a \\"b\\"; c"}'])
-ROWS = {
-    "kernels": st.fixed_dictionaries(
-        {
-            **HERE,
-            "device": st.integers(0, 15),
-            "stream": st.integers(0, 99),
-            "name": NAME.map(lambda name: f"gemm {name}".replace("ll_", "")),
-            "kind": st.just("compute"),
-            "correlation": st.integers(0, 2**31),
-            "detail": st.sampled_from(["", '{"grid":[1, 2, 3],"block":[64, 1, 1]}']),
-        }
-    ),
-    "launches": st.fixed_dictionaries(
-        {**HERE, "thread": st.integers(1, 2**40), "name": CALL, "correlation": st.integers(0, 2**31)}
-    ),
-    "syncs": st.builds(
-        lambda row, wait: {**row, "name": wait[0], "kind": wait[1]},
-        st.fixed_dictionaries({**HERE, "thread": st.integers(1, 2**40)}),
-        WAIT,
-    ),
-    "memory_operations": st.builds(
-        lambda row, copy: {**row, "kind": copy[0], "memory": copy[1]},
-        st.fixed_dictionaries(
-            {
-                **HERE,
-                "device": st.integers(0, 15),
-                "stream": st.integers(0, 99),
-                "bytes": st.integers(0, 2**40),
-                "correlation": st.integers(0, 2**31),
-            }
-        ),
-        COPY,
-    ),
-    "operators": st.fixed_dictionaries(
-        {
-            **HERE,
-            "thread": st.integers(1, 2**40),
-            "name": NAME.map("op {}".format),
-            "kind": KIND,
-            "detail": st.just(""),
-        }
-    )
-    | st.fixed_dictionaries(
-        {
-            **HERE,
-            "thread": st.integers(1, 99),
-            "name": NAME.map("op {}".format),
-            "kind": st.just("operator"),
-            "detail": DETAIL,
-        }
-    ),
-    "counters": st.fixed_dictionaries(
-        {
-            "time": TIME,
-            "rank": st.just(4),
-            "process": st.integers(1, 2**22),
-            "name": NAME,
-            "value": st.floats(allow_nan=False, allow_infinity=False),
-        }
-    ),
-}
-
-
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(drawn=st.fixed_dictionaries({table: st.lists(row, max_size=12) for table, row in ROWS.items()}))
-def test_any_events_come_back_from_chrome_json(drawn, tmp_path_factory):
-    where = tmp_path_factory.mktemp("drawn")
-    folder = create(str(where / "store"), "job", command=[], interval_ms=500, rules=[], now_ns=1)
-    writer = Writer(folder, "n0")
-    for table, listed in drawn.items():
-        if listed:
-            moved = [{**row, "time": row["time"] + START_NS} for row in listed]
-            writer.append(table, {name: [row[name] for row in moved] for name in moved[0]})
-    writer.close()
-    if not any(drawn.values()):
-        return
-    trial = Trial(folder)
-    assert chrome.write(trial, Chosen(), where / "out.json") == sum(map(len, drawn.values()))
-    again = back(where / "out.json", where)
-    for table in drawn:
-        assert rows(again, table) == rows(trial, table), table
 
 
 def test_chrome_events_are_in_order_and_both_ranks_are_kept_apart(job, tmp_path):

@@ -37,5 +37,6 @@ def busy(
     np.add.at(rate, np.searchsorted(moments, ends), -pace)
     at_once = np.clip(np.cumsum(rate)[:-1], 0.0, 1.0)
     until = np.concatenate([[0.0], np.cumsum(at_once * np.diff(moments))])
-    at = until[np.searchsorted(moments, edges - edges[0])]
-    return 100.0 * np.diff(at) / np.diff(edges)
+    at: NDArray[np.float64] = until[np.searchsorted(moments, edges - edges[0])]
+    share: NDArray[np.float64] = 100.0 * np.diff(at) / np.diff(edges)
+    return share

@@ -77,12 +77,12 @@ def utilization(picture: Picture, *, pixels: int = 1000) -> dict[tuple[str, int,
     for strip in picture.strips:
         if strip.lane.kind == "stream":
             streams[strip.lane.node, strip.lane.rank, strip.lane.device].append(strip)
-    return {
-        device: busy(
-            *(np.concatenate([getattr(s, c) for s in strips]) for c in ("time", "duration", "busy")), edges
-        )
-        for device, strips in streams.items()
-    }
+    shares = {}
+    for device, strips in streams.items():
+        columns = ("time", "duration", "busy")
+        time, duration, worked = (np.concatenate([getattr(s, column) for s in strips]) for column in columns)
+        shares[device] = busy(time, duration, worked, edges)
+    return shares
 
 
 def series(reading: Reading) -> list[Series]:

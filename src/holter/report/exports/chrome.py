@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.report.exports import _merged, opened
+from holter.report.exports import _chrome_words, _merged, opened
 from holter.report.exports._tracks import Tracks
 
 if TYPE_CHECKING:
@@ -27,18 +27,6 @@ ABOUT = "merged timeline as Chrome's trace events, for Perfetto, chrome://tracin
 SUFFIX = ".trace.json"
 SHOW = "open {output} at https://ui.perfetto.dev"
 NEEDS = _merged.NEEDS
-
-_CATEGORIES = {
-    "operator": "cpu_op",
-    "python": "python_function",
-    "module": "python_function",
-    "annotation": "user_annotation",
-    "runtime": "cuda_runtime",
-    "device_annotation": "gpu_user_annotation",
-    "device_wait": "cuda_sync",
-}
-_COPIES = {"h": "Host", "d": "Device"}
-_MEMORIES = {"pageable": "Pageable", "pinned": "Pinned"}
 
 
 def write(trial: Trial, chosen: Chosen, output: Path) -> int:
@@ -198,7 +186,7 @@ class _Encoder:
                 table["node"][row], int(table["rank"][row]), args[row], places[row]
             )
         yield from self._slices(
-            table, places, [_CATEGORIES.get(k, k) for k in kinds], table["name"].tolist(), args
+            table, places, [_chrome_words.CATEGORIES.get(k, k) for k in kinds], table["name"].tolist(), args
         )
 
     def _over_stream(self, node: str, rank: int, arg: str, place: str) -> str:
@@ -225,43 +213,13 @@ class _Encoder:
 
     def _kernels(self, table: Table) -> Iterator[tuple[int, str]]:
         places = self._streams(table)
-        columns = (
-            "device",
-            "stream",
-            "correlation",
-            "collective",
-            "process_group",
-            "group_size",
-            "bytes",
-            "detail",
-        )
-        args = []
-        for row in zip(*(table[column].tolist() for column in columns), strict=True):
-            device, stream, correlation, collective, group, size, moved, detail = row
-            arg = f'"device":{device},"stream":{stream},"correlation":{correlation}'
-            if collective:
-                arg += f',"Collective name":{self._text(collective)}'
-            if group:
-                arg += f',"Process Group Name":{self._text(group)}'
-            if size:
-                arg += f',"Group size":{size}'
-            if moved:
-                arg += f',"In msg nelems":{moved},"Out msg nelems":{moved},"dtype":"Byte"'
-            args.append(arg + (f",{_merged.details(detail)}" if detail else ""))
+        args = _chrome_words.kernel_args(table, self._text)
         yield from self._slices(table, places, ["kernel"] * table.rows, table["name"].tolist(), args)
         yield from self._launched(table, "f", places)
 
     def _memory_operations(self, table: Table) -> Iterator[tuple[int, str]]:
         places = self._streams(table)
-        names, cats, args = [], [], []
-        columns = ("kind", "memory", "device", "stream", "correlation", "bytes")
-        for kind, memory, device, stream, correlation, moved in zip(
-            *(table[column].tolist() for column in columns), strict=True
-        ):
-            names.append(_copy_name(kind, memory))
-            cats.append("gpu_memset" if kind == "memset" else "gpu_memcpy")
-            place = f'"device":{device},"stream":{stream},"correlation":{correlation}'
-            args.append(f'{place},"bytes":{moved}')
+        names, cats, args = _chrome_words.copies(table)
         yield from self._slices(table, places, cats, names, args)
         yield from self._launched(table, "f", places)
 
@@ -303,14 +261,3 @@ def _us(nanoseconds: int) -> str:
         return "-" + _us(-nanoseconds)
     whole, rest = divmod(nanoseconds, 1000)
     return f"{whole}.{rest:03d}" if rest else str(whole)
-
-
-def _copy_name(kind: str, memory: str) -> str:
-    """Call a copy or fill as PyTorch's profiler does."""
-    if kind == "memset":
-        return "Memset (Device)"
-    ends = [_COPIES.get(kind[:1], "Device"), _COPIES.get(kind[-1:], "Device")]
-    if kind == "p2p":
-        return "Memcpy PtoP (Device -> Device)"
-    shown = [_MEMORIES.get(memory, "Host") if end == "Host" else end for end in ends]
-    return f"Memcpy {ends[0][0]}to{ends[1][0]} ({shown[0]} -> {shown[1]})"
