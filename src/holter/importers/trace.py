@@ -69,8 +69,9 @@ class Trace:
     def append(self, table: str, **columns: NDArray[Any]) -> None:
         """Take in rows; times that no clock shows are left out."""
         time = columns["time"]
-        end = time + columns["duration"] if "duration" in columns else time
-        good = (time > -_LATEST_NS) & (time < _LATEST_NS)
+        duration = columns.get("duration", np.zeros(1, np.int64))
+        good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration < _LATEST_NS)
+        end = time + duration
         if not good.all():
             self.skipped["a time beyond all clocks"] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}
