@@ -38,6 +38,7 @@ def staged(path):
     for part in trace.staging.read("operators"):
         codes, values = part["name"]
         rows += zip(part["time"].tolist(), [values[code] for code in codes], strict=True)
+    trace.staging.close()
     return trace, rows
 
 

@@ -149,7 +149,8 @@ class TraceEvents:
         events: list[Event] = []
         at = 0
         while True:
-            at = _BLANKS.match(letters, at).end()  # type: ignore[union-attr] (it matches nothing too)
+            blanks = _BLANKS.match(letters, at)
+            at = blanks.end() if blanks else at
             if at >= len(letters):
                 return events, b"", False
             if letters[at] == "]":
