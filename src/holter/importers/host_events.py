@@ -77,10 +77,24 @@ def python(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
 def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in calls of the runtime and the driver: launches, waits for the device, and others."""
     correlation = whole_numbers([args.correlation for args in decode_args(events, _RuntimeArgs)], 0)
-    names = [e.name or "" for e in events]
-    codes, threads = trace.text(names), trace.threads.numbers(events)
-    calls = {name: (bool(_LAUNCH.search(name)), bool(_WAIT.search(name))) for name in set(names)}
-    launched, waited = np.array([calls[name] for name in names]).T  # a copy may be launched and waited for
+    threads = trace.threads.numbers(events)
+    calls(trace, [e.name or "" for e in events], threads, time, duration, correlation)
+
+
+def calls(
+    trace: Trace,
+    names: list[str],
+    threads: NDArray[np.int64],
+    time: NDArray[np.int64],
+    duration: NDArray[np.int64],
+    correlation: NDArray[np.int64],
+) -> None:
+    """Take in calls of a runtime by their names: launches, waits for the device, and others."""
+    codes = trace.text(names)
+    sorts = {name: (bool(_LAUNCH.search(name)), bool(_WAIT.search(name))) for name in set(names)}
+    launched, waited = (
+        np.array([sorts[name] for name in names], bool).reshape(-1, 2).T
+    )  # a copy may be launched and waited for
     launches, waits, others = map(np.flatnonzero, (launched, waited, ~(launched | waited)))
     trace.append(
         "launches",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.importers.staging import Staging
-from holter.schema.traces import TRACES
+from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -123,21 +123,19 @@ class Trace:
             return _within(time, begins, ends, numbers)
 
         by_launch = self._by_launch(by_time) if steps else None
-        for table in [schema.name for schema in TRACES]:
-            has_step = any(
-                c.name == "step" for schema in TRACES if schema.name == table for c in schema.columns
-            )
+        for table in self.staging.rows:
+            has = {column.name for column in TABLES[table].columns}
             for rows in self.staging.read(table):
-                count = len(rows["time"])
-                if has_step and steps:
+                if "step" in has and steps:
                     rows["step"] = by_time(rows["time"])
                     if by_launch is not None and table in _DEVICE_TABLES:
                         known = by_launch(rows["correlation"])
                         rows["step"] = np.where(rows["correlation"] > 0, known, rows["step"])
                 rows["time"] = rows["time"] + self.offset_ns
-                rows["rank"] = np.full(count, rank, np.int32)
+                if "rank" in has:
+                    rows["rank"] = np.full(len(rows["time"]), rank, np.int32)
                 writer.append(table, rows)
-                report.rows[table] += count
+                report.rows[table] += len(rows["time"])
         self._write_tracks(writer, rank, report)
         if steps:
             writer.append(
