@@ -33,7 +33,7 @@ def job(tmp_path_factory):
         {
             "time": times,
             "device": ["gpu0"] * 50,
-            "metric": ["gpu.utilization"] * 50,
+            "metric": ["gpu.util"] * 50,
             "value": np.arange(50) / 3,
         },
     )
@@ -74,7 +74,7 @@ def test_what_is_exported_as_chrome_json_is_imported_as_the_same_events(job, tmp
             assert Counter(row["name"] for row in phases) == {"step": 50, "forward: Net": 50}
             told = [row for row in told if row not in phases]
         if table == "counters":  # and so do system metrics, as counters
-            told = [row for row in told if not row["name"].startswith("gpu.utilization")]
+            told = [row for row in told if not row["name"].startswith("gpu.util")]
         assert told == own, table
 
 
@@ -195,6 +195,14 @@ def test_a_part_by_steps(job, tmp_path):
         np.sum(own["kind"] != "annotation")
     )
     assert document["baseTimeNanoseconds"] == begin
+
+
+def test_idle_gpus_are_marked_with_what_else_was_read(job, tmp_path):
+    document = json.loads(exported(job, "chrome", tmp_path, "--low-gpu", "10").read_text())
+    marks = [e for e in document["traceEvents"] if e["name"] == "sys_metrics_bottlenecks"]
+    assert [mark["args"] for mark in marks] == [{"gpu.util gpu0": pytest.approx(n / 3)} for n in range(30)]
+    plain = json.loads(exported(job, "chrome", tmp_path, "--force").read_text())
+    assert len(document["traceEvents"]) == len(plain["traceEvents"]) + 30
 
 
 def test_refusals_and_nothing_left_behind(job, tmp_path, monkeypatch, capsys):

@@ -42,6 +42,9 @@ class Chosen:
     ranks: tuple[int, ...] | None = None
     """Rows of these ranks; None for all. Tables without ranks, as samples, are not narrowed by it."""
 
+    low_gpu_pct: float | None = None
+    """Timelines mark readings of `gpu.util` below this, with all that was read within 20 ms of them."""
+
     def where(self, table: str) -> str | None:
         """Return the SQL condition for the rows of a table by rank; time is asked for by `Trial.table`."""
         if self.ranks is None or not any(column.name == "rank" for column in TABLES[table].columns):

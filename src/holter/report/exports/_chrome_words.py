@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from holter.report.exports import _merged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from holter.schema.table import Table
 
@@ -24,6 +26,8 @@ CATEGORIES = {
 
 _COPIES = {"h": "Host", "d": "Device"}
 _MEMORIES = {"pageable": "Pageable", "pinned": "Pinned"}
+_SNAPSHOT_NS = 20_000_000
+"""Readings that are no further apart belong together."""
 _KERNEL = (
     "device",
     "stream",
@@ -65,6 +69,28 @@ def copies(table: Table) -> tuple[list[str], list[str], list[str]]:
         categories.append("gpu_memset" if kind == "memset" else "gpu_memcpy")
         args.append(f'"device":{device},"stream":{stream},"correlation":{correlation},"bytes":{moved}')
     return names, categories, args
+
+
+def bottlenecks(samples: Table, below: float, quoted: Callable[[str], str]) -> Iterator[tuple[int, str, str]]:
+    """Find readings of how busy a GPU is that are below a share in percent.
+
+    Yields:
+        Time in ns, node, and all that was read there within 20 ms: the inside of a JSON object.
+    """
+    for node in dict.fromkeys(samples["node"].tolist()):
+        own = samples.where(samples["node"] == node)
+        times = own["time"]
+        low = np.flatnonzero((own["metric"] == "gpu.util") & (own["value"] < below))
+        for at in dict.fromkeys(times[low].tolist()):
+            first, last = np.searchsorted(times, [at - _SNAPSHOT_NS, at + _SNAPSHOT_NS + 1])
+            near = own.where(slice(int(first), int(last)))
+            columns = (near[column].tolist() for column in ("metric", "device", "value"))
+            told = (
+                f"{quoted(f'{metric} {device}'.rstrip())}:{value!r}"
+                for metric, device, value in zip(*columns, strict=True)
+                if value - value == 0
+            )
+            yield at, node, ",".join(dict.fromkeys(told))
 
 
 def _copy_name(kind: str, memory: str) -> str:

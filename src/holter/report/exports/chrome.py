@@ -41,7 +41,7 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
         int(rank) for rank in trial.sql(_RANKS)["rank"] if chosen.ranks is None or rank in chosen.ranks
     )
     base = _merged.first_ns(trial, chosen)
-    encoder = _Encoder(Tracks(trial.table("tracks")), base)
+    encoder = _Encoder(Tracks(trial.table("tracks")), base, chosen.low_gpu_pct)
     header: dict[str, Any] = {"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "job": trial.folder.name}
     if len(ranks) == 1:
         header["distributedInfo"] = {"rank": ranks[0]}
@@ -79,9 +79,10 @@ _RANKS = " UNION ".join(
 class _Encoder:
     """Turns rows into lines, stretch after stretch."""
 
-    def __init__(self, tracks: Tracks, base: int) -> None:
+    def __init__(self, tracks: Tracks, base: int, low_gpu_pct: float | None) -> None:
         self._tracks = tracks
         self._base = base
+        self._low_gpu_pct = low_gpu_pct
         self._texts: dict[str, str] = {}
         self._arrows = 0
         self._ends: list[tuple[int, str]] = []
@@ -233,6 +234,11 @@ class _Encoder:
         for time, node, device, metric, value in zip(*columns, strict=True):
             name = f"{metric} {device}" if device else metric
             yield from self._value(time, self._tracks.samples(node), name, value)
+        if self._low_gpu_pct is not None:
+            for time, node, args in _chrome_words.bottlenecks(table, self._low_gpu_pct, self._text):
+                head = '{"ph":"i","s":"p","cat":"bottleneck","name":"sys_metrics_bottlenecks"'
+                place = f'"pid":{self._tracks.samples(node)},"tid":0'
+                yield time, f'{head},{place},"ts":{_us(time - self._base)},"args":{{{args}}}}}'
 
     def _value(self, time: int, process: int, name: str, value: float) -> Iterator[tuple[int, str]]:
         if value - value == 0:  # JSON has no words for what is not finite
