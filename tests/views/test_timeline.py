@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from benchmarks.generated_trace import AUTOGRAD, MAIN, START_NS, STEP_NS, write
@@ -257,3 +259,12 @@ def test_devices_are_as_busy_as_their_kernels(timeline, every):
                 covered[(time - begin) // 1000 : (time + duration - begin) // 1000] = True
             assert share.mean() == pytest.approx(100 * covered.mean(), abs=3)
             assert 0 <= share.min() <= share.max() <= 100.000001
+
+
+def test_several_who_open_a_job_at_once_compute_its_tiles_once(tmp_path):
+    folder = write(str(tmp_path), "trace", 20_000, ranks=1)
+    with ThreadPoolExecutor(3) as pool:
+        opened = list(pool.map(lambda _: Timeline(Trial(folder), in_memory=0), range(3)))
+    assert opened[0].lanes == opened[1].lanes == opened[2].lanes
+    counted = Trial(folder).sql("SELECT count(*) AS n FROM tiles WHERE level < 0")["n"][0]
+    assert counted == len(opened[0].lanes)

@@ -41,7 +41,7 @@ def prepare(reading: Reading, in_memory: int = IN_MEMORY) -> list[Lane]:
     if sum(lane.events for lane in lanes) == events:
         return lanes
     lanes = reading.lanes()
-    if events > in_memory and _store(reading, lanes):
+    if events > in_memory and _store(reading, lanes, events):
         reading.refresh("tiles")
         return stored(reading)
     return _keep(reading, lanes)
@@ -65,11 +65,14 @@ def top_of(lanes: Sequence[Lane]) -> int:
     return top_level(max(lane.end for lane in lanes) - min(lane.start for lane in lanes))
 
 
-def _store(reading: Reading, lanes: Sequence[Lane]) -> bool:
+def _store(reading: Reading, lanes: Sequence[Lane], events: int) -> bool:
     """Compute tiles into the store; the whole lanes come last, and say that all is there."""
     folder = reading.trial.folder
     try:
         with folder.place.lock("tiles"):
+            reading.refresh("tiles")
+            if sum(lane.events for lane in stored(reading)) == events:
+                return True  # somebody else was faster
             for entry in folder.place.files("tiles"):
                 folder.place.delete(entry.key)
             for node in {lane.node for lane in lanes}:
