@@ -132,6 +132,21 @@ class Job:
 
         return Document(diagnosis(self.summary()))
 
+    def compare(self, *others: Job | str, **how: Any) -> Document:
+        """Compare other jobs with this one: the document that `holter compare --json` prints.
+
+        Args:
+            others: The jobs, or their URLs.
+            how: `price`, `epochs`, `nodes`, `epoch_steps`, `statistic`: see `holter.views.comparison`.
+
+        Raises:
+            ValueError: No other job is given, or a number is negative.
+        """
+        from holter.views.comparison import compare
+
+        jobs = [self, *(open(other) if isinstance(other, str) else other for other in others)]
+        return Document(compare([job.trial for job in jobs], **how))
+
     def __repr__(self) -> str:
         return f"holter.open({self.url!r})"
 

@@ -17,6 +17,8 @@ COMMANDS = {
     "describe": "everything known of one job",
     "diagnose": "why a job is slow or sick, with the evidence",
     "rules": "list, show or run the rules that judge a job",
+    "compare": "what changed between jobs, and what that is worth",
+    "check": "did steps get slower? for continuous integration",
     "configure": "change the sampling interval of a running job",
     "export": "write a job as files that other programs show, as TensorBoard",
     "stop": "stop a running job gracefully",
