@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "what changed between jobs, and what that is worth",
     "check": "did steps get slower? for continuous integration",
     "configure": "change the sampling interval of a running job",
+    "report": "everything about a job in one HTML file",
     "export": "write a job as files that other programs show, as TensorBoard",
     "stop": "stop a running job gracefully",
     "prune": "delete old jobs (asks first)",

@@ -9,7 +9,7 @@ from typing import Any
 from holter.cli import options, output
 from holter.cli.compare import compared, step_sentence
 from holter.cli.options import Refusal
-from holter.cli.output import milliseconds
+from holter.views.wording import milliseconds
 
 ABOUT = "Check that a job's steps are not slower than a baseline's."
 EXAMPLES = """  holter check baseline latest

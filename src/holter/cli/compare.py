@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.card import words
 from holter.cli.options import Refusal
-from holter.cli.output import clean, duration, milliseconds, percent
+from holter.cli.output import clean
+from holter.views.wording import duration, milliseconds, percent, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
