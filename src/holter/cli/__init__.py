@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "did steps get slower? for continuous integration",
     "configure": "change the sampling interval of a running job",
     "report": "everything about a job in one HTML file",
+    "ui": "the jobs as live pages on this machine",
     "export": "write a job as files that other programs show, as TensorBoard",
     "stop": "stop a running job gracefully",
     "prune": "delete old jobs (asks first)",

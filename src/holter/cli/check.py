@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from holter.cli import options, output
-from holter.cli.compare import compared, step_sentence
+from holter.cli.compare import compared
 from holter.cli.options import Refusal
+from holter.views.changes import step_sentence
 from holter.views.wording import milliseconds
 
 ABOUT = "Check that a job's steps are not slower than a baseline's."

@@ -33,16 +33,17 @@ def page(trial: Trial, *, now_ns: int | None = None) -> str:
     reading = Reading(trial, now_ns)
     told = reading.description
     name = escape(told["job"]["name"])
-    body = "".join(_body(reading))
+    inside = "".join(body(reading))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name} · holter</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"{style()}</head><body><main>{body}</main></body></html>\n"
+        f"{style()}</head><body><main>{inside}</main></body></html>\n"
     )
 
 
-def _body(reading: Reading) -> Iterator[str]:
+def body(reading: Reading) -> Iterator[str]:
+    """Yield what the report says, section by section."""
     told = reading.description
     yield from _head(told)
     yield from sections.verdict(told)
