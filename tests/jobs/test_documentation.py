@@ -140,3 +140,17 @@ def test_comparing_and_reporting_as_written(folder: Path) -> None:
     assert "changed: command" in done.stdout
     assert (folder / "after.html").read_text().count("<svg") >= 3
     assert json.loads((folder / "after.ipynb").read_text())["cells"]
+
+
+@pytest.mark.slow
+def test_watching_live_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/watch-live.md").read_text()
+    (folder / "train.py").write_text(
+        "import time, holter\nfor _ in range(80):\n    with holter.step():\n        time.sleep(0.01)\n"
+    )
+    done = typed(folder, "".join(BASH.findall(page)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"name": "live"' in done.stdout
+    assert '"kind":"lines"' in done.stdout
+    assert 'holter_jobs{status="Completed"}' in done.stdout
+    assert (folder / "live.html").read_text().startswith("<!doctype html>")
