@@ -67,7 +67,8 @@ class _Pages:
             folders = [
                 self.stores.folder(name, int(store) if store.isdigit() else -1) for store, _, name in places
             ]
-            folders.sort(key=lambda folder: folder.manifest().get("created") or 0)  # the oldest is the baseline
+            # The oldest is the baseline.
+            folders.sort(key=lambda folder: folder.manifest().get("created") or 0)
             return side_by_side(compare([Trial(folder) for folder in folders]))
 
         return _page("comparison", await run_in_threadpool(made), None)
