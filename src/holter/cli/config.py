@@ -1,13 +1,14 @@
-"""`--config FILE.toml`: the options of `holter run` by their names, and one section for each rule."""
+"""`--config FILE`: the options of `holter run` by their names, a section for each rule; SageMaker's JSON."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomllib
 
-from holter.cli.options import Refusal, nearest
+from holter.cli.options import Refusal, interval_text, nearest, warn
 from holter.cli.saving import read_hook
 
 if TYPE_CHECKING:
@@ -19,20 +20,20 @@ _NOT_IN_FILE = {"config", "help", "command"}
 
 
 def read_config(path: str, parser: Parser) -> dict[str, Any]:
-    """Read the options of `parser` and the rules' sections from a TOML file, or SageMaker's hook from JSON.
+    """Read the options of `parser` and the rules' sections from a TOML file, or SageMaker's from JSON.
 
     Options stand at the top or in a section `[run]`, rules in `[rules.NAME]`, what is done about issues in
     `[[actions]]`; `-` and `_` are the same.
 
     Returns:
         Options by their names, `rule`, `action` and `fail-on` as lists; `rules`: parameters by rule;
-        `actions`: its tables.
+        `actions`: its tables; `windows`: profiling windows, as `schema.windows.Request`.
 
     Raises:
         Refusal: naming the file, the entry and what is valid.
     """
     if path.endswith(".json"):
-        return {"rules": {}, "save": read_hook(path)}
+        return _read_json(path)
     try:
         # Not tomllib.load: an editor on Windows may begin the file with a byte order mark.
         document = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
@@ -58,6 +59,29 @@ def read_config(path: str, parser: Parser) -> dict[str, Any]:
             listed = ", ".join([*valid, "rules", "actions"])
             raise Refusal(f"config {path}: no option {key!r}{nearest(name, valid)}; valid: {listed}")
         settings[name] = _value(path, name, value)
+    return settings
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    """Read what SageMaker configures: its profiler or its Debugger hook."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise Refusal(f"config {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"config {path}: {error}") from None
+    from holter.agent.profilerconfig import is_profiler_config, read
+
+    if not is_profiler_config(document):
+        return {"rules": {}, "save": read_hook(path, document)}
+    found = read(document)
+    if found.problems:
+        raise Refusal(f"config {path}: {'; '.join(found.problems)}")
+    for notice in found.notices:
+        warn(f"config {path}: {notice}")
+    settings: dict[str, Any] = {"rules": {}, "windows": list(found.windows)}
+    if found.interval_ms is not None:
+        settings["interval"] = interval_text(found.interval_ms)
     return settings
 
 
