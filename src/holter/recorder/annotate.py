@@ -15,6 +15,7 @@ from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.guard import tell
 from holter.recorder.names import NAMES
+from holter.recorder.nvtx import listener
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 _ANNOTATION = int(Phase.ANNOTATION)
 _MODES = {mode.name.lower(): int(mode) for mode in Mode}
+_nvtx = listener()
 MAX_KEPT = 4096
 """Range objects kept by name; names beyond it (`f"step {i}"`) get a new object each time."""
 
@@ -85,21 +87,42 @@ class Range:
         return wrapper  # type: ignore[no-any-return]
 
 
+class Heard(Range):
+    """A range that a tool hears of, too."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Range:
+        if _nvtx is not None:
+            _nvtx.push(self.name)
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if _nvtx is not None:
+            _nvtx.pop()
+
+
 class Interleaved:
     """A range that need not nest, as those of asyncio tasks do not: it remembers its own begin."""
 
-    __slots__ = ("_begin", "name")
+    __slots__ = ("_begin", "_handle", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __enter__(self) -> Interleaved:
+        self._handle = None if _nvtx is None else _nvtx.start(self.name)
         self._begin = time.perf_counter_ns()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if _nvtx is not None:
+            _nvtx.end(self._handle)
         session = _session.current
         if session is not None:
             name, begin = session.name(self.name), self._begin
@@ -137,11 +160,15 @@ def annotate(name: str) -> Range | Interleaved:
 
 def annotation_begin(name: str) -> None:
     """Begin a stretch of code under `name`; `annotation_end` on the same thread ends the innermost one."""
+    if _nvtx is not None:
+        _nvtx.begin_named(name)
     _session.here.begin((_ranges.get(name) or _new_range(name)).code)
 
 
 def annotation_end(name: str | None = None) -> None:
     """End the innermost stretch begun on this thread, or the innermost one called `name`."""
+    if _nvtx is not None:
+        _nvtx.end_named(name)
     if name is not None:
         _session.here.end_of((_ranges.get(name) or _new_range(name)).code)
         return
@@ -208,7 +235,8 @@ class step:  # noqa: N801  read as a word: `with holter.step():`
 
 
 def _new_range(name: str) -> Range:
-    new = Range(name if isinstance(name, str) else str(name))
+    kind = Range if _nvtx is None else Heard
+    new = kind(name if isinstance(name, str) else str(name))
     if len(_ranges) < MAX_KEPT:
         _ranges[name] = new
     return new
