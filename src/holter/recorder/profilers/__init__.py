@@ -1,0 +1,56 @@
+"""Profilers that a window switches on, one file each: the contract.
+
+A profiler is a class called `Profiler` in a module of this folder that is named as in
+`holter.schema.windows.PROFILERS`. The module is imported when its first window begins, so outside
+windows nothing of it exists. Whatever it raises costs its window, never the training; `Unavailable`
+says in its text why there cannot be one here.
+
+What it found it writes into a file of the spool directory, as raw as is cheap; `holter.agent.windows`
+has a module of the same name that makes rows of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from holter.recorder.session import Session
+    from holter.recorder.window import Window
+
+
+class Unavailable(Exception):  # noqa: N818 - an answer, not a fault
+    """There can be no such window here; the text says why."""
+
+
+class Profiler(Protocol):
+    """One window of one profiler. All is called on the training thread, at the begin of a step."""
+
+    def __init__(self, session: Session, window: Window) -> None:
+        """Make ready; nothing may be installed yet."""
+        ...
+
+    def start(self) -> None:
+        """Begin. May raise `Unavailable`."""
+        ...
+
+    def stop(self) -> dict[str, Any] | None:
+        """End, and leave no trace; return what the agent must know, None when nothing was found.
+
+        `file` is the name of the file in the spool directory that holds it; the agent deletes it. Added by
+        the caller: `profiler`, `number`, `order`, `first_step`, `last_step` (exclusive), `bounds` and
+        `wall_minus_monotonic`; see `holter.recorder.window`.
+        """
+        ...
+
+
+def make(session: Session, window: Window) -> Profiler:
+    """Return a new profiler for `window`; raises `Unavailable` when this version has none."""
+    try:
+        module = import_module(f"{__name__}.{window.profiler}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{window.profiler}":
+            raise
+        raise Unavailable(f"this version has no profiler {window.profiler!r}") from None
+    made: Profiler = module.Profiler(session, window)
+    return made
