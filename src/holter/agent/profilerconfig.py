@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.metrics import INTERVALS_MS
-from holter.schema.windows import Request
+from holter.schema.windows import PYTHON, TIMERS, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,8 +31,6 @@ CATEGORIES = {
     "SMDataParallelProfilingConfig": "operators",
 }
 """What each category is here. Collectives of every library are among the operators."""
-PROFILER_NAMES = ("cprofile", "pyinstrument")
-TIMERS = ("total_time", "cpu_time", "off_cpu_time", "default")
 _OF_FILES = (
     "LocalPath",
     "RotateMaxFileSizeInBytes",
@@ -141,7 +139,7 @@ def _window(category: str, given: Any, reading: _Reading) -> Request | None:
 
 
 def _python(entries: Mapping[str, Any]) -> dict[str, Any]:
-    name = _choice(entries, "ProfilerName", PROFILER_NAMES)
+    name = _choice(entries, "ProfilerName", PYTHON)
     timer = _choice(entries, "cProfileTimer", TIMERS)
     return {"profiler": name} if name == "pyinstrument" else {"profiler": name, "timer": timer}
 

@@ -62,6 +62,7 @@ class Session:
         self.told: set[str] = set()  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.by_hand: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
+        self.watch_phases: Callable[..., Any] | None = None  # and to profilers; see `pytorch.listening`
         self.mark_ns = 0  # what one record costs this process, estimated when its files are opened
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)

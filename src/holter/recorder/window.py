@@ -76,6 +76,14 @@ class Windows:
             else:
                 self._sleep(session.step)
 
+    def take(self, order: page.Order) -> None:
+        """Follow an order of the script itself, on the training thread; it begins with the next step."""
+        try:
+            self._take(order.to_text(), self.session.step + 1, time.perf_counter_ns())
+            self._sleep(self.session.step)
+        except Exception as error:
+            self.session.fault("windows", error)
+
     def look(self, step: int, now: int) -> None:
         """At the begin of `step`, monotonic ns `now`: end what is over, begin what is due."""
         try:
@@ -86,6 +94,8 @@ class Windows:
                 by_step = window.last_step is not None and step >= window.last_step
                 if by_step or (window.until_ns is not None and now >= window.until_ns):
                     self._stop()
+                elif (at_step := getattr(self._running[1], "at_step", None)) is not None:
+                    at_step(step)
             self._begin_due(step, now)
             self._sleep(step)
         except Exception as error:

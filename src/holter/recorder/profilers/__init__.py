@@ -24,7 +24,10 @@ class Unavailable(Exception):  # noqa: N818 - an answer, not a fault
 
 
 class Profiler(Protocol):
-    """One window of one profiler. All is called on the training thread, at the begin of a step."""
+    """One window of one profiler. All is called on the training thread, at the begin of a step.
+
+    One that has `at_step(step)` is told of each step that begins within its window, too.
+    """
 
     def __init__(self, session: Session, window: Window) -> None:
         """Make ready; nothing may be installed yet."""
