@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from holter.agent.windows import Columns, Fact
 from holter.schema.phases import Mode
 from holter.schema.windows import TIMERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from holter.agent.clock import Clock
+    from holter.agent.windows import Columns, Fact
 
 RUNNING = "(running when the profiler began)"
 """Stands for functions that a part of a step found running, such as the script's own loop: their own time."""
@@ -170,11 +170,11 @@ def _matrix(flat: list[int], width: int, known: list[Any]) -> NDArray[np.int64]:
     return matrix
 
 
-def _modes(parts: Iterable[_Line] | Iterable[Segment]) -> list[str]:
+def _modes(parts: Sequence[_Line | Segment]) -> list[str]:
     """Return the mode of each part: before a forward pass it is that of the pass."""
     found: list[str] = []
     following: int | None = None
-    for part in reversed(list(parts)):
+    for part in reversed(parts):
         if part.phase == "forward":
             following = part.mode
         mode = following if part.phase in _BETWEEN and following is not None else part.mode

@@ -183,5 +183,5 @@ def check(name: str, value: Any, kind: type | tuple[type, ...], least: float) ->
         return
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {'an integer' if kind is int else 'a number'}, not {value!r}")
-    if not value >= least:
+    if not float(value) >= least:
         raise ValueError(f"{name} {value!r} is below {least}")

@@ -82,7 +82,7 @@ class Samples:
 
 
 def _text(frame: str) -> str:
-    """Return `qualname (file:line)` of pyinstrument's text for a frame; nothing for one of the recorder or a thread."""
+    """Return `qualname (file:line)` of pyinstrument's text for a frame; nothing for a thread or our own."""
     identity, *attributes = frame.split(_ATTRIBUTE)
     name, _, place = identity.partition(_FIELD)
     file, _, line = place.partition(_FIELD)

@@ -213,7 +213,7 @@ _running: list[Profiler] = []
 
 def _after_fork_in_child() -> None:
     """A data loader's worker is not profiled: what was at work in its parent goes."""
-    for profiler in list(_running):
+    for profiler in tuple(_running):
         profiler.leave()
 
 
