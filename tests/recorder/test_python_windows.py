@@ -182,7 +182,7 @@ def test_workers_forked_in_a_window_are_not_profiled(spool):
         assert os.waitpid(child, 0)[1] == 0
     net(x)"""
     fact, _ = profiled(
-        spool, Request("python", start_step=3, steps=6), code.replace("\n    net(x)", forking, 1)
+        spool, Request("python", start_step=3, steps=6), TRAINING.replace("\n    net(x)", forking, 1)
     )
     assert fact["last_step"] == 9
 
