@@ -181,3 +181,43 @@ def order_of(document: Mapping[str, Any]) -> Order:
         parameters = {"profiler": python, **({"timer": timer} if timer else {})}
         found.append(Request("python", parameters=parameters, **shared))
     return Order(tuple(found), str(document.get("id", "")), bool(document.get("replace")))
+
+
+def order_of_words(text: str) -> Order:
+    """Read `1000:1500`, steps from the first to before the last, or `1000:1500:shapes,cprofile,rank=0`.
+
+    After the steps: `operators` (alone by default), `shapes`, `stacks`, `dataloader`, `cprofile` or
+    `pyinstrument`, `rank=N`.
+
+    Raises:
+        ValueError: The text says what is valid.
+    """
+    first, _, rest = text.strip().partition(":")
+    last, _, more = rest.partition(":")
+    if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise ValueError(f"{text!r} are no steps; write FIRST:LAST, as 1000:1500, the last is not profiled")
+    document: dict[str, Any] = {"start_step": int(first), "steps": int(last) - int(first)}
+    switches = ("operators", "shapes", "stacks", "dataloader")
+    for word in filter(None, (word.strip() for word in more.split(","))):
+        if word in switches:
+            document[word] = True
+        elif word in PYTHON:
+            document["python"] = word
+        elif word.startswith("rank=") and word[5:].isdecimal():
+            document["rank"] = int(word[5:])
+        else:
+            valid = (*switches, *PYTHON, "rank=N")
+            near = difflib.get_close_matches(word, valid, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(f"{text!r}: no {word!r}{hint}; valid: {', '.join(valid)}")
+    return order_of(document)
+
+
+def to_environment(given: Iterable[str]) -> str:
+    """Return windows, each as `order_of_words` takes them, as children find them; empty without one.
+
+    Raises:
+        ValueError: One cannot be read.
+    """
+    requests = tuple(request for text in given for request in order_of_words(text).requests)
+    return Order(requests).to_text() if requests else ""

@@ -50,7 +50,8 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     end = np.where(arrays["duration"] < 0, bounds[-1], end)
     host = np.isin(kinds, ("operator", "annotation", "python", "module", "runtime", "launch", "sync"))
     end = np.where(host, np.minimum(end, bounds[-1]), end)
-    within = ~host | ((start < bounds[-1]) & (end > bounds[0]))
+    ours = np.array([one.startswith("holter/recorder/") for one in names] or [False])[arrays["name"]]
+    within = ~host | ((start < bounds[-1]) & (end > bounds[0]) & ~ours)
     begin = np.where(host, np.maximum(start, bounds[0]), start)
     steps = _steps(begin, kinds, arrays, fact)
 
