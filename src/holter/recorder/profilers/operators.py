@@ -121,6 +121,7 @@ class Profiler:
                 window._lost = "the script started a profiler of its own"
                 window._end()
                 window._result = None
+                window._session.windows.cut_short()
             return original(self)
 
         profiler.profile._prepare_trace = _prepare_trace  # type: ignore[attr-defined]
