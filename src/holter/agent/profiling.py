@@ -101,7 +101,9 @@ class Profiling:
         return [event if event.kind != "window" else self._take(event, writer) for event in events]
 
     def _take(self, event: Event, writer: Writer) -> Event:
-        detail = {key: value for key, value in event.detail.items() if key != "bounds"}
+        detail = dict(event.detail)
+        if bounds := detail.pop("bounds", None):
+            detail["begin"], detail["end"] = (self._drain.clock.to_wall(bounds[at]) for at in (0, -1))
         file = str(detail.pop("file", "") or "")
         name = "refused" if detail.get("refused") else str(detail.get("profiler", ""))
         if file and "/" not in file:

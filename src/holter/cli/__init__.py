@@ -17,6 +17,7 @@ COMMANDS = {
     "describe": "everything known of one job",
     "diagnose": "why a job is slow or sick, with the evidence",
     "rules": "list, show or run the rules that judge a job",
+    "profile": "look closer at a few steps of a running job",
     "configure": "change the sampling interval of a running job",
     "export": "write a job as files that other programs show, as TensorBoard",
     "stop": "stop a running job gracefully",

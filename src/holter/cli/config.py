@@ -14,7 +14,7 @@ from holter.cli.saving import read_hook
 if TYPE_CHECKING:
     from holter.cli.options import Parser
 
-_LISTS = {"rule", "fail-on", "action", "save"}
+_LISTS = {"rule", "fail-on", "action", "save", "profile-steps"}
 _SWITCHES = {"no-rules"}
 _NOT_IN_FILE = {"config", "help", "command"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ class Windows:
         self._text: memoryview | None = None
         self._waiting: list[_Waiting] = []
         self._running: tuple[Window, Profiler, str] | None = None
+        self._thread = 0
         self._bounds: list[int] = []
         self._count = 0
 
@@ -86,6 +88,8 @@ class Windows:
 
     def look(self, step: int, now: int) -> None:
         """At the begin of `step`, monotonic ns `now`: end what is over, begin what is due."""
+        if self._running is not None and threading.get_ident() != self._thread:
+            return  # another thread steps, too: a window ends where it began
         try:
             self._read(step, now)
             if self._running is not None:
@@ -101,6 +105,12 @@ class Windows:
         except Exception as error:
             self.wake[page.WAKE] = page.NEVER
             self.session.fault("windows", error)
+
+    def cut_short(self) -> None:
+        """Let the next step boundary end the window that runs: its profiler cannot go on."""
+        if self._running is not None:
+            window, profiler, order = self._running
+            self._running = replace(window, last_step=0), profiler, order
 
     def end(self) -> None:
         """End the window that runs, for the process ends or is recorded no more."""
@@ -133,6 +143,8 @@ class Windows:
         except ValueError as error:
             self._tell({"refused": str(error)})
             return
+        for reason in order.refused:
+            self._tell({"order": order.id, "refused": reason})
         if order.replace:
             self._waiting.clear()
             if self._running is not None:
@@ -194,6 +206,7 @@ class Windows:
             self._tell({**fact, "refused": f"{type(error).__name__}: {error}"})
         else:
             self._running = window, profiler, order
+            self._thread = threading.get_ident()
             # Beginning is no part of the step that is profiled.
             self.session.since = begun = time.perf_counter_ns()
             self._bounds = [begun]
@@ -213,6 +226,8 @@ class Windows:
             "wall_minus_monotonic": time.time_ns() - time.perf_counter_ns(),
         }
         try:
+            if threading.get_ident() != self._thread:
+                raise RuntimeError("the thread that trained has ended")
             found = profiler.stop()
         except Exception as error:
             self.session.fault(f"profiler {window.profiler}", error)

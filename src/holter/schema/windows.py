@@ -15,6 +15,7 @@ PROFILERS = ("operators", "python", "dataloader")
 MAX_STEPS = 10_000
 """Steps of one window at most: it is for a closer look."""
 MAX_SECONDS = 600.0
+MAX_ID = 200
 ENV_PROFILE = "HOLTER_PROFILE"
 """Windows asked for at the start: what `to_text` returns."""
 
@@ -99,6 +100,8 @@ class Order:
     """Who asked will know it by this."""
     replace: bool = False
     """Whether it ends what runs and takes the place of what waits."""
+    refused: tuple[str, ...] = ()
+    """Why windows that were asked for are not among the requests."""
 
     def to_text(self) -> str:
         """Return it as JSON text."""
@@ -109,28 +112,31 @@ class Order:
 
     @classmethod
     def from_text(cls, text: str) -> Order:
-        """Read what `to_text` returned. Raises `ValueError`."""
+        """Read what `to_text` returned; a request that is wrong costs itself. Raises `ValueError`."""
         document = json.loads(text)
         if not isinstance(document, dict) or not isinstance(document.get("requests", []), list):
             raise ValueError("an order for windows is an object with a list of requests")
-        requests = read_requests(document.get("requests", []))
-        return cls(requests, str(document.get("id", "")), bool(document.get("replace")))
+        requests, refused = [], []
+        for entry in document.get("requests", []):
+            try:
+                requests.append(_read_request(entry))
+            except ValueError as error:
+                refused.append(str(error))
+        name = str(document.get("id", ""))[:MAX_ID]
+        return cls(tuple(requests), name, bool(document.get("replace")), tuple(refused))
 
 
-def read_requests(given: Iterable[Mapping[str, Any]]) -> tuple[Request, ...]:
-    """Read windows from objects with the fields of `Request`. Raises `ValueError`."""
+def _read_request(entry: Any) -> Request:
+    """Read a window from an object with the fields of `Request`. Raises `ValueError`."""
     known = [one.name for one in fields(Request)]
-    found = []
-    for entry in given:
-        if not isinstance(entry, dict) or not entry.get("profiler"):
-            raise ValueError(f"a window is an object with a profiler, not {entry!r}")
-        for key in entry:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f" (did you mean {near[0]!r}?)" if near else ""
-                raise ValueError(f"a window has no {key!r}{hint}; valid: {', '.join(known)}")
-        found.append(Request(**entry))
-    return tuple(found)
+    if not isinstance(entry, dict) or not entry.get("profiler"):
+        raise ValueError(f"a window is an object with a profiler, not {entry!r}")
+    for key in entry:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(f"a window has no {key!r}{hint}; valid: {', '.join(known)}")
+    return Request(**entry)
 
 
 PYTHON = ("cprofile", "pyinstrument")
@@ -180,4 +186,44 @@ def order_of(document: Mapping[str, Any]) -> Order:
     if python:
         parameters = {"profiler": python, **({"timer": timer} if timer else {})}
         found.append(Request("python", parameters=parameters, **shared))
-    return Order(tuple(found), str(document.get("id", "")), bool(document.get("replace")))
+    return Order(tuple(found), str(document.get("id", ""))[:MAX_ID], bool(document.get("replace")))
+
+
+def order_of_words(text: str) -> Order:
+    """Read `1000:1500`, steps from the first to before the last, or `1000:1500:shapes,cprofile,rank=0`.
+
+    After the steps: `operators` (alone by default), `shapes`, `stacks`, `dataloader`, `cprofile` or
+    `pyinstrument`, `rank=N`.
+
+    Raises:
+        ValueError: The text says what is valid.
+    """
+    first, _, rest = text.strip().partition(":")
+    last, _, more = rest.partition(":")
+    if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise ValueError(f"{text!r} are no steps; write FIRST:LAST, as 1000:1500, the last is not profiled")
+    document: dict[str, Any] = {"start_step": int(first), "steps": int(last) - int(first)}
+    switches = ("operators", "shapes", "stacks", "dataloader")
+    for word in filter(None, (word.strip() for word in more.split(","))):
+        if word in switches:
+            document[word] = True
+        elif word in PYTHON:
+            document["python"] = word
+        elif word.startswith("rank=") and word[5:].isdecimal():
+            document["rank"] = int(word[5:])
+        else:
+            valid = (*switches, *PYTHON, "rank=N")
+            near = difflib.get_close_matches(word, valid, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(f"{text!r}: no {word!r}{hint}; valid: {', '.join(valid)}")
+    return order_of(document)
+
+
+def to_environment(given: Iterable[str]) -> str:
+    """Return windows, each as `order_of_words` takes them, as children find them; empty without one.
+
+    Raises:
+        ValueError: One cannot be read.
+    """
+    requests = tuple(request for text in given for request in order_of_words(text).requests)
+    return Order(requests).to_text() if requests else ""
