@@ -11,7 +11,7 @@ from holter.cli.stop import running, tell
 from holter.schema import windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from holter.store.job import JobFolder
 
@@ -52,10 +52,18 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def variable(given: Iterable[str]) -> str:
-    """Return what `--profile-steps` tells the command's processes; empty without one. Raises `Refusal`."""
+def variable(given: Iterable[str], asked: Sequence[windows.Request] = ()) -> str:
+    """Return what `--profile-steps` tells the command's processes, and other windows that were asked for.
+
+    Returns:
+        Text for their environment; empty when there is nothing to say.
+
+    Raises:
+        Refusal: Steps that cannot be read.
+    """
     try:
-        return windows.to_environment(given)
+        chosen = [request for text in given for request in windows.order_of_words(text).requests]
+        return windows.Order((*asked, *chosen)).to_text() if asked or chosen else ""
     except ValueError as error:
         raise Refusal(f"--profile-steps: {error}") from None
 

@@ -62,7 +62,10 @@ def parser() -> options.Parser:
     options.add_store(made)
     made.add_argument("--job", metavar="NAME", help="the job's name; default: the script's name and the time")
     made.add_argument(
-        "--config", metavar="FILE.toml", help="options and rules from a file; the command line wins"
+        "--config",
+        metavar="FILE",
+        help="options and rules from a TOML file, or SageMaker's profilerconfig.json or hook configuration; "
+        "the command line wins",
     )
     made.add_argument(
         "--rule",
@@ -157,7 +160,7 @@ def plan(words: Sequence[str]) -> Plan:
         fail_on=fail_on,
         variables={
             ENV_SAVE: saving.variable(settings["save"]),
-            ENV_PROFILE: profile.variable(settings["profile-steps"]),
+            ENV_PROFILE: profile.variable(settings["profile-steps"], settings.get("windows", ())),
         },
         hang_s=options.hang_s(settings.get("hang-after")),
     )

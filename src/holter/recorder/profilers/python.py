@@ -176,7 +176,8 @@ class Profiler:
                 self._engine.cut(segment)
             self._segment = segment
         except Exception as error:
-            self._fault = error  # told when the window ends
+            self._fault = error  # told when the window ends, with the next step
+            self._session.windows.cut_short()
             self._segment = None
             self.leave()
 
