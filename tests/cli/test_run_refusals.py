@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import job
 
 from holter.cli.run import plan
+from holter.schema.windows import ENV_PROFILE, Order
 
 TOUCH = ("--", "touch", "started")
 
@@ -133,3 +134,33 @@ def test_tensors_that_cannot_be_saved(holter):
     holter("run", "--config", "hook.json", *TOUCH).refused(64, "gradiants", "did you mean 'gradients'")
     Path("hook.json").write_text('{"HookParameters": {"reductions": "men"}}')
     holter("run", "--config", "hook.json", *TOUCH).refused(64, "'men'", "mean")
+
+
+def test_sagemakers_profiler_configuration(holter):
+    def config(text):
+        Path("profilerconfig.json").write_text(text)
+        return holter("run", "--config", "profilerconfig.json", *TOUCH)
+
+    config('{"ProfilingParameters": {').refused(64, "profilerconfig.json", "Expecting")
+    config("[]").refused(64, "profilerconfig.json", "ProfilingParameters")
+    config('{"ProfilingParameters": {"DetailedProfilingConfig": "open(1)"}}').refused(
+        64, "DetailedProfilingConfig is off", "'open(1)' is no dictionary"
+    )
+    config('{"ProfilingIntervalInMilliseconds": 300, "DisableProfiler": true}').refused(64, "300", "100, 200")
+
+
+def test_sagemakers_profiler_configuration_becomes_windows(own_folder):
+    Path("p.json").write_text(
+        '{"ProfilingIntervalInMilliseconds": "200", "ProfilingParameters":'
+        " {\"PythonProfilingConfig\": \"{'StartStep': '1000', 'NumSteps': 500}\"}}"
+    )
+    made = plan(["--config", "p.json", "--profile-steps", "7:9", "--", "true"])
+    assert made.interval_ms == 200
+    order = Order.from_text(made.variables[ENV_PROFILE])
+    assert [(one.profiler, one.start_step, one.steps) for one in order.requests] == [
+        ("python", 1000, 500),
+        ("operators", 7, 2),
+    ]
+    disabled = '{"DisableProfiler": "True", "ProfilingParameters": {"DetailedProfilingConfig": "{}"}}'
+    Path("p.json").write_text(disabled)
+    assert plan(["--config", "p.json", "--", "true"]).variables[ENV_PROFILE] == ""

@@ -73,6 +73,7 @@ class Windows:
         asked = os.environ.get(page.ENV_PROFILE)
         if asked:
             self._take(asked, session.step, time.perf_counter_ns())
+        if self._waiting:  # the script may have asked for one, too
             if any((one.first_step or 0) <= session.step for one in self._waiting):
                 self.look(session.step, time.perf_counter_ns())
             else:
