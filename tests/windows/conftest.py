@@ -46,6 +46,7 @@ class Training:
 
     def told(self) -> list[dict]:
         """Return what was journaled of windows."""
+        self.session.windows.wait()
         journal = self.spool / record.journal_name(self.session.process)
         lines = [json.loads(line) for line in journal.read_bytes().splitlines()]
         return [line["window"] for line in lines if "window" in line]

@@ -14,9 +14,13 @@ from holter.recorder.spool import create
 from holter.schema import windows as page
 
 if TYPE_CHECKING:
-    from collections.abc import MutableSequence
+    from collections.abc import Callable, MutableSequence
 
+    from holter.recorder.profilers import Found
     from holter.recorder.session import Session
+
+
+_PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class Windows:
         self._waiting: list[_Waiting] = []
         self._running: tuple[Window, Profiler, str] | None = None
         self._thread = 0
+        self._finishing: list[threading.Thread] = []
         self._bounds: list[int] = []
         self._count = 0
 
@@ -119,6 +124,7 @@ class Windows:
         if self._running is not None:
             self._bounds.append(time.perf_counter_ns())
             self._stop()
+        self.wait()
         self.wake[page.WAKE] = page.NEVER
 
     def forked(self) -> None:
@@ -203,8 +209,7 @@ class Windows:
         except Unavailable as reason:
             self._tell({**fact, "refused": str(reason)})
         except Exception as error:
-            self.session.fault(f"profiler {window.profiler}", error)
-            self._tell({**fact, "refused": f"{type(error).__name__}: {error}"})
+            self._tell({**fact, **self._failed(window, error)})
         else:
             self._running = window, profiler, order
             self._thread = threading.get_ident()
@@ -231,13 +236,35 @@ class Windows:
                 raise RuntimeError("the thread that trained has ended")
             found = profiler.stop()
         except Exception as error:
-            self.session.fault(f"profiler {window.profiler}", error)
-            fact["refused"] = f"{type(error).__name__}: {error}"
-        else:
-            fact.update(found or {})
+            found = self._failed(window, error)
         self.session.since = ended = time.perf_counter_ns()
         fact["stop_ns"] = ended - self._bounds[-1]
-        self._tell(fact)
+        if callable(found):
+            later = threading.Thread(
+                target=self._finish, args=(window, found, fact), name="holter-window", daemon=True
+            )
+            self._finishing.append(later)
+            later.start()
+        else:
+            self._tell({**fact, **(found or {})})
+
+    def _finish(self, window: Window, work: Callable[[], Found], fact: dict[str, Any]) -> None:
+        """Do what is left of a window while the training goes on."""
+        try:
+            found = work()
+        except Exception as error:
+            found = self._failed(window, error)
+        self._tell({**fact, **(found or {})})
+        self._finishing.remove(threading.current_thread())
+
+    def _failed(self, window: Window, error: Exception) -> dict[str, Any]:
+        self.session.fault(f"profiler {window.profiler}", error)
+        return {"refused": f"{type(error).__name__}: {error}"}
+
+    def wait(self) -> None:
+        """Wait until windows that are over have been written, but not for ever."""
+        for thread in list(self._finishing):
+            thread.join(_PATIENCE_S)
 
     def _tell(self, fact: dict[str, Any]) -> None:
         self.session.journal("window", {"time": time.perf_counter_ns(), **fact})

@@ -12,11 +12,16 @@ has a module of the same name that makes rows of it.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holter.recorder.session import Session
     from holter.recorder.window import Window
+
+
+Found = Union[dict[str, Any], None]  # noqa: UP007  evaluated by Python 3.10, too
 
 
 class Unavailable(Exception):  # noqa: N818 - an answer, not a fault
@@ -37,8 +42,11 @@ class Profiler(Protocol):
         """Begin. May raise `Unavailable`."""
         ...
 
-    def stop(self) -> dict[str, Any] | None:
+    def stop(self) -> Found | Callable[[], Found]:
         """End, and leave no trace; return what the agent must know, None when nothing was found.
+
+        What takes long is returned as a function instead, which is called on a thread of its own while the
+        training goes on, and returns that.
 
         `file` is the name of the file in the spool directory that holds it; the agent deletes it. Added by
         the caller: `profiler`, `number`, `order`, `first_step`, `last_step` (exclusive), `bounds` and

@@ -11,6 +11,8 @@ import os
 import sys
 from array import array
 from collections import defaultdict
+from functools import partial
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import Unavailable
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
 
+    from holter.recorder.profilers import Found
     from holter.recorder.session import Session
     from holter.recorder.window import Window
 
@@ -29,6 +32,8 @@ DEVICE = (
     ("bytes", "nbytes"),
 )
 """Columns that mean something only where an accelerator works, and the methods of torch's events."""
+AT_ONCE = 1000
+"""Events of which columns are made without a pause, some milliseconds."""
 MAX_STACK = 20
 """Frames kept of a stack, innermost first."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
@@ -62,6 +67,7 @@ class Profiler:
             record_shapes=self._shapes,
             with_stack=self._stacks,
             with_modules=self._stacks,
+            experimental_config=_frugal(torch),
             **({"use_device": self._device} if self._device else {}),
         )
         silent = _LOG_LEVEL not in os.environ
@@ -77,12 +83,14 @@ class Profiler:
         profiler._run_on_profiler_start()
         self._give_way(profiler)
 
-    def stop(self) -> dict[str, Any] | None:
-        """End, and write the events into a file."""
+    def stop(self) -> Found | Callable[[], Found]:
+        """End; the events are left to be written."""
         if not self._lost:
             self._end()
-        if self._lost:
-            return {"refused": self._lost}
+        return {"refused": self._lost} if self._lost else self._keep
+
+    def _keep(self) -> dict[str, Any]:
+        """Write the events into a file, in the background."""
         result, self._result = self._result, None
         name = f"{self._session.process}.{self._window.number}.operators"
         events = result.events()
@@ -134,16 +142,25 @@ class Profiler:
     def _write(self, path: str, events: list[Any], methods: Any) -> bool:
         """Write the columns; return whether an accelerator did anything."""
         names, kinds, details = _Numbers(), _Numbers(), _Numbers()
-        columns = {"name": array("i", names.of(map(methods.name, events)))}
+        makers: list[tuple[str, str, Callable[[list[Any]], Iterable[int]]]] = [
+            ("name", "i", lambda part: names.of(map(methods.name, part)))
+        ]
         if hasattr(methods, "activity_type"):
-            columns["kind"] = array("i", kinds.of(map(methods.activity_type, events)))
-        wanted = HOST + (DEVICE if self._device else ())
-        for column, method in wanted:
-            columns[column] = array("q", map(getattr(methods, method), events))
-        if self._device or not kinds.ids:
-            columns["on_device"] = array("b", (int(one.device_type().value != 0) for one in events))
+            makers.append(("kind", "i", lambda part: kinds.of(map(methods.activity_type, part))))
+        for column, method in HOST + (DEVICE if self._device else ()):
+            makers.append((column, "q", partial(map, getattr(methods, method))))
+        if self._device or not hasattr(methods, "activity_type"):
+            makers.append(("on_device", "b", lambda part: (one.device_type().value != 0 for one in part)))
         if self._shapes or self._stacks:
-            columns["detail"] = array("i", details.of(map(self._detail, events)))
+            makers.append(("detail", "i", lambda part: details.of(map(self._detail, part))))
+        columns = {column: array(code) for column, code, _ in makers}
+        for first in range(0, len(events), AT_ONCE):
+            began = perf_counter()
+            part = events[first : first + AT_ONCE]
+            for column, _, make in makers:
+                columns[column].extend(make(part))
+            # The training needs the interpreter, too: half of the time is its own.
+            sleep(min(perf_counter() - began, 0.01))
         head = {
             "count": len(events),
             "columns": [[name, column.typecode] for name, column in columns.items()],
@@ -165,6 +182,14 @@ class Profiler:
         if self._stacks and event.stack():
             found["stack"] = event.stack()[:MAX_STACK]
         return json.dumps(found, separators=(",", ":")) if found else ""
+
+
+def _frugal(torch: Any) -> Any:
+    """Return the setting by which torch does not link kernels to operators, which their times tell anyway."""
+    try:
+        return torch._C._profiler._ExperimentalConfig(disable_external_correlation=True)
+    except (AttributeError, TypeError):  # before torch 2.5
+        return None
 
 
 class _Numbers:
