@@ -44,15 +44,15 @@ def test_the_seed_configuration():
     assert read(config.serialize()).interval_ms == 500
     assert [(window.profiler, window.start_step, window.steps) for window in config.windows()] == [
         ("operators", 1000, 500),
-        ("dataloader", 1000, 500),
         ("python", 1000, 500),
+        ("dataloader", 1000, 500),
     ]
-    assert config.windows()[2].parameters == {"profiler": "cprofile", "timer": "total_time"}
+    assert config.windows()[1].parameters == {"profiler": "cprofile", "timer": "total_time"}
 
 
 def test_presets_never_share_a_step():
     windows = asked(FrameworkProfile())
-    assert windows[2]["parameters"]["timer"] == "default"
+    assert windows[1]["parameters"]["timer"] == "default"
     steps = [step for one in windows for step in range(one["start_step"], one["start_step"] + one["steps"])]
     assert sorted(steps) == [5, 7, 9, 10, 11, 13, 15]
 
@@ -152,7 +152,6 @@ def test_keys_in_any_case_numbers_as_texts_values_untouched():
     assert found.interval_ms == 1000
     assert found.windows == (
         Request("operators", start_step=20, steps=2),
-        Request("dataloader", start_step=23, parameters={"names": ".*GetNext"}),
         Request(
             "python",
             start_ns=1700000100_500_000_000,
@@ -160,6 +159,7 @@ def test_keys_in_any_case_numbers_as_texts_values_untouched():
             parameters={"profiler": "cprofile", "timer": "off_cpu_time"},
         ),
         Request("operators", start_step=3, steps=2),
+        Request("dataloader", start_step=23, parameters={"names": ".*GetNext"}),
     )
 
 

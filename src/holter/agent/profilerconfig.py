@@ -25,12 +25,14 @@ _MAX_TEXT = 4096
 
 CATEGORIES = {
     "DetailedProfilingConfig": "operators",
-    "DataloaderProfilingConfig": "dataloader",
     "PythonProfilingConfig": "python",
     "HorovodProfilingConfig": "operators",
     "SMDataParallelProfilingConfig": "operators",
+    "DataloaderProfilingConfig": "dataloader",
 }
-"""What each category is here. Collectives of every library are among the operators."""
+"""What each category is here. Collectives of every library are among the operators.
+
+Windows over the same steps follow one another; that of data loading, which needs none, comes last."""
 _OF_FILES = (
     "LocalPath",
     "RotateMaxFileSizeInBytes",
