@@ -62,9 +62,9 @@ class Worker:
 def batches(spans: Table, workers: dict[int, int] | None = None) -> Table:
     """Follow each batch from the worker that builds it to the training thread that takes it.
 
-    A loader hands its batches out in turns and takes them back in the same order, so the n-th of worker w of W
-    is the batch n·W + w of its epoch. An epoch whose times contradict that (`in_order=False`, spans that were
-    dropped) is left out. Without workers a batch is built while it is waited for.
+    A loader hands its batches out in turns and takes them back in the same order, so the n-th of worker w of
+    W is the batch n·W + w of its epoch. An epoch whose times contradict that (`in_order=False`, spans that
+    were dropped) is left out. Without workers a batch is built while it is waited for.
 
     Args:
         spans: Table `spans`; of data_loading and fetch at least.
@@ -72,9 +72,9 @@ def batches(spans: Table, workers: dict[int, int] | None = None) -> Table:
 
     Returns:
         A row for each batch, in the order of `rank`, `loader`, `epoch`, `number`, with `worker`, the moments
-        `begin` and `built` (by the worker), `asked` and `taken` (by the training thread), `samples` (NaN when
-        not known), and in ns: `queued`, it lay ready; `waited`, the training thread waited for it to be built;
-        `handover`, it waited for it to arrive, which is also where it is copied into pinned memory.
+        `begin` and `built` (by the worker), `asked` and `taken` (by the training thread), `samples` (NaN
+        when not known), and in ns: `queued`, it lay ready; `waited`, the training thread waited for it to be
+        built; `handover`, it waited for it to arrive, which is also where it is copied into pinned memory.
     """
     blocks = [_epoch(*part, workers or {}) for part in _epochs(spans)]
     found = [block for block in blocks if block is not None]
@@ -177,7 +177,9 @@ def batch_times(spans: Table) -> Durations:
         times.append(np.diff(waits["time"]))
         rows.append(waits.where(slice(0, -1)))
     if not rows:
-        return _durations(np.empty(0, np.int64), np.empty(0, np.int64), _waits(spans, NEXT).where([]))
+        return _durations(
+            np.empty(0, np.int64), np.empty(0, np.int64), _waits(spans, NEXT).where(slice(0, 0))
+        )
     return _durations(np.concatenate(begins), np.concatenate(times), Table.concat(rows))
 
 
@@ -209,9 +211,8 @@ def _durations(begin: NDArray[Any], took: NDArray[Any], rows: Table) -> Duration
     columns = {"rank": rows["rank"], "loader": loader, "worker": rows["worker"]}
     columns |= {"begin": begin, "end": begin + took, "duration": took}
     outliers = Table({name: column[long] for name, column in columns.items()})
-    return Durations(
-        len(took), *((int(median), int(took.max())) if median is not None else (None, None)), outliers
-    )
+    longest = int(took.max()) if len(took) else None
+    return Durations(len(took), None if median is None else int(median), longest, outliers)
 
 
 def _waits(spans: Table, name: str) -> Table:

@@ -24,14 +24,13 @@ def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = N
 
     Returns:
         `loaders`: facts of each, as the script made it. `next_batch`, `initialization`, `batch_time`,
-        `worker_life`: `count`, `median`, `longest` and `outliers`. `workers`: what each did. `hidden_pct`: how
-        much of the building of batches the training did not wait for. `queued`, `waited`, `handover`: medians
-        over batches. `ready`: the mean number of batches that lay ready. `callables`: what datasets called, with
-        shares of the time in which batches were built. What is not known is None.
+        `worker_life`: `count`, `median`, `longest` and `outliers`. `workers`: what each did. `hidden_pct`:
+        how much of the building of batches the training did not wait for. `queued`, `waited`, `handover`:
+        medians over batches. `ready`: the mean number of batches that lay ready. `callables`: what datasets
+        called, with shares of the time in which batches were built. What is not known is None.
     """
-    part = {"start_ns": start_ns, "end_ns": end_ns}
     where = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
-    spans = trial.table("spans", where=where, **part)
+    spans = trial.table("spans", where=where, start_ns=start_ns, end_ns=end_ns)
     events = trial.table("events")
     facts = loader_facts(events)
     counts = {fact["index"]: fact["workers"] for fact in facts if fact.get("workers") and "index" in fact}

@@ -181,7 +181,8 @@ def check(name: str, value: Any, kind: type | tuple[type, ...], least: float) ->
     """Check one number, which may be None; raises `TypeError` or `ValueError` naming it."""
     if value is None:
         return
+    number: Any = value
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {'an integer' if kind is int else 'a number'}, not {value!r}")
-    if not float(value) >= least:
+    if not number >= least:
         raise ValueError(f"{name} {value!r} is below {least}")

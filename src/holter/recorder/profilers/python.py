@@ -113,13 +113,16 @@ class Profiler:
         if self._fault is None:
             self._cut(self._open[-1] if self._open else OTHER)
 
-    def stop(self) -> dict[str, Any]:
-        """End, and write what was found."""
+    def stop(self) -> Callable[[], dict[str, Any]]:
+        """End; return what writes what was found."""
         self._cut(None)
         self.leave()
         if self._fault is not None:
             self._remove()
             raise self._fault
+        return self._finish
+
+    def _finish(self) -> dict[str, Any]:
         self._write()
         return {"file": self._file, "python": self._kind}
 
