@@ -162,16 +162,15 @@ class Profiler:
 
     def _cut(self, phase: str | None) -> None:
         try:
-            now = time.perf_counter_ns()
+            self._engine.cut(None)
             if self._segment is not None:
-                self._segment.end = now
+                self._segment.end = time.perf_counter_ns()
             segment = None
             if phase is not None:
                 timer = self._timer
                 if timer == TIMERS[-1]:
                     timer = CYCLE[(self._step - self._window.first_step) % len(CYCLE)]
                 segment = Segment(self._step, phase, self._mode, timer)
-            self._engine.cut(None)
             if self._engine.full():
                 self._write()
             if segment is not None:
