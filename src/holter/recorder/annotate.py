@@ -41,15 +41,17 @@ class Range:
         self.code = _code(name)
 
     def __enter__(self) -> Range:
-        _session.here.begin(self.code)
+        if _session.current is not None:  # cheaper than a call that does nothing
+            _session.here.begin(self.code)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and _session.current is not None:
-            _session.current.note_failing(error, self.code)
-        _session.here.end_of(self.code)
+        if _session.current is not None:
+            if error is not None:
+                _session.current.note_failing(error, self.code)
+            _session.here.end_of(self.code)
 
     def __call__(self, function: Function) -> Function:
         """Return `function` with every call recorded; coroutines and generators for as long as they live.
@@ -149,31 +151,37 @@ def annotate(name: str) -> Range | Interleaved:
     asyncio tasks may overlap.
     """
     global _running_loop
-    if _running_loop is not None:
+    if _session.current is None and _nvtx is None:
+        pass  # nobody hears of it, so its kind makes no difference
+    elif _running_loop is not None:
         if _running_loop() is not None:
             return Interleaved(name)
     elif "_asyncio" in _modules:  # not imported for this: it would bring all of asyncio
         _running_loop = _modules["_asyncio"]._get_running_loop
         return annotate(name)
-    return _ranges.get(name) or _new_range(name)
+    try:
+        return _ranges[name]
+    except (KeyError, TypeError):
+        return _new_range(name)
 
 
 def annotation_begin(name: str) -> None:
     """Begin a stretch of code under `name`; `annotation_end` on the same thread ends the innermost one."""
     if _nvtx is not None:
         _nvtx.begin_named(name)
-    _session.here.begin((_ranges.get(name) or _new_range(name)).code)
+    if _session.current is not None:
+        _session.here.begin((_ranges.get(name) or _new_range(name)).code)
 
 
 def annotation_end(name: str | None = None) -> None:
     """End the innermost stretch begun on this thread, or the innermost one called `name`."""
     if _nvtx is not None:
         _nvtx.end_named(name)
-    if name is not None:
-        _session.here.end_of((_ranges.get(name) or _new_range(name)).code)
-        return
     session = _session.current
     if session is None:
+        return
+    if name is not None:
+        _session.here.end_of((_ranges.get(name) or _new_range(name)).code)
         return
     for _, code in reversed(session.local.marks.open_spans()):
         if code & 255 == _ANNOTATION:
