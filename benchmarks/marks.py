@@ -27,7 +27,7 @@ TARGET = 2.0
 ANNOTATION_TARGET = 2.5
 """An annotation may cost this many times the floor in an empty range."""
 OFF_TARGET = 1.5
-"""A range that nobody records may cost this many times an empty one, whose three calls Python itself takes."""
+"""A range that nobody records may cost this many times an empty one, whose three calls Python takes."""
 
 
 SETUP = """
@@ -120,7 +120,7 @@ def main() -> int:
     for name, value in off.items():
         print(f"{name + ', off':36} {value:7.0f} ns  {value / on[FLOOR]:5.2f} x floor")
     print(
-        f"an annotation costs {on[ANNOTATE] / (on[FLOOR] + on[NOTHING]):.2f} x the floor within an empty range; "
+        f"an annotation costs {on[ANNOTATE] / (on[FLOOR] + on[NOTHING]):.2f} x the floor in an empty range; "
         f"switched off {off[ANNOTATE] / on[NOTHING]:.2f} x an empty range"
     )
     kept = (
