@@ -150,8 +150,7 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
     if missing := {"start", "duration", "thread", "name"} - set(arrays):
         raise ValueError(f"{path.name}: there is no column {', '.join(sorted(missing))}")
     for column, key in (("name", "names"), ("kind", "kinds"), ("detail", "details")):
-        array = arrays.get(column)
-        if array is not None and count and not 0 <= array.min() <= array.max() < len(texts[key]):
+        if column in arrays and count and not _points_within(arrays[column], texts[key]):
             raise ValueError(f"{path.name}: column {column} points beyond its texts")
     for column in ("device", "correlation", "bytes", "detail"):
         arrays.setdefault(column, np.zeros(count, np.int64))
@@ -159,6 +158,10 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
         texts["kinds"] = ["", "kernel"]
         arrays["kind"] = arrays.get("on_device", np.zeros(count, np.int8))
     return texts["names"], texts["kinds"], texts["details"] or [""], arrays
+
+
+def _points_within(codes: NDArray[Any], texts: list[str]) -> bool:
+    return bool(codes.min() >= 0 and codes.max() < len(texts))
 
 
 def _kinds(arrays: dict[str, Any], names: list[str], activities: list[str]) -> NDArray[np.int8]:
