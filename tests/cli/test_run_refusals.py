@@ -97,8 +97,18 @@ def test_fail_on_takes_any_spelling():
     assert made.fail_on == ("StepOutlier", "issue")
 
 
-def test_options_of_later_versions_are_refused(holter):
-    holter("run", "--profile-steps", "5:10", *TOUCH).refused(64, "--profile-steps", "not in this version")
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("5", "FIRST:LAST"),
+        ("10:5", "FIRST:LAST"),
+        ("0:20000", "valid: 1 to 10000"),
+        ("5:10:cprofil", "did you mean 'cprofile'"),
+        ("5:10:rank=x", "no 'rank=x'"),
+    ],
+)
+def test_steps_that_cannot_be_profiled(holter, given, says):
+    holter("run", "--profile-steps", given, *TOUCH).refused(64, "--profile-steps", says)
 
 
 def test_option_after_the_dashes_is_the_commands_own(holter):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holter.cli import options, output
 from holter.cli.options import Refusal
 from holter.cli.stop import silent_s
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
@@ -123,7 +124,7 @@ def _print(listed: list[dict[str, Any]]) -> None:
             job["name"],
             time.strftime("%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
             Text(job["status"], style=_COLORS.get(job["status"], "")),
-            output.duration(job["duration_s"]) if job["duration_s"] is not None else "",
+            duration(job["duration_s"]) if job["duration_s"] is not None else "",
         )
         for job in listed
     ]
@@ -151,7 +152,7 @@ def _said(job: dict[str, Any]) -> str:
     if job["fault"]:
         return str(job["fault"])
     if job["silent_s"]:
-        return f"its agent said nothing for {output.duration(job['silent_s'])}"
+        return f"its agent said nothing for {duration(job['silent_s'])}"
     verdict = job["verdict"]
     if not isinstance(verdict, dict):
         return ""

@@ -76,7 +76,8 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
         "steps", "start_step", "seconds", "operators", "shapes", "stacks",
         "python", "timer", "dataloader", "rank",
     )  # fmt: skip
-    found = {name: given[name] for name in names if given[name] not in (None, False)}
+    # Compared by identity: step 0 and rank 0 are given, though they equal False.
+    found = {name: given[name] for name in names if given[name] is not None and given[name] is not False}
     if "seconds" not in found:
         found.setdefault("steps", STEPS)
     if found.keys() & {"shapes", "stacks"}:

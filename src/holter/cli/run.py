@@ -199,6 +199,7 @@ def execute(plan: Plan) -> int:
 
 
 def _create(plan: Plan) -> JobFolder:
+    from holter.agent.surroundings import surroundings
     from holter.store.job import JobExists, create
 
     name = plan.name
@@ -212,8 +213,8 @@ def _create(plan: Plan) -> JobFolder:
                 rules=plan.rules,
                 now_ns=time.time_ns(),
             )
-            if plan.actions:
-                folder.update(actions=plan.actions)
+            recorded = surroundings(plan.command, Path.cwd(), os.environ)
+            folder.update(recorded=recorded, actions=plan.actions)
             return folder
         except JobExists as error:
             if plan.named:

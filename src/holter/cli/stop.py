@@ -6,8 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from holter.cli import options, output
+from holter.cli import options
 from holter.cli.options import Refusal
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
@@ -58,7 +59,7 @@ def running(folder: JobFolder) -> JobFolder:
     silent = silent_s(folder, time.time_ns())
     if silent is not None:
         raise Refusal(
-            f"job {folder.name} is not running: its agent said nothing for {output.duration(silent)}",
+            f"job {folder.name} is not running: its agent said nothing for {duration(silent)}",
             Refusal.NOT_RUNNING,
         )
     return folder
@@ -88,7 +89,7 @@ def _wait(folder: JobFolder, grace_s: float) -> int:
     while (waited := time.monotonic() - began) < grace_s + _SLACK_S:
         manifest = folder.manifest()
         if manifest.get("status") not in RUNNING:
-            print(f"job {folder.name}: {manifest.get('status')} after {output.duration(waited)}")
+            print(f"job {folder.name}: {manifest.get('status')} after {duration(waited)}")
             return 0
         if live and int(waited) != shown:
             shown = int(waited)
@@ -100,6 +101,6 @@ def _wait(folder: JobFolder, grace_s: float) -> int:
     if live:
         sys.stderr.write("\n")
     raise Refusal(
-        f"job {folder.name} has not ended after {output.duration(waited)}; is its `holter run` still alive?",
+        f"job {folder.name} has not ended after {duration(waited)}; is its `holter run` still alive?",
         Refusal.NOT_RUNNING,
     )

@@ -170,7 +170,7 @@ def order_of(document: Mapping[str, Any]) -> Order:
         isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_SECONDS
     ):
         raise ValueError(f"{seconds!r} seconds are out of range; valid: more than 0, at most {MAX_SECONDS:g}")
-    shared = {
+    shared: dict[str, Any] = {
         "start_step": document.get("start_step"),
         "steps": document.get("steps"),
         "duration_ns": None if seconds is None else max(1, round(seconds * 1e9)),

@@ -36,27 +36,31 @@ _WAITS = {
 _LAUNCH = re.compile(r"(cuda|cu|hip)\w*(Launch|Memcpy\w*Async|Memset)", re.IGNORECASE)
 _COLLECTIVE = re.compile(r"(?:nccl|rccl)\w*?Kernel_?(?:Generic_?)?([A-Z][A-Za-z]+)?")
 _COPY = re.compile(r"(H|D|P)to(H|D|P|A)(?: \((\w+) -> (\w+)\))?")
+_HOST = ("operator", "annotation", "python", "module", "runtime", "launch", "sync")
+_WORK = ("kernel", "copy", "memset")
+_KINDS = (*_HOST, *_WORK, "other")
+"""What an event is: the kinds of the table `operators`, and what goes into the other tables."""
 _RUNTIME = ("cuda_runtime", "cuda_driver", "runtime", "driver")
 
 
 def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     """Return columns by table, without `rank`. Raises `ValueError` for a file that is damaged."""
-    names, details, arrays = _read(path)
-    kinds = _kinds(arrays, names)
+    names, activities, details, arrays = _read(path)
+    kinds = _kinds(arrays, names, activities)
     bounds = np.array(fact.bounds, np.int64)
     start = arrays["start"] - fact.wall_minus_monotonic
     end = start + np.maximum(arrays["duration"], 0)
     # What was open when the window ended has no end of its own, or one before its begin.
     end = np.where(arrays["duration"] < 0, bounds[-1], end)
-    host = np.isin(kinds, ("operator", "annotation", "python", "module", "runtime", "launch", "sync"))
+    host = _among(kinds, _HOST)
     end = np.where(host, np.minimum(end, bounds[-1]), end)
     ours = np.array([one.startswith("holter/recorder/") for one in names] or [False])[arrays["name"]]
     within = ~host | ((start < bounds[-1]) & (end > bounds[0]) & ~ours)
     begin = np.where(host, np.maximum(start, bounds[0]), start)
     steps = _steps(begin, kinds, arrays, fact)
 
-    def table(kind: str | tuple[str, ...], /, **more: Any) -> Columns:
-        at = np.flatnonzero(np.isin(kinds, kind) & within)
+    def table(kind: tuple[str, ...], /, **more: Any) -> Columns:
+        at = np.flatnonzero(_among(kinds, kind) & within)
         at = at[np.argsort(begin[at], kind="stable")]
         given = {
             "time": begin[at] + clock.offset,
@@ -81,15 +85,15 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     correlated = {"correlation": column("correlation")}
     return {
         "operators": table(
-            ("operator", "annotation", "python", "module", "runtime"),
+            _HOST[:5],
             **on_host,
-            kind=lambda at: kinds[at].tolist(),
+            kind=lambda at: (kinds[at], _KINDS),
             detail=lambda at: (arrays["detail"][at], details),
         ),
-        "launches": table("launch", **on_host, **correlated),
-        "syncs": table("sync", **on_host, kind=text(lambda one: _WAITS.get(one, "device"))),
+        "launches": table(("launch",), **on_host, **correlated),
+        "syncs": table(("sync",), **on_host, kind=text(lambda one: _WAITS.get(one, "device"))),
         "kernels": table(
-            "kernel",
+            ("kernel",),
             **on_device,
             **correlated,
             name=name,
@@ -126,12 +130,14 @@ def copy_kind(name: str) -> tuple[str, str]:
     return kind, memory
 
 
-def _read(path: Path) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Return names, details, and the arrays by name, all of one length."""
+def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
+    """Return names, kinds of activity, details, and the arrays by name, all of one length."""
     with open(path, "rb") as file:
         line = file.readline(MAX_HEAD)
         head = json.loads(line)
         count = int(head["count"])
+        if not 0 <= count <= path.stat().st_size:
+            raise ValueError(f"{path.name}: {count} events are more than the file can hold")
         arrays: dict[str, Any] = {}
         for name, code in head["columns"]:
             if code not in ("b", "i", "q"):
@@ -144,29 +150,35 @@ def _read(path: Path) -> tuple[list[str], list[str], dict[str, Any]]:
     if missing := {"start", "duration", "thread", "name"} - set(arrays):
         raise ValueError(f"{path.name}: there is no column {', '.join(sorted(missing))}")
     for column, key in (("name", "names"), ("kind", "kinds"), ("detail", "details")):
-        array = arrays.get(column)
-        if array is not None and count and not 0 <= array.min() <= array.max() < len(texts[key]):
+        if column in arrays and count and not _points_within(arrays[column], texts[key]):
             raise ValueError(f"{path.name}: column {column} points beyond its texts")
-    if "kind" in arrays:
-        arrays["activity"] = np.array(texts["kinds"] or [""])[arrays["kind"]]
     for column in ("device", "correlation", "bytes", "detail"):
         arrays.setdefault(column, np.zeros(count, np.int64))
-    return texts["names"], texts["details"] or [""], arrays
+    if "kind" not in arrays:  # before torch 2.8, which does not say
+        texts["kinds"] = ["", "kernel"]
+        arrays["kind"] = arrays.get("on_device", np.zeros(count, np.int8))
+    return texts["names"], texts["kinds"], texts["details"] or [""], arrays
 
 
-def _kinds(arrays: dict[str, Any], names: list[str]) -> NDArray[Any]:
-    """Return for each event what it is: the kinds of `operators`, or launch, sync, kernel, copy, memset."""
-    on_device = arrays.get("on_device")
-    activity = arrays.get("activity")
-    if activity is None:  # before torch 2.8, which does not say
-        assert on_device is not None  # noqa: S101
-        activity = np.where(on_device, "kernel", "")
-    pairs = np.stack([arrays["name"].astype(np.int64), np.unique(activity, return_inverse=True)[1]])
-    kinds = np.unique(activity)
+def _points_within(codes: NDArray[Any], texts: list[str]) -> bool:
+    return bool(codes.min() >= 0 and codes.max() < len(texts))
+
+
+def _kinds(arrays: dict[str, Any], names: list[str], activities: list[str]) -> NDArray[np.int8]:
+    """Return for each event what it is, as its place in `_KINDS`."""
+    pairs = arrays["name"].astype(np.int64) * len(activities) + arrays["kind"]
     # Few names, many events: each pair of name and activity is looked at once.
-    unique, inverse = np.unique(pairs, axis=1, return_inverse=True)
-    found = np.array([_kind(str(kinds[one]), names[name]) for name, one in unique.T] or [""])
-    return found[inverse.reshape(-1)]
+    found = np.zeros(len(names) * len(activities), np.int8)
+    for pair in np.flatnonzero(np.bincount(pairs, minlength=len(found))):
+        name, number = divmod(int(pair), len(activities))
+        found[pair] = _KINDS.index(_kind(activities[number], names[name]))
+    kinds: NDArray[np.int8] = found[pairs]
+    return kinds
+
+
+def _among(kinds: NDArray[np.int8], wanted: tuple[str, ...]) -> NDArray[np.bool_]:
+    chosen: NDArray[np.bool_] = np.array([kind in wanted for kind in _KINDS])[kinds]
+    return chosen
 
 
 def _kind(activity: str, name: str) -> str:
@@ -185,11 +197,10 @@ def _kind(activity: str, name: str) -> str:
     return "operator" if activity in ("cpu_op", "") else "other" if activity.startswith("gpu_") else "runtime"
 
 
-def _steps(begin: Ints, kinds: NDArray[Any], arrays: dict[str, Any], fact: Fact) -> NDArray[np.int32]:
+def _steps(begin: Ints, kinds: NDArray[np.int8], arrays: dict[str, Any], fact: Fact) -> NDArray[np.int32]:
     """Return the step of each event; what a device does belongs to the step that launched it."""
     steps = fact.steps(begin)
-    launches = np.flatnonzero((kinds == "launch") | (kinds == "sync"))
-    work = np.flatnonzero(np.isin(kinds, ("kernel", "copy", "memset")))
+    launches, work = np.flatnonzero(_among(kinds, ("launch", "sync"))), np.flatnonzero(_among(kinds, _WORK))
     if len(launches) and len(work):
         order = launches[np.argsort(arrays["correlation"][launches], kind="stable")]
         known = arrays["correlation"][order]

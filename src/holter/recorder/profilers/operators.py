@@ -132,10 +132,10 @@ class Profiler:
                 window._session.windows.cut_short()
             return original(self)
 
-        profiler.profile._prepare_trace = _prepare_trace  # type: ignore[attr-defined]
+        profiler.profile._prepare_trace = _prepare_trace
 
         def undo() -> None:
-            profiler.profile._prepare_trace = original  # type: ignore[attr-defined]
+            profiler.profile._prepare_trace = original
 
         self._undo.append(undo)
 
@@ -170,8 +170,8 @@ class Profiler:
         }
         with open(path, "wb") as file:
             file.write(json.dumps(head, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
-            for column in columns.values():
-                column.tofile(file)
+            for values in columns.values():
+                values.tofile(file)
         return any(columns.get("on_device", ()))
 
     def _detail(self, event: Any) -> str:
