@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from holter.analysis import loader_durations as durations
 from holter.analysis import loader_timeline as timeline
 from holter.schema.table import Table
 
@@ -131,13 +132,13 @@ def test_what_each_worker_did():
 
 def test_waits_and_times_between_batches_and_their_outliers():
     found = spans(two_workers())
-    waits = timeline.next_batches(found)
+    waits = durations.next_batches(found)
     assert (waits.count, waits.median, waits.longest) == (4, 8.5 * MS, 25 * MS)
     assert in_ms(waits.outliers, "begin", "end", "duration") == [(0, 25, 25)]
-    times = timeline.batch_times(found)
+    times = durations.batch_times(found)
     assert (times.count, times.median, times.longest) == (3, 16 * MS, 28 * MS)
-    assert timeline.initializations(found).median == 5 * MS
-    nothing = timeline.batch_times(spans([]))
+    assert durations.initializations(found).median == 5 * MS
+    nothing = durations.batch_times(spans([]))
     assert (nothing.count, nothing.median, nothing.longest, nothing.outliers.rows) == (0, None, None, 0)
 
 
@@ -165,7 +166,7 @@ def test_how_long_workers_lived():
         event("end", 99, "main"),
         {"kind": "process", "time": BASE, "detail": "{"},
     ]
-    lives = timeline.worker_lives(Table.of("events", rows))
+    lives = durations.worker_lives(Table.of("events", rows))
     assert (lives.count, lives.median, lives.longest) == (3, 11 * MS, 50 * MS)
     assert lives.outliers["worker"].tolist() == [2]
-    assert timeline.worker_lives(Table.of("events", [])).count == 0
+    assert durations.worker_lives(Table.of("events", [])).count == 0

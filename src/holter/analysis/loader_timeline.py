@@ -1,8 +1,7 @@
-"""What data loaders did, batch by batch and worker by worker: queues, waits, lives, and what took long."""
+"""What data loaders did, batch by batch and worker by worker: who builds, what lies ready, who waits."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-OUTLIER = 2.0
-"""What takes this many times the median, or longer, is an outlier."""
 NEXT, START = "next batch", "iterator start"
 """Names of DATA_LOADING spans."""
 _BATCH = (
@@ -25,18 +22,6 @@ _BATCH = (
 )  # fmt: skip
 _SLACK_NS = 1_000_000
 """A batch cannot be taken before it is built; clocks of processes are one, but spans end a little late."""
-
-
-@dataclass(frozen=True, slots=True)
-class Durations:
-    """How long something took each time. Times are ns; None when it never happened."""
-
-    count: int
-    median: int | None
-    longest: int | None
-    outliers: Table
-    """Those of at least `OUTLIER` times the median, the longest first: `rank`, `loader`, `worker`, `begin`,
-    `end`, `duration`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +61,7 @@ def batches(spans: Table, workers: dict[int, int] | None = None) -> Table:
         when not known), and in ns: `queued`, it lay ready; `waited`, the training thread waited for it to be
         built; `handover`, it waited for it to arrive, which is also where it is copied into pinned memory.
     """
-    blocks = [_epoch(*part, workers or {}) for part in _epochs(spans)]
+    blocks = [_epoch(*part, workers or {}) for part in epochs(spans)]
     found = [block for block in blocks if block is not None]
     if not found:
         return Table({name: np.empty(0, np.float64 if name == "samples" else np.int64) for name in _BATCH})
@@ -129,7 +114,7 @@ def hidden_pct(table: Table) -> float | None:
 def workers(spans: Table) -> list[Worker]:
     """Return what each worker of each loader did, in order."""
     fetches, joins = (spans.where(spans["phase"] == phase) for phase in ("fetch", "collate"))
-    loader = _loader_of_fetches(fetches, _waits(spans, NEXT))
+    loader = _loader_of_fetches(fetches, waits_of(spans, NEXT))
     found = []
     keys = sorted(
         set(zip(fetches["rank"].tolist(), loader.tolist(), fetches["worker"].tolist(), strict=True))
@@ -157,65 +142,8 @@ def workers(spans: Table) -> list[Worker]:
     return found
 
 
-def next_batches(spans: Table) -> Durations:
-    """Return how long the training threads waited for each batch."""
-    waits = _waits(spans, NEXT)
-    return _durations(waits["time"], waits["duration"], waits)
-
-
-def initializations(spans: Table) -> Durations:
-    """Return how long it took to make iterators, and with them to start workers."""
-    starts = _waits(spans, START)
-    return _durations(starts["time"], starts["duration"], starts)
-
-
-def batch_times(spans: Table) -> Durations:
-    """Return the times from asking for one batch to asking for the next one of the same loader and epoch."""
-    begins, times, rows = [], [], []
-    for waits, _, _, _, _ in _epochs(spans):
-        begins.append(waits["time"][:-1])
-        times.append(np.diff(waits["time"]))
-        rows.append(waits.where(slice(0, -1)))
-    if not rows:
-        return _durations(
-            np.empty(0, np.int64), np.empty(0, np.int64), _waits(spans, NEXT).where(slice(0, 0))
-        )
-    return _durations(np.concatenate(begins), np.concatenate(times), Table.concat(rows))
-
-
-def worker_lives(events: Table) -> Durations:
-    """Return how long workers lived, of those that have ended: from table `events`."""
-    began: dict[str, tuple[int, int, int]] = {}
-    ended: dict[str, int] = {}
-    for row in events.where(np.isin(events["kind"].astype(str), ("process", "end", "exit"))).to_rows():
-        try:
-            detail = json.loads(row["detail"])
-            process = str(detail["process"])
-            if row["kind"] == "process" and detail["role"] == "worker":
-                began[process] = (int(detail["wall"]), int(row["rank"]), int(detail["worker"]))
-            elif row["kind"] != "process":
-                ended[process] = min(int(row["time"]), ended.get(process, int(row["time"])))
-        except (ValueError, KeyError, TypeError):
-            continue
-    lives = sorted((*began[key], ended[key]) for key in began.keys() & ended.keys())
-    begin, rank, worker, end = (np.array([life[at] for life in lives], np.int64) for at in range(4))
-    told = Table({"rank": rank, "worker": worker, "value": np.full(len(lives), np.nan)})
-    return _durations(begin, end - begin, told)
-
-
-def _durations(begin: NDArray[Any], took: NDArray[Any], rows: Table) -> Durations:
-    median = float(np.median(took)) if len(took) else None
-    long = np.flatnonzero(took >= OUTLIER * median) if median else np.empty(0, np.int64)
-    long = long[np.argsort(-took[long], kind="stable")]
-    loader = np.where(np.isfinite(rows["value"]), rows["value"], -1).astype(np.int64)
-    columns = {"rank": rows["rank"], "loader": loader, "worker": rows["worker"]}
-    columns |= {"begin": begin, "end": begin + took, "duration": took}
-    outliers = Table({name: column[long] for name, column in columns.items()})
-    longest = int(took.max()) if len(took) else None
-    return Durations(len(took), None if median is None else int(median), longest, outliers)
-
-
-def _waits(spans: Table, name: str) -> Table:
+def waits_of(spans: Table, name: str) -> Table:
+    """Return DATA_LOADING spans of one name, `NEXT` or `START`, in the order of time."""
     of = (spans["phase"] == "data_loading") & (spans["name"] == name)
     return spans.where(of).sorted("time")
 
@@ -238,9 +166,9 @@ def _loader_of_fetches(fetches: Table, waits: Table) -> NDArray[np.int64]:
     return found
 
 
-def _epochs(spans: Table) -> Iterator[tuple[Table, Table, int, int, int]]:
+def epochs(spans: Table) -> Iterator[tuple[Table, Table, int, int, int]]:
     """Yield waits for batches and fetches of one epoch of one loader; its rank, index and number."""
-    starts, waits = _waits(spans, START), _waits(spans, NEXT)
+    starts, waits = waits_of(spans, START), waits_of(spans, NEXT)
     fetches = spans.where(spans["phase"] == "fetch").sorted("time")
     of = _loader_of_fetches(fetches, waits)
     known = np.isfinite(waits["value"])

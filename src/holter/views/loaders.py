@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis import loader_durations
 from holter.analysis import loader_timeline as timeline
 from holter.analysis.dataloading import loaders as loader_facts
 from holter.analysis.stacks import callables
@@ -38,10 +39,10 @@ def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = N
     stacks = spans.where(spans["phase"] == "stack")
     return {
         "loaders": facts,
-        "next_batch": _told(timeline.next_batches(spans)),
-        "initialization": _told(timeline.initializations(spans)),
-        "batch_time": _told(timeline.batch_times(spans)),
-        "worker_life": _told(timeline.worker_lives(events)),
+        "next_batch": _told(loader_durations.next_batches(spans)),
+        "initialization": _told(loader_durations.initializations(spans)),
+        "batch_time": _told(loader_durations.batch_times(spans)),
+        "worker_life": _told(loader_durations.worker_lives(events)),
         "workers": [asdict(worker) for worker in timeline.workers(spans)],
         "batches": followed.rows,
         "hidden_pct": timeline.hidden_pct(followed),
@@ -54,7 +55,7 @@ def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = N
     }
 
 
-def _told(durations: timeline.Durations) -> dict[str, Any]:
+def _told(durations: loader_durations.Durations) -> dict[str, Any]:
     outliers = durations.outliers
     return {
         "count": durations.count,
