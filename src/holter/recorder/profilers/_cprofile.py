@@ -10,7 +10,7 @@ from holter.recorder.profilers import Unavailable
 from holter.recorder.profilers.python import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from holter.recorder.profilers.python import Segment
 
@@ -78,11 +78,16 @@ class Calls:
                 continue
             functions: list[int] = []
             calls: list[int] = []
-            for entry in profile.getstats():
-                if _is_ours(entry.code):
+            entries = profile.getstats()
+            own = _called_by_us(entries)
+            for entry in entries:
+                numbers = _numbers(entry)
+                if entry.code in own:
+                    numbers = tuple(max(a - b, 0) for a, b in zip(numbers, own[entry.code]))  # noqa: B905
+                if _is_ours(entry.code) or not numbers[0]:
                     continue
                 function = name(entry.code)
-                functions += (function, *_numbers(entry))
+                functions += (function, *numbers)
                 for callee in entry.calls or ():
                     if not _is_ours(callee.code):
                         calls += (function, name(callee.code), *_numbers(callee))
@@ -93,10 +98,27 @@ class Calls:
             self._dropped = 0
 
 
-def _numbers(entry: Any) -> tuple[int, int, int, int]:
+def _numbers(entry: Any) -> tuple[int, ...]:
     """Return calls, those that are no recursion, total and own time in ns."""
-    calls = entry.callcount
-    return calls, calls - entry.reccallcount, round(entry.totaltime * 1e9), round(entry.inlinetime * 1e9)
+    calls, nested = entry.callcount, entry.reccallcount
+    # Off the processor is a difference of two clocks, which may go back a little.
+    total, own = (max(round(seconds * 1e9), 0) for seconds in (entry.totaltime, entry.inlinetime))
+    return calls, calls - nested, total, own
+
+
+def _called_by_us(entries: Iterable[Any]) -> dict[str, tuple[int, ...]]:
+    """Add up what our own functions called of Python's built-in ones, which are part of the recorder then.
+
+    What a wrapper of ours calls of the framework is the script's own doing.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for entry in entries:
+        if not isinstance(entry.code, str) and _is_ours(entry.code):
+            for callee in entry.calls or ():
+                if isinstance(callee.code, str) and "torch" not in callee.code:
+                    before = found.get(callee.code, (0, 0, 0, 0))
+                    found[callee.code] = tuple(a + b for a, b in zip(before, _numbers(callee)))  # noqa: B905
+    return found
 
 
 def _is_ours(code: Any) -> bool:
