@@ -106,12 +106,12 @@ def _numbers(entry: Any) -> tuple[int, ...]:
     return calls, calls - nested, total, own
 
 
-def _called_by_us(entries: Iterable[Any]) -> dict[str, tuple[int, ...]]:
+def _called_by_us(entries: Iterable[Any]) -> dict[Any, tuple[int, ...]]:
     """Add up what our own functions called of Python's built-in ones, which are part of the recorder then.
 
     What a wrapper of ours calls of the framework is the script's own doing.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    found: dict[Any, tuple[int, ...]] = {}
     for entry in entries:
         if not isinstance(entry.code, str) and _is_ours(entry.code):
             for callee in entry.calls or ():
