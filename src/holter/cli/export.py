@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,12 @@ def main(words: list[str]) -> int:
     parser.add_argument("--steps", metavar="A:B", help="only from step A up to step B, which is left out")
     parser.add_argument("--seconds", metavar="A:B", help="only this stretch, in seconds since the job began")
     parser.add_argument("--rank", metavar="R,...", help="only these ranks")
+    parser.add_argument(
+        "--low-gpu",
+        metavar="PCT",
+        type=float,
+        help="chrome: mark where a GPU was less busy than this, with all that was read at that moment",
+    )
     given = parser.read(words)
     if given.format not in known:
         raise Refusal(f"no format {given.format!r}{nearest(given.format, known)}; valid: {', '.join(known)}")
@@ -58,6 +65,7 @@ def main(words: list[str]) -> int:
     output = Path(shown).expanduser()
     _check(output, shown, is_folder=not form.SUFFIX, force=given.force)
     chosen = _chosen(trial, given.steps, given.seconds, given.rank)
+    chosen = replace(chosen, low_gpu_pct=given.low_gpu)
     try:
         with _draft(output, is_folder=not form.SUFFIX) as draft:
             written = form.write(trial, chosen, draft)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from holter.store import parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,17 +53,4 @@ def stretches(
     cuts = np.interp(np.linspace(low, high, number + 1)[1:-1], before, moments)
     inner = sorted({int(cut) + origin for cut in cuts.tolist()})
     edges = [start, *(cut for cut in inner if start < cut < end), end]
-    return list(zip(edges[:-1], edges[1:], strict=True))
-
-
-def row_groups(connection: object, paths: Iterable[object]) -> list[tuple[int, int, int]]:
-    """Return the first and last `time` and the number of rows of each group of rows of files."""
-    query = (
-        "SELECT stats_min_value::BIGINT, stats_max_value::BIGINT, row_group_num_rows "
-        "FROM parquet_metadata($files) WHERE path_in_schema = 'time' AND row_group_num_rows > 0"
-    )
-    given = {"files": [parquet.pattern(path) for path in paths]}  # type: ignore[arg-type]
-    if not given["files"]:
-        return []
-    found: list[tuple[int, int, int]] = connection.cursor().execute(query, given).fetchall()  # type: ignore[attr-defined]
-    return found
+    return list(pairwise(edges))

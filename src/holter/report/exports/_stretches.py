@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
-ROWS = 200_000
+ROWS = 100_000
 """Rows of all tables together that are in memory at once, about."""
 
 

@@ -43,13 +43,13 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
     Raises:
         OSError: The folder cannot be written.
     """
-    part = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
+    start, end = chosen.start_ns, chosen.end_ns
     ours = chosen.where("tensors")
-    scalars = trial.table("scalars", where=ours, **part)
+    scalars = trial.table("scalars", where=ours, start_ns=start, end_ns=end)
     described = ("time", "rank", "step", "mode", "name", *_DISTRIBUTION)
-    tensors = trial.table("tensors", columns=described, where=ours, **part)
+    tensors = trial.table("tensors", columns=described, where=ours, start_ns=start, end_ns=end)
     histograms = "kind = 'histogram'" + (f" AND {ours}" if ours else "")
-    bins = trial.table("tensor_values", where=histograms, **part)
+    bins = trial.table("tensor_values", where=histograms, start_ns=start, end_ns=end)
     ranks = sorted(set(scalars["rank"].tolist()) | set(tensors["rank"].tolist()))
     written = 0
     for mode in MODES:
