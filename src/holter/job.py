@@ -168,6 +168,18 @@ class Job:
         jobs = [self, *(open(other) if isinstance(other, str) else other for other in others)]
         return Document(compare([job.trial for job in jobs], **how))
 
+    def python_profile(self, **chosen: Any) -> list[Document]:
+        """Return what profilers of Python found; `holter.views.python_profile` says what can be chosen."""
+        from holter.views.python_profile import python_profile
+
+        return [Document(one) for one in python_profile(self.trial, **chosen)]
+
+    def loaders(self) -> Document:
+        """Return what the data loaders did: waits, workers, queues; see `holter.views.loaders`."""
+        from holter.views.loaders import loaders
+
+        return Document(loaders(self.trial))
+
     def __repr__(self) -> str:
         return f"holter.open({self.url!r})"
 

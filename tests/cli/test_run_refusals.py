@@ -174,3 +174,13 @@ def test_sagemakers_profiler_configuration_becomes_windows(own_folder):
     disabled = '{"DisableProfiler": "True", "ProfilingParameters": {"DetailedProfilingConfig": "{}"}}'
     Path("p.json").write_text(disabled)
     assert plan(["--config", "p.json", "--", "true"]).variables[ENV_PROFILE] == ""
+
+
+def test_sagemakers_own_variable_names_a_configuration_and_refuses_nothing(own_folder, monkeypatch, capsys):
+    monkeypatch.setenv("SMPROFILER_CONFIG_PATH", "p.json")
+    assert plan(["--", "true"]).variables[ENV_PROFILE] == ""  # it is not there
+    detailed = '"DetailedProfilingConfig": {"StartStep": 3}, "PythonProfilingConfig": "x"'
+    Path("p.json").write_text(f'{{"ProfilingParameters": {{{detailed}}}}}')
+    (request,) = Order.from_text(plan(["--", "true"]).variables[ENV_PROFILE]).requests
+    assert (request.profiler, request.start_step) == ("operators", 3)
+    assert "p.json: PythonProfilingConfig is off: 'x' is no dictionary" in capsys.readouterr().err

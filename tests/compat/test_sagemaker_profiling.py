@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
-from holter.agent.profilerconfig import is_profiler_config, load, read
+from holter.agent.profilerconfig import Watched, is_profiler_config, load, read
 from holter.compat.sagemaker import (
     DataloaderProfilingConfig,
     DetailedProfilingConfig,
@@ -230,3 +230,27 @@ def test_a_file_that_cannot_be_read_asks_for_nothing(tmp_path):
 def test_a_hooks_configuration_is_another_thing():
     assert not is_profiler_config({"S3OutputPath": "s3://b/p", "HookParameters": {}})
     assert is_profiler_config({"profilingparameters": {}})
+
+
+def test_a_file_that_changes_is_read_once_and_only_if_it_says_something_else(tmp_path):
+    path = tmp_path / "profilerconfig.json"
+
+    def write(start, more=""):
+        entries = {"ProfilingParameters": {"DetailedProfilingConfig": {"StartStep": start}}}
+        path.write_text(json.dumps(entries) + more)
+
+    watched = Watched(str(path))
+    assert watched.changed() is None  # it is not there
+    write(5)
+    assert watched.changed().windows == (Request("operators", start_step=5),)
+    assert watched.changed() is None
+    write(5, "  ")
+    assert watched.changed() is None  # the same in other words
+    write(500)
+    assert watched.changed().windows[0].start_step == 500
+    path.write_text("{")
+    assert watched.changed().problems
+    path.unlink()
+    assert watched.changed().windows == ()
+    assert watched.changed() is None
+    assert Watched(None).changed() is None

@@ -10,8 +10,6 @@ from tests.jobs.starting import holter
 
 from holter.compat.sagemaker import FrameworkProfile, ProfilerConfig
 from holter.job import open as open_job
-from holter.views.loaders import loaders
-from holter.views.python_profile import python_profile
 
 
 def test_the_windows_hold_their_steps_and_can_be_read_and_exported(jobs, tmp_path):
@@ -39,16 +37,16 @@ def test_the_windows_hold_their_steps_and_can_be_read_and_exported(jobs, tmp_pat
         *(("operators", step) for step in range(20, 30)),
         *(("python", step) for step in range(30, 40)),
     ]
-    (forward,) = python_profile(job.trial, phase="forward", steps=(32, 35))
+    (forward,) = job.python_profile(phase="forward", steps=(32, 35))
     assert (forward["profiler"], forward["timer"]) == ("cprofile", "total_time")
     calls = {one["name"].split(" (")[0]: one["calls"] for one in forward["functions"]}
     assert calls["Network.forward"] == 3
     (sleep,) = (one for one in forward["calls"] if "time.sleep" in one["name"])
     assert sleep["caller"].startswith("Network.forward")
     with pytest.raises(ValueError, match="'; drop'"):
-        python_profile(job.trial, phase="'; drop'")
+        job.python_profile(phase="'; drop'")
 
-    told = loaders(job.trial)
+    told = job.loaders()
     assert (told["loaders"][0]["workers"], {one["worker"] for one in told["workers"]}) == (2, {0, 1})
     assert told["batches"] == 60
     assert told["ready"] > 0

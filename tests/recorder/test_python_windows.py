@@ -17,6 +17,7 @@ from holter.schema.windows import ENV_PROFILE, Order, Request
 
 TRAINING = """
 import os, sys, time, torch
+from holter.recorder import session
 class Net(torch.nn.Linear):
     def forward(self, x):
         think(0.004)
@@ -35,7 +36,11 @@ class Data(torch.utils.data.Dataset):
         return 12
     def __getitem__(self, at):
         return fetch()
+def hooks():
+    at = next(cell for cell in session.current.watch_phases.__closure__).cell_contents.here.at
+    return at.begin, at.end_of
 net = Net(4, 4)
+before = hooks()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for step, x in enumerate(torch.utils.data.DataLoader(Data(), num_workers=0)):
     assert (sys.getprofile() is not None) == (3 <= step < 9), step
@@ -53,6 +58,7 @@ for step, x in enumerate(torch.utils.data.DataLoader(Data(), num_workers=0)):
             net(x)
         net.train()
 assert sys.getprofile() is None
+assert hooks() == before
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import os
 import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 VARIABLE = "SMPROFILER_CONFIG_PATH"
 """Environment variable that names the file in SageMaker's containers."""
-DEFAULT_PATH = "/opt/ml/input/config/profilerconfig.json"
 MAX_BYTES = 1 << 20
 _MAX_TEXT = 4096
 
@@ -71,6 +71,34 @@ def is_profiler_config(document: object) -> bool:
     return isinstance(document, dict) and bool(
         {key.lower() for key in _TOP[:3]} & {key.lower() for key in document}
     )
+
+
+class Watched:
+    """A file that may change while the job runs: looked at often, read when it changed."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self._stamp = self._stamped()
+        self._known = self._read()
+
+    def changed(self) -> ProfilerSettings | None:
+        """Return what it asks for now, when that is something else than before; nothing once it is gone."""
+        stamp = self._stamped()
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        before, self._known = self._known, self._read()
+        return None if self._known == before else self._known
+
+    def _stamped(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path) if self.path else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_mtime_ns, found.st_size)
+
+    def _read(self) -> ProfilerSettings:
+        return ProfilerSettings() if self.path is None or self._stamp is None else load(self.path)
 
 
 def load(path: str | Path) -> ProfilerSettings:

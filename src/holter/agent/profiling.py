@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.agent.profilerconfig import VARIABLE, Watched
 from holter.agent.windows import Fact, reader
 from holter.schema import windows as page
 
@@ -32,6 +33,7 @@ class Profiling:
 
     def __init__(self, drain: Drain) -> None:
         self._drain = drain
+        self._config = Watched(os.environ.get(VARIABLE))
         self._wanted: Any = None
         self._order: page.Order | None = None
         self._given = 0.0
@@ -40,18 +42,30 @@ class Profiling:
         """Processes that have taken the newest order, or are none of those it is for."""
 
     def obey(self, document: Any, notes: Notes) -> None:
-        """Take what stands under `profile` in `control.json`, in place of the order before; each once."""
+        """Take what stands under `profile` in `control.json`, in place of the order before; each once.
+
+        A `profilerconfig.json` that has changed is such an order, too.
+        """
+        settings = self._config.changed()
+        if settings is not None:
+            told = {"file": self._config.path, "windows": len(settings.windows)}
+            notes.note("control", "profilerconfig", {**told, "problems": list(settings.problems)})
+            self._give(page.Order(settings.windows, "profilerconfig", replace=True))
         if document is None or document == self._wanted:
             return
         self._wanted = document
         try:
             if not isinstance(document, dict):
                 raise ValueError(f"an order to profile is an object, not {document!r}")
-            self._order = page.order_of(document)
+            order = page.order_of(document)
         except ValueError as error:
             notes.note("control", "profile refused", {"order": document, "why": str(error)})
             return
         notes.note("control", "profile", document)
+        self._give(order)
+
+    def _give(self, order: page.Order) -> None:
+        self._order = order
         self._given = time.monotonic()
         self._number += 1
         self._told = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,23 @@ def _read_json(path: str) -> dict[str, Any]:
     if found.interval_ms is not None:
         settings["interval"] = interval_text(found.interval_ms)
     return settings
+
+
+def from_environment() -> dict[str, Any]:
+    """Return what the `profilerconfig.json` asks for that SageMaker's variable names.
+
+    It is no choice of who typed the command, so what is wrong with it is told and refuses nothing.
+    """
+    from holter.agent.profilerconfig import VARIABLE, load
+
+    path = os.environ.get(VARIABLE)
+    if not path or not os.path.exists(path):
+        return {"rules": {}, "actions": []}
+    found = load(path)
+    for line in (*found.problems, *found.notices):
+        warn(f"{path}: {line.removeprefix(f'{path}: ')}")
+    interval = {} if found.interval_ms is None else {"interval": interval_text(found.interval_ms)}
+    return {"rules": {}, "actions": [], "windows": list(found.windows), **interval}
 
 
 def _value(path: str, name: str, value: Any) -> Any:

@@ -252,9 +252,9 @@ def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
 
 def _settings(given: argparse.Namespace) -> dict[str, Any]:
     """Join the config file and the command line, which wins."""
-    from holter.cli.config import read_config
+    from holter.cli.config import from_environment, read_config
 
-    settings = read_config(given.config, parser()) if given.config else {"rules": {}, "actions": []}
+    settings = read_config(given.config, parser()) if given.config else from_environment()
     for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules"):
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
