@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from holter.cli import options, output
+from holter.views.wording import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ _COLLECTORS = {
     "processes": "processes of the job",
     "pressure": "pressure (PSI)",
     "cgroup": "CPU throttling",
+    "counters": "CPU counters",
     "nvidia": "NVIDIA GPUs",
     "amd": "AMD GPUs",
     "own": "holter's own cost",
@@ -65,7 +67,6 @@ def main(words: list[str]) -> int:
         _spool,
         _limits,
         _collectors,
-        _counters,
     ]
     findings = [finding for check in checks for finding in _safely(check)]
     if given.json:
@@ -156,8 +157,8 @@ def _writable(what: str, folder: Path, name: str) -> Finding:
     except OSError as error:
         return Finding(what, "no", f"{name}: {error.strerror}")
     if free < _NEEDS_SPACE:
-        return Finding(what, "partly", f"{name}: only {output.size(free)} free")
-    return Finding(what, "yes", f"{name}: writable, {output.size(free)} free")
+        return Finding(what, "partly", f"{name}: only {size(free)} free")
+    return Finding(what, "yes", f"{name}: writable, {size(free)} free")
 
 
 def _file_system(folder: Path) -> str:
@@ -178,13 +179,13 @@ def _limits() -> Iterator[Finding]:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limited = f"limited to {quota:g} by the cgroup" if quota else "no cgroup limit"
     yield Finding("CPUs", "yes", f"{cores} cores, {limited}")
-    limited = f"limited to {output.size(limit)} by the cgroup" if limit else "no cgroup limit"
-    yield Finding("memory", "yes", f"{output.size(total)}, {limited}")
+    limited = f"limited to {size(limit)} by the cgroup" if limit else "no cgroup limit"
+    yield Finding("memory", "yes", f"{size(total)}, {limited}")
     shared = Path("/dev/shm")  # noqa: S108
     if shared.is_dir():
         room = shutil.disk_usage(shared)
         small = room.total < _LITTLE_SHARED
-        why = f"{output.size(room.free)} of {output.size(room.total)} free"
+        why = f"{size(room.free)} of {size(room.total)} free"
         why += "; little for data-loader workers" if small else ""
         yield Finding(str(shared), "partly" if small else "yes", why)
 
@@ -199,19 +200,6 @@ def _collectors() -> Iterator[Finding]:
         what = _COLLECTORS.get(found["what"], found["what"])
         absent = "none" if found["what"] in ("nvidia", "amd", "cgroup") else "no"
         yield Finding(what, "yes" if found["available"] else absent, found["why"] or "can be read")
-
-
-def _counters() -> Iterator[Finding]:
-    try:
-        level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
-    except (OSError, ValueError):
-        yield Finding(
-            "CPU counters", "no", "this kernel has no perf events, and this version does not use them"
-        )
-        return
-    may = "may" if level <= 2 else "may not"
-    why = f"not used by this version (perf_event_paranoid is {level}: own processes {may} be counted)"
-    yield Finding("CPU counters", "no", why)
 
 
 def _print(findings: list[Finding]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holter.cli.output import clean, duration
+from holter.cli.output import clean
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
