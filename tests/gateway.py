@@ -142,7 +142,7 @@ memstore device bytes = 2147483648
 ms bind ipv6 = false
 public addr = 127.0.0.1
 cluster addr = 127.0.0.1
-rgw frontends = beast endpoint=127.0.0.1:{self._port}
+rgw frontends = beast endpoint=127.0.0.1:{self._port} tcp_nodelay=1
 rgw enable usage log = false
 rgw run sync thread = false
 [osd]

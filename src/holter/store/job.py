@@ -71,7 +71,7 @@ class JobFolder:
     def update(self, **changes: Any) -> Document:
         """Change entries of the manifest in one piece; returns it. Raises `OSError`."""
         with self.place.lock(""):
-            manifest = {**self.manifest(), **changes}
+            manifest = {"name": self.name, **self._kept(MANIFEST), **changes}
             self._write(MANIFEST, manifest)
         return manifest
 
@@ -99,7 +99,7 @@ class JobFolder:
     def order(self, **orders: Any) -> None:
         """Add orders to what the job was told before, in one piece. Raises `OSError`."""
         with self.place.lock(""):
-            self._write(CONTROL, {**self.control(), **orders})
+            self._write(CONTROL, {**self._kept(CONTROL), **orders})
 
     def evaluations(self) -> Document:
         """Return the status and the issues of the job's rules."""
@@ -111,6 +111,17 @@ class JobFolder:
 
     def _write(self, key: str, document: Document, *, new: bool = False) -> None:
         self.place.write(key, json.dumps(document, indent=1).encode(), new=new)
+
+    def _kept(self, key: str) -> Document:
+        """Return a document to change it: one that cannot be fetched now must not be replaced by half of it."""
+        try:
+            document = json.loads(self.place.read(key))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError) as error:
+            self._say(f"{key} cannot be read: {error}")
+            return {}
+        return document if isinstance(document, dict) else {}
 
     def _document(self, key: str) -> Document | None:
         try:
@@ -198,7 +209,8 @@ def create(
             raise
         except OSError:
             with contextlib.suppress(OSError):
-                folder.place.destroy()  # just made, and empty
+                if not folder.place.files():  # whoever was faster has written a manifest
+                    folder.place.destroy()
             raise
     except OSError as error:
         taken = set(store.folders()) if isinstance(error, FileExistsError) else set()
