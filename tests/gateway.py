@@ -31,6 +31,7 @@ class Gateway:
         self.access_key = secrets.token_hex(10)
         self.secret_key = secrets.token_hex(20)
         self._port = _free_port()
+        self._buckets = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -93,8 +94,10 @@ class Gateway:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
 
-    def bucket(self, name: str) -> str:
-        """Make a bucket; returns its URL."""
+    def bucket(self) -> str:
+        """Make a bucket of its own; returns its URL."""
+        self._buckets += 1
+        name = f"jobs-{self._buckets}"
         # The client makes no buckets, but signs any request.
         store = obstore.store.S3Store(
             name,

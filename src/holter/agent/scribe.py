@@ -153,7 +153,8 @@ class Scribe(threading.Thread):
         try:
             result = duty()
         except Exception as error:
-            self._failures[name] = self._failures.get(name, 0) + 1
+            # A store that is away comes back, after hours even.
+            self._failures[name] = self._failures.get(name, 0) + (not isinstance(error, OSError))
             self.notes.fault(name, error)
             return None
         self._failures[name] = 0

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import json
 import os
+import secrets
 from typing import Any
 
 from holter.schema.tables import SCHEMA_VERSION
@@ -188,6 +189,7 @@ def create(
     manifest = {
         "schema": SCHEMA_VERSION,
         "name": name,
+        "id": secrets.token_hex(8),
         "status": "InProgress",
         "command": list(command),
         "interval_ms": interval_ms,
@@ -206,7 +208,9 @@ def create(
         try:
             folder._write(MANIFEST, manifest, new=True)
         except FileExistsError:
-            raise
+            # In an object store it can be our own: sent once more because the answer was lost.
+            if folder.manifest().get("id") != manifest["id"]:
+                raise
         except OSError:
             with contextlib.suppress(OSError):
                 if not folder.place.files():  # whoever was faster has written a manifest
