@@ -84,7 +84,9 @@ class Gateway:
 
     def pause(self) -> None:
         """End the gateway at once; the data stay."""
-        self._processes.pop("rgw").kill()
+        process = self._processes.pop("rgw")
+        process.kill()
+        process.wait()
 
     def close(self) -> None:
         """End all."""
