@@ -52,6 +52,10 @@ class Plan:
     companions: Sequence[list[str]] = ()
     environment: dict[str, str] = field(default_factory=dict)
     attached: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What the node says of itself beside what the machine tells."""
+    leads: bool = True
+    """Whether it is this node that writes the job's manifest."""
 
 
 class Scribe(threading.Thread):
@@ -173,7 +177,7 @@ class Scribe(threading.Thread):
             cgroup=self._cgroup,
         )
         self._made, self._missing = collectors(machine)
-        self._facts = node_facts(machine, self._made, self._missing, plan.clock)
+        self._facts = {**node_facts(machine, self._made, self._missing, plan.clock), **plan.facts}
         from holter.agent.intake import Intake
         from holter.agent.watch import Watch
 
@@ -197,7 +201,8 @@ class Scribe(threading.Thread):
         if self.intake is not None and isinstance(wanted, int) and wanted != self.intake.sampler.interval_ms:
             self.intake.sampler.interval_ms = wanted
             self.notes.note("control", "interval", {"interval_ms": wanted})
-            self.plan.folder.update(interval_ms=wanted)
+            if self.plan.leads:
+                self.plan.folder.update(interval_ms=wanted)
         stacks = control.get("stacks")
         if isinstance(stacks, dict) and stacks != self._stacks_wanted and self.watch is not None:
             self._stacks_wanted = stacks
@@ -209,7 +214,8 @@ class Scribe(threading.Thread):
             self.notes.note("control", "stop", self.stop_wanted)
             self._wake_supervisor()
             by = self.stop_wanted.get("by")
-            self.plan.folder.update(status="Stopping", **({"stopped_by": by} if by else {}))
+            if self.plan.leads:
+                self.plan.folder.update(status="Stopping", **({"stopped_by": by} if by else {}))
 
     def _look(self) -> None:
         """Look after companions, processes, trainers and the clock."""
@@ -235,7 +241,7 @@ class Scribe(threading.Thread):
         self._facts["heartbeat"] = self.plan.clock.time_ns()
         self.plan.folder.write_node(self.plan.node, self._facts)
         drain = None if self.intake is None else self.intake.drain
-        if drain is not None and drain.facts.framework and self._framework is None:
+        if self.plan.leads and drain is not None and drain.facts.framework and self._framework is None:
             self._framework = drain.facts.framework
             self.plan.folder.update(framework=self._framework)
 

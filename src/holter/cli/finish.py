@@ -31,7 +31,8 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     """
     faults: list[str] = []
     trained = any(process["steps"] for process in outcome.processes)
-    _attempt(lambda: _keep_cost(folder, node, outcome), "cost", faults)
+    _attempt(lambda: folder.update_node(node, cost=outcome.cost), "cost", faults)
+    trained = trained or any(facts.get("trained") for facts in folder.nodes().values())
     if not trained and outcome.duration_s < WORTH_JUDGING_S:
         _print_short(folder, outcome, look, stream)
         return set()
@@ -65,18 +66,6 @@ def _attempt(step: Callable[[], object], what: str, faults: list[str]) -> None:
         step()
     except Exception as error:
         faults.append(f"{what}: {type(error).__name__}: {error}")
-
-
-def _keep_cost(folder: JobFolder, node: str, outcome: Outcome) -> None:
-    """Write down what recording cost on this node: only the agent knows it."""
-    cost = {
-        "recorder_ns": outcome.recorder_cost_ns,
-        "agent_cpu_s": outcome.agent_cpu_s,
-        "duration_s": outcome.duration_s,
-        "records": outcome.records,
-        "dropped": outcome.dropped,
-    }
-    folder.write_node(node, {**folder.node(node), "cost": cost})
 
 
 def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO) -> None:

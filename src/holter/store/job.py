@@ -85,9 +85,16 @@ class JobFolder:
         names = sorted(n for entry in self.place.files("nodes") if (n := parse_node(entry.key)) is not None)
         return {name: self.node(name) for name in names}
 
-    def write_node(self, node: str, facts: Document) -> None:
-        """Put the facts of one node in place of those before. Raises `OSError`."""
-        self._write(node_key(node), facts)
+    def write_node(self, node: str, facts: Document, *, new: bool = False) -> None:
+        """Put the facts of one node in place of those before. Raises `OSError`.
+
+        With `new`: raises `FileExistsError` when there are some.
+        """
+        self._write(node_key(node), facts, new=new)
+
+    def update_node(self, node: str, **changes: Any) -> None:
+        """Change facts of one node, which only that node does. Raises `OSError`."""
+        self._write(node_key(node), {**self._kept(node_key(node)), **changes})
 
     def control(self) -> Document:
         """Return what the job was told to do last."""
@@ -164,6 +171,7 @@ def create(
     interval_ms: int,
     rules: list[Document],
     now_ns: int,
+    launch: Document | None = None,
 ) -> JobFolder:
     """Create a job: its folder and its manifest, with status InProgress.
 
@@ -174,6 +182,7 @@ def create(
         interval_ms: Sampling interval in milliseconds.
         rules: The rules that run beside it, each with name and parameters.
         now_ns: Now, nanoseconds since the epoch.
+        launch: What several nodes that record it have in common: `id`, and how many `nodes` there are.
 
     Raises:
         BadJobName: No job may be called so.
@@ -202,6 +211,7 @@ def create(
         "failure": None,
         "framework": None,
         "attempts": [],
+        **({"launch": launch} if launch else {}),
     }
     try:
         folder.place.create()
