@@ -1,4 +1,4 @@
-"""What holds for all tests: signals do what they usually do, however the tests were started; a real S3 server."""
+"""What holds for all tests: signals do what they usually do; a real S3 server for those that want it."""
 
 from __future__ import annotations
 

@@ -168,7 +168,9 @@ keyring = {folder}/osd/keyring
 
 
 def _run(*words: object) -> None:
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=_READY_S, check=False)
+    done = subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, timeout=_READY_S, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"{words[0]}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
 

@@ -33,7 +33,16 @@ def running(store: str, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A job `long` that trains until it is told to stop, or for two minutes, with whole tensors saved."""
     words = ["run", "--store", store, "--job", "long", "--save", "weights@50:raw", "--"]
     with subprocess.Popen(
-        [PYTHON, "-m", "holter", *words, PYTHON, str(TRAININGS / "steady.py"), str(tmp_path / "steps"), "120"],
+        [
+            PYTHON,
+            "-m",
+            "holter",
+            *words,
+            PYTHON,
+            str(TRAININGS / "steady.py"),
+            str(tmp_path / "steps"),
+            "120",
+        ],
         env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -53,7 +62,9 @@ def test_commands_on_a_running_job_and_on_what_it_left(
     url = f"{store}/long"
     assert "long" in holter("jobs", "--store", store).stdout
     opened = holter_package.open(url)
-    wait_for(lambda: opened.scalars.select(name="loss").table.rows > 0 and opened.tensors(role="weight").names)
+    wait_for(
+        lambda: opened.scalars.select(name="loss").table.rows > 0 and opened.tensors(role="weight").names
+    )
     holter("configure", "long", "--interval", "100ms", "--store", store)
     wait_for(lambda: opened.folder.manifest()["interval_ms"] == 100)
     wait_for(lambda: opened.folder.evaluations().get("rules"))
@@ -70,8 +81,7 @@ def test_commands_on_a_running_job_and_on_what_it_left(
     assert told["skipped"] == []
     weight = opened.tensors(role="weight")
     assert weight.names
-    raw = [entry for entry in opened.folder.place.files("tensors-raw")]
-    assert raw
+    assert opened.folder.place.files("tensors-raw")
     assert holter("rules", "run", url, "LossNotDecreasing", check=False).returncode in (0, 3)
     assert "verdict" in json.loads(holter("diagnose", url, "--json").stdout)
     exported = holter("export", url, "--format", "tensorboard", "-o", str(tmp_path / "runs"))
@@ -115,7 +125,10 @@ def test_a_store_that_vanishes_for_a_while(
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "denies access (SignatureDoesNotMatch); check AWS_ACCESS_KEY_ID"),
+        (
+            {"AWS_SECRET_ACCESS_KEY": "wrong"},
+            "denies access (SignatureDoesNotMatch); check AWS_ACCESS_KEY_ID",
+        ),
         ({"AWS_ACCESS_KEY_ID": "nobody"}, "denies access (InvalidAccessKeyId); check AWS_ACCESS_KEY_ID"),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1 cannot be reached"),
         ({"store": "s3://no-such-bucket/x"}, "there is no bucket 'no-such-bucket'"),

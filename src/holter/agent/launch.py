@@ -29,10 +29,10 @@ class Launch:
 
 
 def launch(command: Sequence[str], variables: Mapping[str, str]) -> Launch | None:
-    """Return the launch over several nodes that a command belongs to; None when it is of one node, or unknown.
+    """Return the launch over several nodes that a command belongs to; None when it is of one node.
 
-    Known are srun (Slurm), torchrun and `accelerate launch` by their options, mpirun, and plain scripts by the
-    variables of `torch.distributed`.
+    Known are srun (Slurm), torchrun and `accelerate launch` by their options, mpirun, and plain scripts
+    by the variables of `torch.distributed`.
 
     Args:
         command: What is run, and its arguments.

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 STALE_S = 300.0
-"""A job whose nodes all said nothing for so long is none to join; clocks of nodes may differ by a part of it."""
+"""A job whose nodes all said nothing for so long is none to join; less than this may nodes' clocks differ."""
 LOST_S = 30.0
 """A node that says nothing for so long, watched by one clock, is lost; agents write every 4 s."""
 WAITS_S = {"Completed": 60.0, "Stopped": 45.0, "Failed": 15.0}
-"""How long the node that judges waits for the others; not long when it failed: schedulers want to know."""
+"""How long the node that judges waits for the others; not long after a failure: schedulers want to know."""
 _POLL_S = 0.5
 _BEGINS_S = 5.0
 """How long a job's folder may be there before its manifest is."""
@@ -138,7 +138,7 @@ def join(store_url: str, name: str, launch: Launch, node: str, *, named: bool, n
 
 
 def enter(folder: JobFolder, node: str, *, named: bool, creator: bool, now_ns: int) -> Member:
-    """Take a node's name in a job, which only one can; raises `CannotJoin` when it is taken, and `OSError`."""
+    """Take a node's name in a job, which only one can. Raises `CannotJoin` when it is taken; `OSError`."""
     facts = {"status": "InProgress", "joined": now_ns, "heartbeat": now_ns, "creator": creator}
     for candidate in [node, *(() if named else (f"{node}-{n}" for n in range(2, 1000)))]:
         try:
@@ -168,11 +168,11 @@ def _bad(name: str, facts: Mapping[str, Any]) -> tuple[tuple[bool, int], dict[st
     if facts.get("end") is None:
         heard = int(facts.get("heartbeat") or 0)
         evidence = f"node {name} said nothing more; the machine, its network or its agent died"
-        failure = {"kind": "lost", "node": name, "rank": None, "step": None, "phase": None, "evidence": evidence}
-        return (False, heard), {"status": "Failed", "failure": failure}
-    failure = facts.get("failure") if isinstance(facts.get("failure"), dict) else None
-    told = {"status": facts.get("status"), "exit_code": facts.get("exit_code"), "signal": facts.get("signal")}
-    said = str((failure or {}).get("exception") or "")
-    return (is_consequence(said), int(facts["end"])), {**told, "failure": failure and {**failure, "node": name}}
-
-
+        where = {"node": name, "rank": None, "step": None, "phase": None}
+        lost: dict[str, Any] = {"kind": "lost", **where, "evidence": evidence}
+        return (False, heard), {"status": "Failed", "failure": lost}
+    told: dict[str, Any] = {key: facts.get(key) for key in ("status", "exit_code", "signal", "failure")}
+    failure = told["failure"]
+    told["failure"] = {**failure, "node": name} if isinstance(failure, dict) else None
+    said = str((told["failure"] or {}).get("exception") or "")
+    return (is_consequence(said), int(facts["end"])), told

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from holter.agent.companions import START_AFTER_S, Companions
 from holter.agent.deaths import Ended, OomCounters, failure, oom_kill
 from holter.agent.node import node_facts
 from holter.agent.notes import Notes
+from holter.agent.priority import give_memory_back, lower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,10 +28,8 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 LOOK_S = 1.0
 HEARTBEAT_S = 4.0
-NICE = 10
 INTERRUPTED_S = 60.0
 """A job that ends within this time of a Ctrl-C was ended by it."""
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 _CLOCK_STEP_NS = 100_000_000
 _FAILURES = 20
 """A duty that fails so many times in a row is given up."""
@@ -126,9 +123,8 @@ class Scribe(threading.Thread):
 
     def run(self) -> None:
         """Work until `finish`; whatever fails here concerns neither the command nor the other duties."""
-        # On Linux this holds for the calling thread, and for what it starts.
-        self._duty("priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, _low()))
-        self._duty("memory", _give_memory_back)
+        self._duty("priority", lower)
+        self._duty("memory", give_memory_back)
         self._duty("open", self._open)
         due: dict[str, float] = {}
         duties = (
@@ -287,15 +283,3 @@ class Scribe(threading.Thread):
             rank = self.failure["rank"]
             certainty = self.failure["certainty"]
             self.notes.note("oom", certainty, self.failure, rank=-1 if rank is None else rank)
-
-
-def _low() -> int:
-    return max(os.getpriority(os.PRIO_PROCESS, 0), NICE)
-
-
-def _give_memory_back() -> None:
-    """Have freed memory returned to the system at once, where the C library can be told so (glibc)."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_ARENA_MAX, 1)
-        library.mallopt(_M_MMAP_THRESHOLD, 65_536)

@@ -38,9 +38,9 @@ class Skew:
 def clock_skew(collectives: Table, nodes: list[str], *, on_host: bool) -> dict[str, Skew]:
     """Estimate the skew of each node against the first.
 
-    A collective ends on no rank before all have taken part, and then on all within the time of one transfer. So
-    the difference between the moments at which two nodes saw it end is the skew of their clocks plus noise that
-    has no side: its median over the steps is the estimate.
+    A collective ends on no rank before all have taken part, and then on all within the time of one transfer.
+    So the difference between the moments at which two nodes saw it end is the skew of their clocks plus noise
+    that has no side: its median over the steps is the estimate.
 
     Args:
         collectives: Spans of phase `communication`: node, step, time, duration in ns.

@@ -109,7 +109,9 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
         memory = f": {_first_line(said)}" if said else ""
         return f"Out of memory{where}{memory}."
     if kind == "lost":
-        return f"A {'node' if failure.get('node') and failure.get('rank') is None else 'rank'} was lost{where}."
+        return (
+            f"A {'node' if failure.get('node') and failure.get('rank') is None else 'rank'} was lost{where}."
+        )
     number = _signal(manifest.get("signal"))
     if kind == "signal" or (number and not said):
         return f"Killed ({number or 'a signal'}){where}."

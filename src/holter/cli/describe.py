@@ -131,7 +131,9 @@ def _part(node: Mapping[str, Any]) -> str:
             said.append(f"{against} unknown: {clock['why']}")
         else:
             apart, spread = clock["skew_ns"] / 1e6, clock["spread_ns"] / 1e6
-            said.append(f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of {clock['collectives']} collectives")
+            said.append(
+                f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of {clock['collectives']} collectives"
+            )
     return "; ".join(said) or "nothing else is known of it"
 
 

@@ -121,7 +121,7 @@ class JobFolder:
         self.place.write(key, json.dumps(document, indent=1).encode(), new=new)
 
     def _kept(self, key: str) -> Document:
-        """Return a document to change it: one that cannot be fetched now must not be replaced by half of it."""
+        """Return a document to change it: one that is out of reach must not be replaced by half of it."""
         try:
             document = json.loads(self.place.read(key))
         except FileNotFoundError:

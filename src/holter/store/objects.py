@@ -41,14 +41,16 @@ _FETCHES = 8
 """Files fetched at once: most of a small file's time is the way there and back."""
 _LOCK = ".lock"
 _LOCK_STALE_S, _LOCK_WAIT_S = 10.0, 30.0
-"""A lock held longer than the first by one holder was left by one that died; waiting ends after the second."""
+"""A lock held longer than the first was left by one that died; waiting ends after the second."""
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
 _NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google|Missing (AccessKeyId|SecretAccessKey)")
-_UNREACHABLE = re.compile(r"error sending request|connection refused|dns error|timed out|error trying to connect", re.I)
+_UNREACHABLE = re.compile(
+    r"error sending request|connection refused|dns error|timed out|error trying to connect", re.I
+)
 _CODE = re.compile(r"<Code>(\w+)</Code>|status code: (\d+[\w ]*)")
 _DENIED = re.compile(r"status code: 40[13]")
 _SERVER = re.compile(r"https?://[^/\s?]+")
@@ -90,9 +92,7 @@ class ObjectPlace:
 
     def below(self, name: str) -> ObjectPlace:
         """Return the place one folder further down."""
-        return ObjectPlace(
-            self._store, f"{self._prefix}{name}/", f"{self.url}/{name}", patient=self._patient
-        )
+        return ObjectPlace(self._store, f"{self._prefix}{name}/", f"{self.url}/{name}", patient=self._patient)
 
     def create(self) -> None:
         """Raise `FileExistsError` when something is there; there are no folders to make."""
@@ -189,7 +189,7 @@ class ObjectPlace:
 
     @contextlib.contextmanager
     def lock(self, folder: str) -> Iterator[None]:
-        """Hold the documents of the place (`""`) against all who write them, by an object that only one can make.
+        """Hold the documents of the place (`""`) against all who write them: only one can make an object.
 
         Folders below are not held: each node writes its own, and names are created once.
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def nodes_of(
-    trial: Trial, nodes: Mapping[str, Mapping[str, Any]], ranked: Table, stretches: Stretches, device: str | None
+    trial: Trial,
+    nodes: Mapping[str, Mapping[str, Any]],
+    ranked: Table,
+    stretches: Stretches,
+    device: str | None,
 ) -> list[dict[str, Any]]:
     """Return the document's `nodes`.
 
