@@ -96,10 +96,10 @@ class Gateway:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
 
-    def bucket(self) -> str:
-        """Make a bucket of its own; returns its URL."""
+    def bucket(self, name: str = "") -> str:
+        """Make a bucket, with a name of its own when none is given; returns its URL."""
         self._buckets += 1
-        name = f"jobs-{self._buckets}"
+        name = name or f"jobs-{self._buckets}"
         # The client makes no buckets, but signs any request.
         store = obstore.store.S3Store(
             name,

@@ -153,6 +153,13 @@ def test_a_store_that_cannot_be_used_is_refused_at_once(
     assert said in listed.stderr
 
 
+def test_doctor_says_whether_the_store_can_be_used(store: str) -> None:
+    said = holter("doctor", check=False, env=environment(HOLTER_STORE=store)).stdout
+    assert f"{store}: writable, 0 jobs" in " ".join(said.split())
+    wrong = environment(HOLTER_STORE=store, AWS_SECRET_ACCESS_KEY="wrong")
+    assert "denies access" in holter("doctor", check=False, env=wrong).stdout
+
+
 def test_of_two_that_take_one_name_at_once_one_gets_it(store: str) -> None:
     def create(_: int) -> str:
         try:
