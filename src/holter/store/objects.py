@@ -40,8 +40,7 @@ _RETRIES: Any = {
 _FETCHES = 8
 """Files fetched at once: most of a small file's time is the way there and back."""
 _LOCK = ".lock"
-_LOCK_STALE_S, _LOCK_WAIT_S = 10.0, 30.0
-"""A lock held longer than the first was left by one that died; waiting ends after the second."""
+_LOCK_WAIT_S = 30.0
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
@@ -63,6 +62,8 @@ class ObjectPlace:
     """A prefix in an object store. Files are fetched whole, once, into a cache on this machine."""
 
     lists_at_once = 1000
+    lock_stale_s = 10.0
+    """A lock that one holder has for longer was left by one that died."""
 
     def __init__(self, store: Any, prefix: str, url: str, *, patient: Any = None) -> None:
         self.url = url
@@ -221,7 +222,7 @@ class ObjectPlace:
                 return
             if found != holder:
                 holder, since = found, time.monotonic()
-            elif time.monotonic() - since > _LOCK_STALE_S:
+            elif time.monotonic() - since > self.lock_stale_s:
                 self.delete(_LOCK)
             time.sleep(0.05)
         raise TimeoutError(f"{self.url}: others write its documents without a pause")
