@@ -27,7 +27,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bin_folder.mkdir()
     # `holter` and `python` as an activated environment has them.
     python = f'"{sys.executable}"'
-    programs = {"holter": f"{python} -m holter", "python": python, "torchrun": f"{python} -m torch.distributed.run"}
+    programs = {
+        "holter": f"{python} -m holter",
+        "python": python,
+        "torchrun": f"{python} -m torch.distributed.run",
+    }
     for name, words in programs.items():
         (bin_folder / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         (bin_folder / name).chmod(0o755)
@@ -121,7 +125,9 @@ def test_one_job_over_several_nodes_as_written(folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count("holter: recording job both into") == 2
     assert "ranks: 0, 1" in done.stdout
-    assert re.search(r"node node1: .*; Completed; rank 1; clock against node node0: ", " ".join(done.stdout.split()))
+    assert re.search(
+        r"node node1: .*; Completed; rank 1; clock against node node0: ", " ".join(done.stdout.split())
+    )
 
 
 def test_own_loop_example(jobs: Jobs) -> None:

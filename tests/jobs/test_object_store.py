@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -120,6 +121,32 @@ def test_a_store_that_vanishes_for_a_while(
     assert len(recorded) == len(set(recorded))
     assert abs(len(recorded) - progress(steps)) <= 2
     assert any("cannot be reached" in fault["error"] for fault in told["cost"]["faults"]), card
+
+
+@pytest.mark.slow
+def test_a_store_that_does_not_come_back(store: str, gateway: Gateway, tmp_path: Path) -> None:
+    words = ["run", "--store", store, "--job", "cut", "--no-rules", "--", PYTHON]
+    steps = tmp_path / "steps"
+    with subprocess.Popen(
+        [PYTHON, "-m", "holter", *words, str(TRAININGS / "steady.py"), str(steps), "6"],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_for(steps.exists)
+        gateway.pause()
+        try:
+            _, said = process.communicate(timeout=90)
+        finally:
+            gateway.resume()
+    assert process.returncode == 0
+    assert "cannot be reached; what was recorded before is there" in said
+    lost = re.search(r"(\d+) rows that came after it are lost", said)
+    assert lost
+    assert int(lost[1]) >= progress(steps)
+    assert progress(steps) > 6 / 0.02 / 4
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holter.cli.output import clean, duration
+from holter.store.layout import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     Returns:
         The rules that found an issue.
     """
+    folder.place.read(MANIFEST)  # a store that is away now need not be asked for all the rest
     faults: list[str] = []
     trained = any(process["steps"] for process in outcome.processes)
     _attempt(lambda: folder.update_node(node, cost=outcome.cost), "cost", faults)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
-    """Create the job, or join the one that another node of the same launch has created.
+    """Create the job, or join the one that another node of the same launch has created, and say which.
 
     Returns:
         The job, and what this node is among those that record it; None when it is the only one.
@@ -24,6 +25,15 @@ def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
     Raises:
         Refusal: It can be neither, and nothing was started.
     """
+    folder, member = _begin(plan)
+    joined = "" if member is None else f" as node {member.node}" + ("" if member.creator else ", joined")
+    options.warn(f"recording job {folder.name} into {folder.url}{joined}")
+    options.warn(f"look at it while it runs: {options.look(folder)}")
+    sys.stderr.flush()
+    return folder, member
+
+
+def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
     from holter.agent.members import CannotJoin, enter, join
     from holter.store.job import JobExists, create
 

@@ -188,7 +188,6 @@ def execute(plan: Plan) -> int:
     from holter.cli.joining import begin, judged_here
 
     folder, member = begin(plan)
-    _announce(folder, member)
     limit = plan.hang_s
     judges = plan.rules and (member is None or member.creator)
     outcome = Agent(
@@ -208,12 +207,6 @@ def execute(plan: Plan) -> int:
     return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
 
 
-def _announce(folder: JobFolder, member: Member | None) -> None:
-    joined = "" if member is None else f" as node {member.node}" + ("" if member.creator else ", joined")
-    print(f"holter: recording job {folder.name} into {folder.url}{joined}", file=sys.stderr)
-    print(f"holter: look at it while it runs: {options.look(folder)}", file=sys.stderr, flush=True)
-
-
 def _finish(folder: JobFolder, outcome: Outcome, node: str) -> set[str]:
     """Judge what was recorded and print the card; returns the rules that found an issue.
 
@@ -227,6 +220,9 @@ def _finish(folder: JobFolder, outcome: Outcome, node: str) -> set[str]:
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
     except BrokenPipeError:
         pass
+    except ConnectionError as error:
+        lost = f"{outcome.dropped} rows that came after it are lost; the command was not touched"
+        options.warn(f"{error}; what was recorded before is there, {lost}")
     except Exception as error:
         options.warn(
             f"own fault while judging the job, the command was not touched: {type(error).__name__}: {error}"

@@ -27,6 +27,8 @@ CACHE_DAYS = 7
 """What was fetched is kept on this machine for so many days after it was last read."""
 CONNECT_S, ANSWER_S, TRANSFER_S = 5, 20, 600
 """How long a server may take to be reached, to answer, and to take or give a whole file."""
+SMALL = 8_000_000
+"""Files of fewer bytes take no longer than answers."""
 _RETRIES: Any = {
     "max_retries": 2,
     "retry_timeout": timedelta(seconds=ANSWER_S),
@@ -140,9 +142,10 @@ class ObjectPlace:
 
     def add(self, key: str, draft: Path, *, durable: bool = False) -> None:
         """Put a prepared file; raises `FileExistsError` when there is one. The draft is gone afterwards."""
+        store = self._fit(draft.stat().st_size)
         with _as_os_errors(f"{self.url}/{key}"):
             # In one piece: many servers know "create only" for whole objects, not for those in parts.
-            self._patient.put(self._prefix + key, draft, mode="create", use_multipart=False)
+            store.put(self._prefix + key, draft, mode="create", use_multipart=False)
         draft.unlink(missing_ok=True)
 
     def local(self, entry: Entry) -> Path:
@@ -158,13 +161,17 @@ class ObjectPlace:
         handle, draft = tempfile.mkstemp(prefix=".", dir=self.reads_from)
         try:
             with os.fdopen(handle, "wb") as file, _as_os_errors(f"{self.url}/{entry.key}"):
-                for chunk in self._patient.get(self._prefix + entry.key).stream():
+                for chunk in self._fit(entry.size).get(self._prefix + entry.key).stream():
                     file.write(chunk)
             Path(draft).replace(path)
         except BaseException:
             Path(draft).unlink(missing_ok=True)
             raise
         return path
+
+    def _fit(self, size: int) -> Any:
+        """Return the client that waits as long as a file of so many bytes may take."""
+        return self._store if size < SMALL else self._patient
 
     def fetch(self, entries: Sequence[Entry]) -> None:
         """Bring files to this machine, several at once; those that are gone, and faults, show at `local`."""
