@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holter.agent.launch import Launch
-    from holter.agent.members import Member
     from holter.agent.supervise import Outcome
     from holter.store.job import JobFolder
 
