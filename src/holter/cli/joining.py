@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -87,7 +88,10 @@ def judged_here(member: Member, outcome: Outcome) -> bool:
     try:
         here = member.wait(outcome.status, waiting)
     except KeyboardInterrupt:
-        options.warn("not waiting; the node that ends last judges the job")
+        with contextlib.suppress(OSError):
+            here = member.creator and member.leave()
+        if not here:
+            options.warn("not waiting; the node that ends last judges the job")
     except OSError as error:
         options.warn(f"the other nodes cannot be asked: {error}")
     if not here:
