@@ -48,7 +48,12 @@ _CREDENTIALS = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
-_NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google|Missing (AccessKeyId|SecretAccessKey)")
+_WHOSE = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ENDPOINT")
+"""Variables that say which server or account a URL means."""
+_NO_CREDENTIALS = re.compile(
+    r"169\.254\.169\.254|metadata\.google|Missing (AccessKeyId|SecretAccessKey)|Account must be"
+)
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound")
 _UNREACHABLE = re.compile(
     r"error sending request|connection refused|dns error|timed out|error trying to connect", re.I
 )
@@ -73,8 +78,9 @@ class ObjectPlace:
         self._patient = patient or store
         """The same store for whole files, which may take longer than answers."""
         self._prefix = prefix
-        # The store's own description belongs to the cache's name: two buckets may have the same prefix.
-        self.reads_from = _cache_folder() / hashlib.sha256(f"{store!r} {url}".encode()).hexdigest()[:24]
+        # Whose bucket it is belongs to the cache's name: two servers may have one of the same name.
+        whose = [url, *(os.environ.get(name, "") for name in _WHOSE)]
+        self.reads_from = _cache_folder() / hashlib.sha256(" ".join(whose).encode()).hexdigest()[:24]
 
     @classmethod
     def open(cls, url: str) -> ObjectPlace:
@@ -243,7 +249,7 @@ def _as_os_errors(where: str) -> Iterator[None]:
     except obstore.exceptions.AlreadyExistsError as error:
         raise FileExistsError(f"{where} exists") from error
     except obstore.exceptions.NotFoundError as error:
-        if "NoSuchBucket" in str(error):
+        if _NO_BUCKET.search(str(error)):
             raise OSError(f"{where}: {_why(error, where)}") from error
         raise FileNotFoundError(f"{where} is not there") from error
     except obstore.exceptions.BaseError as error:
@@ -256,7 +262,7 @@ def _why(error: Exception, url: str) -> str:
     text, parts = str(error), urlsplit(url)
     code = next((match[1] or match[2] for match in reversed([*_CODE.finditer(text)])), "").strip()
     needed = _CREDENTIALS.get(parts.scheme, "the credentials")
-    if "NoSuchBucket" in text:
+    if _NO_BUCKET.search(text):
         return f"there is no bucket {parts.netloc!r}"
     if _NO_CREDENTIALS.search(text):
         return f"no credentials in the environment; set {needed}"
