@@ -154,3 +154,36 @@ def test_the_first_command_of_the_readme(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Data loading takes" in done.stderr
     assert "advice" in done.stderr
+
+
+@pytest.mark.slow
+def test_comparing_and_reporting_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/compare-and-report.md").read_text()
+    (folder / "train.py").write_text(
+        "import sys, time\n"
+        "import holter\n"
+        "for _ in range(80):\n"
+        "    with holter.step():\n"
+        "        time.sleep(0.01 if '--workers' in sys.argv else 0.03)\n"
+    )
+    done = typed(folder, "".join(BASH.findall(page)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "times as fast" in done.stdout
+    assert "pass: " in done.stdout
+    assert "changed: command" in done.stdout
+    assert (folder / "after.html").read_text().count("<svg") >= 3
+    assert json.loads((folder / "after.ipynb").read_text())["cells"]
+
+
+@pytest.mark.slow
+def test_watching_live_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/watch-live.md").read_text()
+    (folder / "train.py").write_text(
+        "import time, holter\nfor _ in range(80):\n    with holter.step():\n        time.sleep(0.01)\n"
+    )
+    done = typed(folder, "".join(BASH.findall(page)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"name": "live"' in done.stdout
+    assert '"kind":"lines"' in done.stdout
+    assert 'holter_jobs{status="Completed"}' in done.stdout
+    assert (folder / "live.html").read_text().startswith("<!doctype html>")

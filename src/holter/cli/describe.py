@@ -8,10 +8,20 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.card import advice_text, bar, issue_text, legend, stages_text, words
+from holter.cli.card import bar, legend
 from holter.cli.options import Refusal
-from holter.cli.output import clean, duration, milliseconds, percent, size
+from holter.cli.output import clean
 from holter.views.issues import not_judged, ordered
+from holter.views.wording import (
+    advice_text,
+    duration,
+    issue_text,
+    milliseconds,
+    percent,
+    size,
+    stages_text,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

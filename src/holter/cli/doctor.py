@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from holter.cli import options, output
+from holter.views.wording import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -169,8 +170,8 @@ def _writable(what: str, folder: Path, name: str) -> Finding:
     except OSError as error:
         return Finding(what, "no", f"{name}: {error.strerror}")
     if free < _NEEDS_SPACE:
-        return Finding(what, "partly", f"{name}: only {output.size(free)} free")
-    return Finding(what, "yes", f"{name}: writable, {output.size(free)} free")
+        return Finding(what, "partly", f"{name}: only {size(free)} free")
+    return Finding(what, "yes", f"{name}: writable, {size(free)} free")
 
 
 def _file_system(folder: Path) -> str:
@@ -191,13 +192,13 @@ def _limits() -> Iterator[Finding]:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limited = f"limited to {quota:g} by the cgroup" if quota else "no cgroup limit"
     yield Finding("CPUs", "yes", f"{cores} cores, {limited}")
-    limited = f"limited to {output.size(limit)} by the cgroup" if limit else "no cgroup limit"
-    yield Finding("memory", "yes", f"{output.size(total)}, {limited}")
+    limited = f"limited to {size(limit)} by the cgroup" if limit else "no cgroup limit"
+    yield Finding("memory", "yes", f"{size(total)}, {limited}")
     shared = Path("/dev/shm")  # noqa: S108
     if shared.is_dir():
         room = shutil.disk_usage(shared)
         small = room.total < _LITTLE_SHARED
-        why = f"{output.size(room.free)} of {output.size(room.total)} free"
+        why = f"{size(room.free)} of {size(room.total)} free"
         why += "; little for data-loader workers" if small else ""
         yield Finding(str(shared), "partly" if small else "yes", why)
 

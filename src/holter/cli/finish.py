@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holter.cli.output import clean, duration
+from holter.cli.output import clean
 from holter.store.layout import MANIFEST
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

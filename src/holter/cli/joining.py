@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from holter.agent.members import Member
@@ -36,6 +39,7 @@ def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
 
 def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
     from holter.agent.members import CannotJoin, enter, join
+    from holter.agent.surroundings import surroundings
     from holter.store.job import JobExists, create
 
     launch = plan.launch
@@ -55,8 +59,8 @@ def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
                 now_ns=now_ns,
                 launch=None if launch is None else {"id": launch.id, "nodes": launch.nodes},
             )
-            if plan.actions:
-                folder.update(actions=plan.actions)
+            recorded = surroundings(plan.command, Path.cwd(), os.environ)
+            folder.update(recorded=recorded, actions=plan.actions)
             if launch is None:
                 return folder, None
             return folder, enter(folder, node, named=plan.node_named, creator=True, now_ns=now_ns)
@@ -97,6 +101,6 @@ def judged_here(member: Member, outcome: Outcome) -> bool:
     if not here:
         failure = (outcome.failure or {}).get("exception") or (outcome.failure or {}).get("evidence")
         said = f": {output.clean(str(failure))}" if failure else ""
-        took = output.duration(outcome.duration_s)
+        took = duration(outcome.duration_s)
         options.warn(f"node {member.node} of job {member.folder.name}: {outcome.status} after {took}{said}")
     return here
