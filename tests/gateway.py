@@ -20,7 +20,7 @@ import obstore.store
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph-authtool", "ceph")
 MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
 WHERE_FROM = "apt-get install --no-install-recommends radosgw ceph-mon ceph-osd ceph-common"
-_READY_S = 40.0
+_READY_S = 120.0
 
 
 class Gateway:

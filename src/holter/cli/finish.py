@@ -76,6 +76,9 @@ def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO)
     lines = []
     if outcome.failure:
         lines.append(_ending(outcome.failure, outcome))
+    elif isinstance(other := folder.manifest().get("failure"), dict):
+        why = other.get("exception") or other.get("evidence")
+        lines.append(f"the job failed on node {other.get('node')}: {why}")
     if outcome.processes:
         seen = "PyTorch was loaded, but no training step was seen: no optimizer step and no forward pass."
     else:
