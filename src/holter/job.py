@@ -107,6 +107,16 @@ class Job:
         """Rare facts: processes, loaders, exceptions, faults."""
         return Frame(self.trial, "events")
 
+    @property
+    def operators(self) -> Frame:
+        """Operators of the framework and functions of Python on the host, as profiling windows saw them."""
+        return Frame(self.trial, "operators")
+
+    @property
+    def kernels(self) -> Frame:
+        """Kernels on accelerators, as profiling windows saw them."""
+        return Frame(self.trial, "kernels")
+
     def tensors(self, *patterns: str, collection: str | None = None, role: str | None = None) -> Tensors:
         """Choose tensors by patterns found in their names, by collection, by role; all when nothing is given.
 
@@ -157,6 +167,18 @@ class Job:
 
         jobs = [self, *(open(other) if isinstance(other, str) else other for other in others)]
         return Document(compare([job.trial for job in jobs], **how))
+
+    def python_profile(self, **chosen: Any) -> list[Document]:
+        """Return what profilers of Python found; `holter.views.python_profile` says what can be chosen."""
+        from holter.views.python_profile import python_profile
+
+        return [Document(one) for one in python_profile(self.trial, **chosen)]
+
+    def loaders(self) -> Document:
+        """Return what the data loaders did: waits, workers, queues; see `holter.views.loaders`."""
+        from holter.views.loaders import loaders
+
+        return Document(loaders(self.trial))
 
     def __repr__(self) -> str:
         return f"holter.open({self.url!r})"

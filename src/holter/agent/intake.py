@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.agent.drain import Drain
+from holter.agent.profiling import Profiling
 from holter.agent.sampling import Sampler
 from holter.agent.tensors import TensorDrain
 from holter.store.place import LocalPlace
@@ -50,6 +51,7 @@ class Intake:
     ) -> None:
         self.writer = Writer(folder, node)
         self.drain = None if spool is None else Drain(spool, clock)
+        self.profiling = None if self.drain is None else Profiling(self.drain)
         self.tensors = None if spool is None else TensorDrain(folder, node, spool, clock)
         self.sampler = Sampler(collectors, clock, interval_ms, on_fault=notes.fault)
         self._watched = watched
@@ -63,11 +65,14 @@ class Intake:
         if self.drain is None:
             return False
         batch = self.drain.poll(final=final)
-        self._notes.add(*batch.events)
         if batch.spans:
             self.writer.append("spans", batch.spans)
         if batch.scalars:
             self.writer.append("scalars", batch.scalars)
+        if self.profiling is not None:
+            self.profiling.pass_on()
+            batch.events = self.profiling.take(batch.events, self.writer)
+        self._notes.add(*batch.events)
         if self.tensors is not None:
             try:
                 self._notes.add(*self.tensors.poll(self.drain, self.writer, final=final))

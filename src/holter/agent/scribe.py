@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.5
 LOOK_S = 1.0
+CONTROL_S = 0.4
+"""Less than a poll: who asks for a window wants it now."""
 HEARTBEAT_S = 4.0
 INTERRUPTED_S = 60.0
 """A job that ends within this time of a Ctrl-C was ended by it."""
@@ -128,7 +130,7 @@ class Scribe(threading.Thread):
         self._duty("open", self._open)
         due: dict[str, float] = {}
         duties = (
-            ("control", LOOK_S, self._control),
+            ("control", CONTROL_S, self._control),
             ("watch", LOOK_S, self._look),
             ("heartbeat", HEARTBEAT_S, self._heartbeat),
         )
@@ -191,7 +193,7 @@ class Scribe(threading.Thread):
             self.watch = Watch(self.intake.drain, plan.limits)
 
     def _control(self) -> None:
-        """Obey `control.json`: stop, another interval, or the stacks of every process."""
+        """Obey `control.json`: stop, another interval, the stacks of every process, profiling windows."""
         control = self.plan.folder.control()
         wanted = control.get("interval_ms")
         if self.intake is not None and isinstance(wanted, int) and wanted != self.intake.sampler.interval_ms:
@@ -204,6 +206,8 @@ class Scribe(threading.Thread):
             self._stacks_wanted = stacks
             self.notes.note("control", "stacks", stacks)
             self.watch.ask(time.monotonic_ns())
+        if self.intake is not None and self.intake.profiling is not None:
+            self.intake.profiling.obey(control.get("profile"), self.notes)
         stop = control.get("stop")
         if stop not in (None, False) and self.stop_wanted is None:
             self.stop_wanted = dict(stop) if isinstance(stop, dict) else {}

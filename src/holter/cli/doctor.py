@@ -34,6 +34,7 @@ _COLLECTORS = {
     "processes": "processes of the job",
     "pressure": "pressure (PSI)",
     "cgroup": "CPU throttling",
+    "counters": "CPU counters",
     "nvidia": "NVIDIA GPUs",
     "amd": "AMD GPUs",
     "own": "holter's own cost",
@@ -66,7 +67,6 @@ def main(words: list[str]) -> int:
         _spool,
         _limits,
         _collectors,
-        _counters,
     ]
     findings = [finding for check in checks for finding in _safely(check)]
     if given.json:
@@ -213,19 +213,6 @@ def _collectors() -> Iterator[Finding]:
         what = _COLLECTORS.get(found["what"], found["what"])
         absent = "none" if found["what"] in ("nvidia", "amd", "cgroup") else "no"
         yield Finding(what, "yes" if found["available"] else absent, found["why"] or "can be read")
-
-
-def _counters() -> Iterator[Finding]:
-    try:
-        level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
-    except (OSError, ValueError):
-        yield Finding(
-            "CPU counters", "no", "this kernel has no perf events, and this version does not use them"
-        )
-        return
-    may = "may" if level <= 2 else "may not"
-    why = f"not used by this version (perf_event_paranoid is {level}: own processes {may} be counted)"
-    yield Finding("CPU counters", "no", why)
 
 
 def _print(findings: list[Finding]) -> None:

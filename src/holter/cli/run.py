@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options, orders, saving
+from holter.cli import options, orders, profile, saving
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.schema.tensor_spool import ENV_SAVE
+from holter.schema.windows import ENV_PROFILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,6 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
   holter run --save gradients@100 --save weights@100:histogram -- python train.py
   holter run --config holter.toml -- python train.py"""
 
-LATER = ("--profile-steps",)
 ISSUES_FOUND = 3
 _LAUNCHER_SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
 
@@ -51,8 +51,8 @@ class Plan:
     rules: list[dict[str, Any]] = field(default_factory=list)
     actions: list[dict[str, Any]] = field(default_factory=list)
     fail_on: tuple[str, ...] = ()
-    save: str = ""
-    """What of the tensors is saved, as the command finds it in its environment."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """What of the tensors is saved and which steps are profiled, as the command finds it."""
     launch: Launch | None = None
     """What this node has in common with others that record the same job; None when it is the only one."""
     node_named: bool = False
@@ -67,7 +67,10 @@ def parser() -> options.Parser:
     options.add_store(made)
     made.add_argument("--job", metavar="NAME", help="the job's name; default: the script's name and the time")
     made.add_argument(
-        "--config", metavar="FILE.toml", help="options and rules from a file; the command line wins"
+        "--config",
+        metavar="FILE",
+        help="options and rules from a TOML file, or SageMaker's profilerconfig.json or hook configuration; "
+        "the command line wins",
     )
     made.add_argument(
         "--rule",
@@ -112,6 +115,14 @@ def parser() -> options.Parser:
         default=None,
         help="save tensors every N steps: gradients@100, weights@50:histogram, /regex/@10:raw, role=loss",
     )
+    made.add_argument(
+        "--profile-steps",
+        metavar="FIRST:LAST[:WHAT,...]",
+        action="append",
+        default=None,
+        help="look closer at these steps: operators by default; shapes, stacks, cprofile, pyinstrument, "
+        "dataloader, rank=N; may be repeated",
+    )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument(
         "--join",
@@ -132,7 +143,7 @@ def plan(words: Sequence[str]) -> Plan:
     """Read and check the command line; raises `Refusal` before anything is started or written."""
     split = list(words).index("--") if "--" in words else None
     ours = list(words) if split is None else list(words[:split])
-    given = parser().read(ours, LATER)
+    given = parser().read(ours)
     if split is not None and given.command:
         raise Refusal(f"unexpected argument {given.command[0]!r} before --; see `holter run --help`")
     command = given.command if split is None else list(words[split + 1 :])
@@ -164,8 +175,11 @@ def plan(words: Sequence[str]) -> Plan:
         rules=rules,
         actions=orders.chosen(settings, rules),
         fail_on=fail_on,
-        save=saving.variable(settings["save"]),
-        hang_s=_hang(settings.get("hang-after")),
+        variables={
+            ENV_SAVE: saving.variable(settings["save"]),
+            ENV_PROFILE: profile.variable(settings["profile-steps"], settings.get("windows", ())),
+        },
+        hang_s=options.hang_s(settings.get("hang-after")),
     )
 
 
@@ -195,7 +209,7 @@ def execute(plan: Plan) -> int:
         node=member.node if member else plan.node,
         interval_ms=plan.interval_ms,
         companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if judges else [],
-        variables={**os.environ, ENV_SAVE: plan.save} if plan.save else None,
+        variables=os.environ | {name: text for name, text in plan.variables.items() if text},
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
         member=member,
     ).run()
@@ -231,15 +245,15 @@ def _finish(folder: JobFolder, outcome: Outcome, node: str) -> set[str]:
 
 def _settings(given: argparse.Namespace) -> dict[str, Any]:
     """Join the config file and the command line, which wins."""
-    from holter.cli.config import read_config
+    from holter.cli.config import from_environment, read_config
 
-    settings = read_config(given.config, parser()) if given.config else {"rules": {}, "actions": []}
+    settings = read_config(given.config, parser()) if given.config else from_environment()
     for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules", "join"):
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value
-    for name, more in (("rule", given.rule), ("action", given.action), ("save", given.save)):
-        settings[name] = [*settings.get(name, []), *(more or [])]
+    for name in ("rule", "action", "save", "profile-steps"):
+        settings[name] = [*settings.get(name, []), *(getattr(given, name.replace("-", "_")) or [])]
     return settings
 
 
@@ -269,19 +283,6 @@ def _rules(settings: dict[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, .
             raise Refusal(f"--fail-on {name}: this rule is off; running: {', '.join(running) or 'none'}")
         fail_on.append(name)
     return rules, tuple(fail_on)
-
-
-def _hang(given: str | None) -> float | None:
-    """Read `--hang-after`, in seconds."""
-    if given is None:
-        return None
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= 86_400:
-        raise Refusal(f"--hang-after {given} is not valid; it takes seconds from 1 to 86400")
-    return seconds
 
 
 def _node(given: str | None) -> str:

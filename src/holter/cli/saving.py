@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.cli.options import Refusal, nearest
@@ -58,22 +56,19 @@ def is_hook(document: Mapping[str, Any]) -> bool:
     return bool({"HookParameters", "CollectionConfigurations", "LocalPath", "S3OutputPath"} & set(document))
 
 
-def read_hook(path: str) -> list[dict[str, Any]]:
-    """Read SageMaker's JSON; returns collections as `holter.recorder.tensors.requests.requests` takes them.
+def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
+    """Read SageMaker's JSON, called `path` in refusals.
+
+    Returns:
+        Collections as `holter.recorder.tensors.requests.requests` takes them.
 
     Raises:
         Refusal: It cannot be read; the text names the file, the entry and what is valid.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise Refusal(f"config {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise Refusal(f"config {path}: {error}") from None
     if not isinstance(document, dict) or not is_hook(document):
         raise Refusal(
-            f"config {path}: no configuration of a Debugger hook; that has HookParameters or"
-            " CollectionConfigurations"
+            f"config {path}: no configuration of SageMaker's: a Debugger hook's has HookParameters or"
+            " CollectionConfigurations, a profiler's has ProfilingParameters"
         )
     hook = _parameters(path, document.get("HookParameters"), "HookParameters")
     if _boolean(path, "dry_run", hook.get("dry_run", False)):

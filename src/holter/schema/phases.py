@@ -23,7 +23,7 @@ class Phase(IntEnum):
     OPTIMIZER = 7
     """`optimizer.step`, without the closure's own forward and backward."""
     COMMUNICATION = 8
-    """The training thread waits for other ranks."""
+    """The training thread waits for other ranks. `value` = bytes of the largest argument, when it has tensors."""
     CHECKPOINT = 9
     """State is written to storage. `value` = bytes, when known."""
     EVAL = 10

@@ -19,6 +19,7 @@ SERIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "samples": (600 * 10**9, ("metric", "device")),
     "tensors": (3600 * 10**9, ("name", "rank")),
     "tensor_values": (3600 * 10**9, ("name", "kind", "rank")),
+    "tiles": (2**63 - 1, ("level",)),
 }
 """Tables sorted series by series within a stretch of time: its nanoseconds, and what makes a series.
 

@@ -227,6 +227,19 @@ class Reader:
         return Table(result)
 
 
+def row_groups(connection: Any, files: Sequence[DataFile]) -> list[tuple[int, int, int]]:
+    """Return the first and last `time` and the number of rows of each group of rows of files."""
+    if not files:
+        return []
+    query = (
+        "SELECT stats_min_value::BIGINT, stats_max_value::BIGINT, row_group_num_rows "
+        "FROM parquet_metadata($files) WHERE path_in_schema = 'time' AND row_group_num_rows > 0"
+    )
+    given = {"files": [parquet.pattern(file.path) for file in files]}
+    found: list[tuple[int, int, int]] = connection.cursor().execute(query, given).fetchall()
+    return found
+
+
 def retried(read: Callable[[], T]) -> T:
     """Read, and list and read again when files vanish meanwhile."""
     for _ in range(_ATTEMPTS - 1):

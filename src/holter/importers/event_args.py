@@ -1,0 +1,72 @@
+"""Decode what trace events carry besides times and names: typed where tables have a column, else as text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from holter.importers.trace import Trace
+    from holter.importers.trace_events import Event
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class Details:
+    """Keeps the fields of a type, all of which are not decoded (`Raw`), as one JSON object."""
+
+    def __init__(self, type_: type[msgspec.Struct]) -> None:
+        self._type = type_
+
+    def read(self, trace: Trace, events: list[Event]) -> NDArray[np.int32]:
+        """Return for each event the number of its text; that of the empty text where there is nothing."""
+        args = decode_args(events, self._type)
+        lines = _ENCODER.encode_lines(args).split(b"\n")
+        if len(lines) != len(args) + 1:  # what is not decoded may hold line feeds itself
+            lines = [*map(_ENCODER.encode, args), b""]
+        return trace.staging.texts.codes(lines[:-1])
+
+
+def decode_args(events: list[Event], type_: Any) -> list[Any]:
+    """Decode what events carry, each into one object of a type whose fields all have defaults."""
+    return _decoded(_joined(events), events, type_)
+
+
+def _joined(events: list[Event]) -> bytes:
+    return b",".join([event.args or b"{}" for event in events])
+
+
+def _decoded(joined: bytes, events: list[Event], type_: Any) -> list[Any]:
+    one, many = _decoders(type_)
+    try:
+        decoded: list[Any] = many.decode(b"[" + joined + b"]")
+    except (ValueError, RecursionError):
+        decoded = [_args(one, event.args or b"{}", type_) for event in events]
+    return decoded
+
+
+def _args(decoder: Any, raw: Any, type_: Any) -> Any:
+    try:
+        return decoder.decode(raw)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        # Numbers may be written as text, and text as numbers.
+        return msgspec.convert(json.loads(bytes(raw)), type_, strict=False)
+    except (ValueError, RecursionError, OverflowError):
+        return type_()
+
+
+_KNOWN: dict[Any, tuple[Any, Any]] = {}
+
+
+def _decoders(type_: Any) -> tuple[Any, Any]:
+    if type_ not in _KNOWN:
+        _KNOWN[type_] = (msgspec.json.Decoder(type_), msgspec.json.Decoder(list[type_]))
+    return _KNOWN[type_]

@@ -1,0 +1,265 @@
+"""One trace while it is read: its rows on disk, threads, steps and clock; then written to the job."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.importers.staging import Staging
+from holter.schema.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from holter.importers.report import Report
+    from holter.importers.staging import Text
+    from holter.store.writer import Writer
+
+NODE = "import"
+_LATEST_NS = 1 << 62
+MOST_NAMES = 1_000_000
+"""Names of threads that are kept, at most."""
+
+_DEVICE_TABLES = ("kernels", "memory_operations")
+_RANK_IN_NAME = re.compile(
+    r"(?:^|[^a-z])(?:rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE
+)
+
+
+class Trace:
+    """What one file holds. Times given to it are nanoseconds on the file's own clock."""
+
+    def __init__(
+        self, path: Path, report: Report, on_read: Callable[[str, int, int], None] | None = None
+    ) -> None:
+        self.path = path
+        self.staging = Staging()
+        self.skipped: Counter[str] = Counter()
+        self.omitted = report.omitted
+        self.notes: list[str] = []
+        self.facts: dict[str, Any] = {}
+        self.rank: int | None = None
+        """The rank, where the file itself says it."""
+        self.owner = ""
+        """Who wrote the file, where its name says it: files of one writer are of one rank."""
+        self.node = NODE
+        """The machine it was written on."""
+        self.offset_ns = 0
+        """What to add to the file's clock for time since the epoch."""
+        self.events = 0
+        self._on_read = on_read
+        self._steps: dict[tuple[str, int], tuple[int, int, str]] = {}
+        self.threads = Threads()
+        self.named: set[tuple[str | None, Any, Any]] = set()
+        """What was named already: kind of name, process, thread."""
+        self._streams: set[tuple[int, int]] = set()
+        self._names: dict[tuple[str, str | None], list[Any]] = {}
+        self._first: int | None = None
+        self._last = 0
+
+    def progress(self, read: int) -> None:
+        """Tell who shows progress how many bytes of the file were read."""
+        if self._on_read is not None:
+            self._on_read(str(self.path), read, self.path.stat().st_size)
+
+    def append(self, table: str, **columns: NDArray[Any]) -> None:
+        """Take in rows; times that no clock shows are left out."""
+        time = columns["time"]
+        duration = columns.get("duration", np.zeros(1, np.int64))
+        good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration < _LATEST_NS)
+        end = time + duration
+        if not good.all():
+            self.skipped["a time beyond all clocks"] += int((~good).sum())
+            columns = {name: column[good] for name, column in columns.items()}
+            time, end = time[good], end[good]
+        if not len(time):
+            return
+        first, last = int(time.min()), int(end.max())
+        self._first = first if self._first is None else min(self._first, first)
+        self._last = max(self._last, last)
+        self.staging.append(table, **columns)
+
+    def text(self, texts: Sequence[Text]) -> NDArray[np.int32]:
+        """Return the numbers of texts, for a column of text."""
+        return self.staging.texts.codes(texts)
+
+    def same(self, text: str, rows: int) -> NDArray[np.int32]:
+        """Return a column that says one text in each row."""
+        return np.full(rows, self.staging.texts[text], np.int32)
+
+    def stream(self, device: int, stream: int) -> None:
+        """Take in that something ran on a stream of a device; -1 for one that is not told."""
+        self._streams.add((device, stream))
+
+    def name(self, process: Any, thread: Any, text: str, position: int | None) -> None:
+        """Take in what a thread is called and where it stands; of a process, with None for the thread."""
+        key = (str(process), None if thread is None else str(thread))
+        if key in self._names or len(self._names) < MOST_NAMES:
+            known = self._names.setdefault(key, ["", 0])
+            known[0] = text or known[0]
+            known[1] = known[1] if position is None else position
+
+    def step(self, number: int, begin: int, end: int, name: str, mode: str = "train") -> None:
+        """Take in when a step was; of a step that is told twice, the first."""
+        self._steps.setdefault((mode, number), (begin, end, name))
+
+    def write(self, writer: Writer, rank: int, report: Report) -> None:
+        """Write all rows: on the clock of the epoch, with their rank and step."""
+        steps = sorted(
+            (begin, end, number, mode, name) for (mode, number), (begin, end, name) in self._steps.items()
+        )
+        begins = np.array([step[0] for step in steps], np.int64)
+        ends = np.array([step[1] for step in steps], np.int64)
+        numbers = np.array([step[2] for step in steps], np.int32)
+
+        def by_time(time: NDArray[np.int64]) -> NDArray[np.int32]:
+            return _within(time, begins, ends, numbers)
+
+        by_launch = self._by_launch(by_time) if steps else None
+        for table in self.staging.rows:
+            has = {column.name for column in TABLES[table].columns}
+            for rows in self.staging.read(table):
+                if "step" in has and steps:
+                    rows["step"] = by_time(rows["time"])
+                    if by_launch is not None and table in _DEVICE_TABLES:
+                        known = by_launch(rows["correlation"])
+                        rows["step"] = np.where(rows["correlation"] > 0, known, rows["step"])
+                rows["time"] = rows["time"] + self.offset_ns
+                if "rank" in has:
+                    rows["rank"] = np.full(len(rows["time"]), rank, np.int32)
+                writer.append(table, rows)
+                report.rows[table] += len(rows["time"])
+        self._write_tracks(writer, rank, report)
+        if steps:
+            writer.append(
+                "spans",
+                {
+                    "time": begins + self.offset_ns,
+                    "duration": ends - begins,
+                    "rank": [rank] * len(steps),
+                    "step": numbers,
+                    "mode": [step[3] for step in steps],
+                    "phase": ["step"] * len(steps),
+                    "name": [step[4] for step in steps],
+                },
+            )
+            report.rows["spans"] += len(steps)
+        if self._first is not None:
+            first, last = self._first + self.offset_ns, self._last + self.offset_ns
+            report.start_ns = first if report.start_ns is None else min(report.start_ns, first)
+            report.end_ns = last if report.end_ns is None else max(report.end_ns, last)
+
+    def _write_tracks(self, writer: Writer, rank: int, report: Report) -> None:
+        tracks: list[tuple[str, int, int, int, str, int]] = []
+        for process in dict.fromkeys(process for process, _ in self.threads):
+            number = whole(process)
+            tracks.append(("process", -1 if number is None else number, -1, -1, *self._called(process, None)))
+        for (process, thread), number in self.threads.items():
+            own = whole(process)
+            name, position = self._called(process, thread)
+            name = name or (str(thread) if thread is not None and whole(thread) is None else "")
+            tracks.append(("thread", -1 if own is None else own, number, -1, name, position))
+        devices = {device for device, _ in self._streams}
+        tracks += [("device", device, -1, device, *self._called(device, None)) for device in devices]
+        for device, stream in self._streams:
+            if stream >= 0:
+                called = max(self._called(device, stream), self._called(device, f"stream {stream}"))
+                tracks.append(("stream", device, stream, device, *called))
+        if not tracks:
+            return
+        columns: list[list[Any]] = [list(column) for column in zip(*sorted(tracks), strict=True)]
+        columns[-1] = [max(-(2**31), min(position, 2**31 - 1)) for position in columns[-1]]
+        told = dict(zip(("kind", "process", "thread", "device", "name", "position"), columns, strict=True))
+        when = [(self._first or 0) + self.offset_ns] * len(tracks)
+        writer.append("tracks", {**told, "time": when, "rank": [rank] * len(tracks)})
+        report.rows["tracks"] += len(tracks)
+
+    def _called(self, process: Any, thread: Any) -> tuple[str, int]:
+        name, position = self._names.get((str(process), None if thread is None else str(thread)), ("", 0))
+        return name, position
+
+    def _by_launch(self, by_time: Callable[[Any], Any]) -> Callable[[NDArray[np.int64]], Any] | None:
+        """Return what tells steps of correlations: a kernel belongs to the step that launched it.
+
+        Correlations are counted up as calls are made, so those of a step are a range. Where they are not
+        (their ranges overlap), None: then time has to tell.
+        """
+        ranges: dict[int, tuple[int, int]] = {}
+        for rows in self.staging.read("launches"):
+            steps, correlations = by_time(rows["time"]), rows["correlation"]
+            for step in np.unique(steps).tolist():
+                own = correlations[(steps == step) & (correlations > 0)]
+                if step >= 0 and len(own):
+                    low, high = ranges.get(step, (int(own.min()), int(own.max())))
+                    ranges[step] = (min(low, int(own.min())), max(high, int(own.max())))
+        ordered = sorted((low, high, step) for step, (low, high) in ranges.items())
+        if not ordered or any(a[1] >= b[0] for a, b in pairwise(ordered)):
+            return None
+        lows, highs = (np.array([r[n] for r in ordered], np.int64) for n in (0, 1))
+        numbers = np.array([r[2] for r in ordered], np.int32)
+        return lambda correlations: _within(correlations, lows, highs + 1, numbers)
+
+    @property
+    def last(self) -> int:
+        """When the last of the rows so far ends, on the file's clock."""
+        return self._last
+
+    def rank_by_name(self) -> int | None:
+        """Return the rank that the file's name tells, if it does."""
+        found = _RANK_IN_NAME.findall(self.path.name)
+        return int(found[-1]) if found else None
+
+
+class Threads(dict[tuple[Any, Any], int]):
+    """Numbers threads: by their own number, unless another process has one of that number."""
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+
+    def __missing__(self, key: tuple[Any, Any]) -> int:
+        told = whole(key[1])
+        number = told if told is not None and told not in self._taken else -2 - len(self)
+        self._taken.add(number)
+        self[key] = number
+        return number
+
+    def numbers(self, events: Iterable[Any]) -> NDArray[np.int64]:
+        """Return the number of each event's thread."""
+        return np.array([self[event.pid, event.tid] for event in events], np.int64)
+
+
+def whole(value: Any) -> int | None:
+    """Return the number that a number or text is, if it is one that fits 64 bits."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def whole_numbers(values: Iterable[Any], default: int = -1) -> NDArray[np.int64]:
+    """Return numbers out of numbers and texts; `default` for what is none."""
+    listed = values if isinstance(values, list) else list(values)
+    try:
+        array = np.array(listed)
+        if array.dtype.kind == "i":
+            return array.astype(np.int64)
+    except (ValueError, OverflowError):
+        pass
+    return np.array([default if (n := whole(v)) is None else n for v in listed], np.int64)
+
+
+def _within(
+    time: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return the number of the range that each value lies in; -1 for none."""
+    at = np.searchsorted(begins, time, "right") - 1
+    inside = (at >= 0) & (time < ends[at])
+    return np.where(inside, numbers[at], np.int32(-1)).astype(np.int32)
