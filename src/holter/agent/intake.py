@@ -11,6 +11,7 @@ from holter.agent.drain import Drain
 from holter.agent.profiling import Profiling
 from holter.agent.sampling import Sampler
 from holter.agent.tensors import TensorDrain
+from holter.store.place import LocalPlace
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ RELIEF_ROWS = 16_384
 RELIEF_S = 2.0
 """… but not more often than this: many small files cost who reads them."""
 _FINAL_S = 60.0
-_CLOSE_S = 5.0
+_CLOSE_S, _CLOSE_REMOTE_S = 5.0, 20.0
+"""How long the last rows are tried to be written; a network is away for a moment more often than a disk."""
 _LINGER_TRAINER_S = 5.0
 _LINGER_WORKER_S = 0.5
 
@@ -127,7 +129,8 @@ class Intake:
 
     def close(self, alarm: threading.Event) -> None:
         """Write all; a store that cannot be written now is tried a few times."""
-        deadline = time.monotonic() + _CLOSE_S
+        local = isinstance(self.writer.folder.place, LocalPlace)
+        deadline = time.monotonic() + (_CLOSE_S if local else _CLOSE_REMOTE_S)
         while not self.writer.flush() and time.monotonic() < deadline and not alarm.wait(0.5):
             pass
         if self.writer.fault:

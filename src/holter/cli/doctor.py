@@ -130,13 +130,26 @@ def _training(given: str | None) -> Iterator[Finding]:
 
 def _store(url: str) -> Iterator[Finding]:
     if "://" in url and not url.startswith("file://"):
-        yield Finding(
-            "store", "partly", f"{url}: an object store; that it can be written shows at `holter run`"
-        )
+        yield _object_store(url)
         return
     path = Path(url.removeprefix("file://")).absolute()
     there = next(folder for folder in (path, *path.parents) if folder.exists())
     yield _writable("store", there, str(url))
+
+
+def _object_store(url: str) -> Finding:
+    """Write and delete a small object in the store, where no job can be, and list the jobs."""
+    from holter.store.place import place
+
+    try:
+        here = place(url)
+        key = f".holter-doctor-{os.getpid()}"
+        here.write(key, b"", new=True)
+        here.delete(key)
+        jobs = len(here.folders())
+    except (OSError, ValueError) as error:
+        return Finding("store", "no", str(error))
+    return Finding("store", "yes", f"{url}: writable, {jobs} job{'' if jobs == 1 else 's'}")
 
 
 def _spool() -> Iterator[Finding]:

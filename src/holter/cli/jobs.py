@@ -109,7 +109,7 @@ def _print(listed: list[dict[str, Any]]) -> None:
         for job in listed
     ]
     # The verdict is what gives way where it is narrow: the name is what the other commands ask for.
-    width = min(max(len(row[0]) for row in rows), _NAME_WIDTH)
+    width = min(max(len("job"), *(len(row[0]) for row in rows)), _NAME_WIDTH)
     heads = ("created", "status", "duration")
     taken = width + 2
     for i, head in enumerate(heads, start=1):

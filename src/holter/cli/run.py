@@ -20,6 +20,7 @@ from holter.schema.windows import ENV_PROFILE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holter.agent.launch import Launch
     from holter.agent.supervise import Outcome
     from holter.store.job import JobFolder
 
@@ -52,6 +53,10 @@ class Plan:
     fail_on: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
     """What of the tensors is saved and which steps are profiled, as the command finds it."""
+    launch: Launch | None = None
+    """What this node has in common with others that record the same job; None when it is the only one."""
+    node_named: bool = False
+    """Whether the user chose the node's name; a made-up one gets a number when it is taken."""
     hang_s: float | None = None
     """Silence that counts as a hang; None: it depends on the job's own steps."""
 
@@ -119,6 +124,12 @@ def parser() -> options.Parser:
         "dataloader, rank=N; may be repeated",
     )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
+    made.add_argument(
+        "--join",
+        action="store_true",
+        default=None,
+        help="one of several nodes that record one job; not needed with srun, nor with torchrun --nnodes N",
+    )
     made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")
     return made
 
@@ -141,8 +152,12 @@ def plan(words: Sequence[str]) -> Plan:
     interval = options.interval_ms(settings["interval"]) if settings.get("interval") else DEFAULT_INTERVAL_MS
     rules, fail_on = _rules(settings)
     name = settings.get("job")
+    from holter.agent.launch import Launch, launch
     from holter.store.job import check_name, store_url
 
+    launched = Launch(f"join {name}", None) if settings.get("join") else launch(command, os.environ)
+    if settings.get("join") and not name:
+        raise Refusal("--join needs --job NAME: which job the nodes record together")
     if name:
         try:
             check_name(name)
@@ -151,10 +166,12 @@ def plan(words: Sequence[str]) -> Plan:
     return Plan(
         store=store_url(settings.get("store")),
         command=command,
-        name=name or default_name(command, time.localtime()),
+        name=name or default_name(command, time.localtime(), launched.label if launched else ""),
         named=bool(name),
         interval_ms=interval,
         node=_node(settings.get("node")),
+        node_named=bool(settings.get("node")),
+        launch=launched,
         rules=rules,
         actions=orders.chosen(settings, rules),
         fail_on=fail_on,
@@ -166,71 +183,44 @@ def plan(words: Sequence[str]) -> Plan:
     )
 
 
-def default_name(command: Sequence[str], now: time.struct_time) -> str:
-    """Return the name of a job nobody named: that of the script, and the time."""
+def default_name(command: Sequence[str], now: time.struct_time, label: str = "") -> str:
+    """Return the name of a job nobody named: that of the script, and the time, or the launch's own label."""
     script = next((word for word in command[0:] if _LAUNCHER_SCRIPT.fullmatch(word)), None)
     if script is None and "-m" in command[:-1]:
         script = command[command.index("-m") + 1].rpartition(".")[2]
     stem = Path(script or command[0]).stem
     stem = re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-._") or "job"
-    return f"{stem[:96]}-{time.strftime('%Y%m%d-%H%M%S', now)}"
+    last = re.sub(r"[^A-Za-z0-9._]+", "-", label)[:30].strip("-")
+    return f"{stem[:96]}-{last or time.strftime('%Y%m%d-%H%M%S', now)}"
 
 
 def execute(plan: Plan) -> int:
     """Create the job, run its command to its end, judge it, print the card."""
     from holter.agent.hangs import HangLimits
     from holter.agent.supervise import Agent
+    from holter.cli.joining import begin, judged_here
 
-    folder = _create(plan)
-    _announce(folder)
+    folder, member = begin(plan)
     limit = plan.hang_s
+    judges = plan.rules and (member is None or member.creator)
     outcome = Agent(
         folder,
         plan.command,
-        node=plan.node,
+        node=member.node if member else plan.node,
         interval_ms=plan.interval_ms,
-        companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if plan.rules else [],
+        companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if judges else [],
         variables=os.environ | {name: text for name, text in plan.variables.items() if text},
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
+        member=member,
     ).run()
-    fired = _finish(folder, outcome, plan)
+    if member is not None and not judged_here(member, outcome):
+        return outcome.exit_code
+    fired = _finish(folder, outcome, member.node if member else plan.node)
     wanted = any((name == "issue" and fired) or name in fired for name in plan.fail_on)
     return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
 
 
-def _create(plan: Plan) -> JobFolder:
-    from holter.agent.surroundings import surroundings
-    from holter.store.job import JobExists, create
-
-    name = plan.name
-    for attempt in range(2, 100):
-        try:
-            folder = create(
-                plan.store,
-                name,
-                command=plan.command,
-                interval_ms=plan.interval_ms,
-                rules=plan.rules,
-                now_ns=time.time_ns(),
-            )
-            recorded = surroundings(plan.command, Path.cwd(), os.environ)
-            folder.update(recorded=recorded, actions=plan.actions)
-            return folder
-        except JobExists as error:
-            if plan.named:
-                raise Refusal(str(error)) from None
-            name = f"{plan.name}-{attempt}"
-        except ValueError as error:
-            raise Refusal(str(error)) from None
-    raise Refusal(f"job {name!r} exists in store {plan.store}")
-
-
-def _announce(folder: JobFolder) -> None:
-    print(f"holter: recording job {folder.name} into {folder.url}", file=sys.stderr)
-    print(f"holter: look at it while it runs: {options.look(folder)}", file=sys.stderr, flush=True)
-
-
-def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
+def _finish(folder: JobFolder, outcome: Outcome, node: str) -> set[str]:
     """Judge what was recorded and print the card; returns the rules that found an issue.
 
     Whatever goes wrong here is ours: it is said in one line, and the command's exit code stands.
@@ -238,11 +228,14 @@ def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
     from holter.cli.finish import finish
 
     try:
-        return finish(folder, outcome, plan.node, options.look(folder), sys.stderr)
+        return finish(folder, outcome, node, options.look(folder), sys.stderr)
     except KeyboardInterrupt:
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
     except BrokenPipeError:
         pass
+    except ConnectionError as error:
+        lost = f"{outcome.dropped} rows that came after it are lost; the command was not touched"
+        options.warn(f"{error}; what was recorded before is there, {lost}")
     except Exception as error:
         options.warn(
             f"own fault while judging the job, the command was not touched: {type(error).__name__}: {error}"
@@ -255,7 +248,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
     from holter.cli.config import from_environment, read_config
 
     settings = read_config(given.config, parser()) if given.config else from_environment()
-    for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules"):
+    for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules", "join"):
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value

@@ -102,6 +102,11 @@ class Batch:
             (known.setdefault(_text(v), len(known)) for v in column), dtype=np.int32, count=rows
         )
 
+    def forget(self, rows: int) -> None:
+        """Drop the first rows: they are stored."""
+        self._chunks = {name: [np.concatenate(chunks)[rows:]] for name, chunks in self._chunks.items()}
+        self.rows -= rows
+
     def ordered(self) -> tuple[dict[str, NDArray[Any]], dict[str, list[str]]]:
         """Return the rows as a file holds them (text as codes), and the values of the codes."""
         columns = {name: np.concatenate(chunks) for name, chunks in self._chunks.items()}
