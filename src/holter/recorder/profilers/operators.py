@@ -12,7 +12,7 @@ import sys
 from array import array
 from collections import defaultdict
 from functools import partial
-from time import perf_counter, sleep
+from time import sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import Unavailable
@@ -155,12 +155,12 @@ class Profiler:
             makers.append(("detail", "i", lambda part: details.of(map(self._detail, part))))
         columns = {column: array(code) for column, code, _ in makers}
         for first in range(0, len(events), AT_ONCE):
-            began = perf_counter()
+            began = thread_time()
             part = events[first : first + AT_ONCE]
             for column, _, make in makers:
                 columns[column].extend(make(part))
             # The training needs the interpreter, too: half of the time is its own.
-            sleep(min(perf_counter() - began, 0.01))
+            sleep(thread_time() - began)
         head = {
             "count": len(events),
             "columns": [[name, column.typecode] for name, column in columns.items()],
