@@ -49,7 +49,9 @@ class Training:
         self.session.windows.wait()
         journal = self.spool / record.journal_name(self.session.process)
         lines = [json.loads(line) for line in journal.read_bytes().splitlines()]
-        return [line["window"] for line in lines if "window" in line]
+        found = [line["window"] for line in lines if "window" in line]
+        # What is written in the background may be told in another order.
+        return sorted(found, key=lambda one: one.get("number", 0))
 
     def ranges(self) -> list[tuple[str, int, int]]:
         """Return profiler, first and last step of the windows that were."""

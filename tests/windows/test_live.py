@@ -110,7 +110,8 @@ def run(tmp_path: Path):
     for one in started:
         if one.process.poll() is None:
             one.process.terminate()
-            one.process.wait(30)
+        one.process.wait(30)
+        one.process.stdout.close()
 
 
 @pytest.mark.slow

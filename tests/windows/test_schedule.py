@@ -114,6 +114,13 @@ def test_only_the_rank_that_is_asked_for(train, monkeypatch):
     assert made.ranges() == [("operators", 3, 4)]
 
 
+def test_a_rank_that_is_told_after_the_order_counts(train):
+    made = train(asked(operators(start_step=2, rank=0), operators(start_step=4, rank=1)))
+    made.session.journal("rank", {"rank": 1, "local_rank": 1, "world_size": 2})
+    made.steps(6)
+    assert made.ranges() == [("operators", 4, 5)]
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

@@ -157,10 +157,8 @@ class Windows:
             if self._running is not None:
                 self._bounds.append(now)
                 self._stop()
-        mine = self._rank()
         for request in order.requests:
-            if request.rank is None or request.rank == mine:
-                self._waiting.extend(_resolve(request, order.id, step, now))
+            self._waiting.extend(_resolve(request, order.id, step, now))
 
     def _rank(self) -> int:
         """Return the rank of this process; one that nobody numbered is the only one."""
@@ -175,6 +173,8 @@ class Windows:
             if not begun:
                 continue
             self._waiting.remove(one)
+            if one.request.rank not in (None, self._rank()):  # asked only now: it may be told late
+                continue
             if self._running is not None:
                 self._waiting.append(replace(one, due=True))
                 continue

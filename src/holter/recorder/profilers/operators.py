@@ -12,7 +12,7 @@ import sys
 from array import array
 from collections import defaultdict
 from functools import partial
-from time import perf_counter, sleep
+from time import sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import Unavailable
@@ -70,6 +70,7 @@ class Profiler:
             experimental_config=_frugal(torch),
             **({"use_device": self._device} if self._device else {}),
         )
+        started = profiler._run_on_profiler_start
         silent = _LOG_LEVEL not in os.environ
         if silent:
             os.environ[_LOG_LEVEL] = "99"  # else the first window prints into the script's output
@@ -80,7 +81,7 @@ class Profiler:
         finally:
             if silent:
                 os.environ.pop(_LOG_LEVEL, None)
-        profiler._run_on_profiler_start()
+        started()
         self._give_way(profiler)
 
     def stop(self) -> Found | Callable[[], Found]:
@@ -121,7 +122,9 @@ class Profiler:
 
     def _give_way(self, profiler: ModuleType) -> None:
         """End this window when the script starts a profiler of its own: torch refuses a second one."""
-        original = profiler.profile._prepare_trace
+        original = getattr(profiler.profile, "_prepare_trace", None)
+        if original is None:
+            return
         window = self
 
         def _prepare_trace(self: Any) -> Any:
@@ -155,12 +158,12 @@ class Profiler:
             makers.append(("detail", "i", lambda part: details.of(map(self._detail, part))))
         columns = {column: array(code) for column, code, _ in makers}
         for first in range(0, len(events), AT_ONCE):
-            began = perf_counter()
+            began = thread_time()
             part = events[first : first + AT_ONCE]
             for column, _, make in makers:
                 columns[column].extend(make(part))
             # The training needs the interpreter, too: half of the time is its own.
-            sleep(min(perf_counter() - began, 0.01))
+            sleep(thread_time() - began)
         head = {
             "count": len(events),
             "columns": [[name, column.typecode] for name, column in columns.items()],
