@@ -71,16 +71,25 @@ def test_pairs_flows_counters_and_what_does_not_end(written, imported):
         ("viztracer/multi_process_pool.json.gz", 12_000),
         ("bytedance-straggler/timeline-ST.json.gz", 6700),
         ("bytedance-straggler/ideal-timeline-ST.json.gz", 6700),
-        (
-            "mindinsight/profiler_PROF_000001_20230818142704322_COJGGGCANRMICFBC_device_0_timeline_msprof_0_2_8.json",
-            500,
-        ),
     ],
 )
 def test_given_chrome_traces(name, slices, data, imported):
     tables, report = imported(data / "traces" / name)
     assert len(tables.table("operators")) > slices
     assert sum(map(sum, (counts.values() for counts in report.skipped.values()))) < report.events / 5
+
+
+def test_ascend(data, imported):
+    (path,) = (data / "traces/mindinsight").glob("*.json")
+    tables, _ = imported(path)
+    told = [event["args"].get("Task Type") for event in json.loads(path.read_bytes()) if event.get("args")]
+    computing = sum(str(task).startswith("AI_") for task in told)
+    kernels = rows(tables, "kernels")
+    assert Counter(row["kind"] for row in kernels) == {"compute": computing, "communication": 1}
+    assert [row["collective"] for row in kernels if row["kind"] == "communication"] == ["allreduce"]
+    assert len(rows(tables, "memory_operations")) == told.count("MEMCPY_ASYNC")
+    assert {row["step"] for row in rows(tables, "spans")} == {8}
+    assert {row["device"] for row in kernels} == {0}
 
 
 def test_what_sagemaker_counted_itself(data, imported):

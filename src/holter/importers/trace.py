@@ -27,6 +27,8 @@ _LATEST_NS = 1 << 62
 MOST_NAMES = 1_000_000
 """Names of threads that are kept, at most."""
 
+_MANY = 50_000
+"""So many rows of one trace are worth a file of their own."""
 _DEVICE_TABLES = ("kernels", "memory_operations")
 _RANK_IN_NAME = re.compile(
     r"(?:^|[^a-z])(?:rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE
@@ -136,6 +138,8 @@ class Trace:
                     rows["rank"] = np.full(len(rows["time"]), rank, np.int32)
                 writer.append(table, rows)
                 report.rows[table] += len(rows["time"])
+            if self.staging.rows[table] >= _MANY:
+                writer.flush(table)  # what waits for rows of other traces is memory
         self._write_tracks(writer, rank, report)
         if steps:
             writer.append(
@@ -160,17 +164,17 @@ class Trace:
         tracks: list[tuple[str, int, int, int, str, int]] = []
         for process in dict.fromkeys(process for process, _ in self.threads):
             number = whole(process)
-            tracks.append(("process", -1 if number is None else number, -1, -1, *self._called(process, None)))
+            tracks.append(("process", -1 if number is None else number, -1, -1, *self.called(process, None)))
         for (process, thread), number in self.threads.items():
             own = whole(process)
-            name, position = self._called(process, thread)
+            name, position = self.called(process, thread)
             name = name or (str(thread) if thread is not None and whole(thread) is None else "")
             tracks.append(("thread", -1 if own is None else own, number, -1, name, position))
         devices = {device for device, _ in self._streams}
-        tracks += [("device", device, -1, device, *self._called(device, None)) for device in devices]
+        tracks += [("device", device, -1, device, *self.called(device, None)) for device in devices]
         for device, stream in self._streams:
             if stream >= 0:
-                called = max(self._called(device, stream), self._called(device, f"stream {stream}"))
+                called = max(self.called(device, stream), self.called(device, f"stream {stream}"))
                 tracks.append(("stream", device, stream, device, *called))
         if not tracks:
             return
@@ -181,7 +185,8 @@ class Trace:
         writer.append("tracks", {**told, "time": when, "rank": [rank] * len(tracks)})
         report.rows["tracks"] += len(tracks)
 
-    def _called(self, process: Any, thread: Any) -> tuple[str, int]:
+    def called(self, process: Any, thread: Any) -> tuple[str, int]:
+        """Return what a thread is called so far and where it stands; of a process, with no thread."""
         name, position = self._names.get((str(process), None if thread is None else str(thread)), ("", 0))
         return name, position
 
