@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import random
+import zlib
 
 import pytest
 import torch
@@ -100,6 +102,7 @@ def test_every_type_is_saved_whole(tmp_path, dtype):
     path = tmp_path / "a.safetensors"
     assert save(str(path), [entry, ("empty", dtype, (0, 3), b"")], {"step": "1"}) == path.stat().st_size
     metadata, tensors = raw(path)
+    assert json.loads(metadata.pop("crc32")) == {"x": zlib.crc32(entry[3]), "empty": 0}
     assert metadata == {"step": "1"}
     assert tensors["empty"][1:] == ([0, 3], b"")
     assert torch.equal(
