@@ -205,3 +205,13 @@ def test_small_tensors_together_are_as_each_alone():
             assert all(map(near, deltas, (float(size.norm()), float(size.mean()), float(size.max()))))
             assert torch.equal(before[name], one)
     together.settle()  # nothing waits any more
+
+
+@pytest.mark.parametrize("change", [torch.t, lambda one: one[:, ::2], lambda one: one.expand(3, -1, -1)])
+def test_a_large_tensor_is_not_copied_into_one_row(change):
+    tensor = change(tensors()["large"][:300_000].view(600, 500))
+    assert not tensor.is_contiguous()
+    found = Statistics(torch, slab=7_000).of(tensor)
+    counts, numbers = expected(tensor)
+    assert list(found.counts) == counts
+    assert all(map(near, found.statistics[:5], numbers[:5]))

@@ -13,7 +13,7 @@ from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS, Change
 from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.names import local
 from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
-from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, EXACT, Statistics, Summary
+from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, EXACT, SLAB, Statistics, Summary
 from holter.recorder.frameworks.pytorch.tensors.together import Together, Waiting
 from holter.recorder.frameworks.pytorch.tensors.values import described
 from holter.recorder.frameworks.pytorch.tensors.whole import Whole
@@ -192,6 +192,7 @@ class Sink:
         hashed = "fingerprint" in wanted and (
             what.kind == "parameter" or (what.root and what.kind == "input")
         )
+        hashed &= tensor.is_contiguous() or tensor.numel() <= SLAB  # nothing that is large is copied
         quantiles = "quantiles" in wanted
         if together and EACH not in wanted and not self._rare.holds(what.name, at[1]):
             hashed = quantiles = False

@@ -60,6 +60,11 @@ class Statistics:
             found = self._slab(self.flat(tensor), tiny, quantiles=quantiles)
             found.counts = (count, *found.counts[1:])  # of complex numbers, both parts were counted
             return found
+        if not (tensor.is_contiguous() or tensor.dim() == 1):
+            # In one row it would be a copy: its slices along the longest axis are summarized instead.
+            axis = max(range(tensor.dim()), key=tensor.size)
+            slices = tensor.split(max(tensor.size(axis) * self._size // count, 1), axis)
+            return reduce(joined, (self.of(one, quantiles=False) for one in slices))
         # What must be widened first is widened piece by piece.
         row = tensor.reshape(-1)
         pieces = (self.flat(row[begin : begin + self._size]) for begin in range(0, count, self._size))

@@ -43,12 +43,12 @@ class Whole:
                 self._unsaid.add(dtype)
                 tell(f"tensors of type {dtype} cannot be saved whole; their statistics are")
             return
-        host = host.contiguous()
         size = host.numel() * host.element_size()
         entries, before = self._raw.get((step, mode), ([], 0))
-        if before + size > MAX_RAW_STEP:
+        if before + size > MAX_RAW_STEP:  # before it is copied: it may be larger than the memory
             self._files.drop("raw bytes", size)
             return
+        host = host.contiguous()
         data = ctypes.string_at(host.data_ptr(), size) if size else b""
         entries.append((name, dtype, tuple(host.shape), data))
         self._raw[step, mode] = (entries, before + size)
