@@ -121,7 +121,7 @@ class RawTensor:
             mapped = np.memmap(self.path, np.uint8, "r", self.offset, self.size)
         except (OSError, ValueError) as error:
             raise DamagedRaw(self.path, self.offset, f"tensor {self.name!r}: {error}") from error
-        if self.crc32 is not None and self.size <= _CHECKED and zlib.crc32(memoryview(mapped)) != self.crc32:
+        if self.crc32 is not None and self.size <= _CHECKED and zlib.crc32(mapped.data) != self.crc32:
             raise DamagedRaw(
                 self.path, self.offset, f"the bytes of tensor {self.name!r} have changed: CRC-32"
             )
