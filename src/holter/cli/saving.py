@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holter.cli.options import Refusal, nearest
-from holter.recorder.tensors.collections import SOURCES, STATISTICS
+from holter.recorder.tensors.collections import EACH, SOURCES, STATISTICS
 from holter.recorder.tensors.requests import requests, to_environment
 
 if TYPE_CHECKING:
@@ -114,13 +114,14 @@ def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
             )
     raw = _boolean(path, "save_raw_tensor", given.get("save_raw_tensor", False))
     shape = _boolean(path, "save_shape", given.get("save_shape", False))
+    statistics = [*STATISTICS, *((EACH,) if "median" in reductions else ())]
     # Without a word about the form the reference saves tensors whole, and so it is here.
     raw = raw or not (reductions or shape or name == "losses")
     return {
         "name": name,
         "include_regex": regexes,
         "schedule": {mode: _schedule(path, given, mode) for mode in _MODES},
-        "statistics": list(STATISTICS) if reductions or raw or name == "losses" else [],
+        "statistics": statistics if reductions or raw or name == "losses" else [],
         "histogram": _boolean(path, "save_histogram", given.get("save_histogram", False)),
         "raw": raw or "prod" in reductions,
         "shape": shape,

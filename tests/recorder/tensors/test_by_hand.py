@@ -116,3 +116,19 @@ def test_what_is_wrong_is_said_recorded_or_not(watch, capsys):
     loop(3, lambda step, output: holter.save_tensor("odd", {"a": object()}))
     assert capsys.readouterr().err.count("'odd' cannot be saved as a tensor") == 1
     assert training.end().rows == []
+
+
+def test_a_tensor_of_20_gigabytes_is_never_copied(watch):
+    training = watch("/big/@1:raw,shape,histogram,exponents,values,no-statistics")
+    big = torch.ones(1).expand(5, 1_000_000_000)
+
+    def each(step, output):
+        holter.save_tensor("big", big)
+
+    loop(2, each)
+    found = training.end()
+    assert found.values[1, "big", "shape"] == [5, 1_000_000_000]
+    assert {kind for _, name, kind in found.values if name == "big"} == {"shape"}
+    assert not list(training.spool.glob("*.safetensors"))
+    dropped = sum(fact.get("raw bytes", 0) for fact in training.facts("dropped"))
+    assert dropped == 2 * 20_000_000_000
