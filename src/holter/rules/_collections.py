@@ -63,10 +63,9 @@ def matches(patterns: tuple[str, ...] | None, name: str) -> bool:
 
 def pairs_of(tensors: Table) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
     """Return the names and roles that there are, and which of them each row has."""
-    codes: dict[tuple[str, str], int] = {}
-    pairs = zip(tensors["name"].tolist(), tensors["role"].tolist(), strict=True)
-    which = np.fromiter((codes.setdefault(p, len(codes)) for p in pairs), np.int64, tensors.rows)
-    return list(codes), which
+    pairs = list(zip(tensors["name"].tolist(), tensors["role"].tolist(), strict=True))
+    codes = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+    return list(codes), np.fromiter(map(codes.__getitem__, pairs), np.int64, tensors.rows)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Window, parameter
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,8 @@ class AllZero(TensorRule):
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Count the zeros of each tensor."""
         seen = set(window.state.setdefault("seen", {}).get(str(at.rank), ()))
-        for row in self.rows(window, at, lambda t: 100.0 * t["zeros"] >= self.threshold * t["count"]):
+        table = self.judgeable(window, at)
+        for row in self.listed(table.where(100.0 * table["zeros"] >= self.threshold * table["count"])):
             share = 100.0 * row["zeros"] / row["count"]
             first = self.ignore_first_step and row["name"] not in seen
             if not first and (self.include_frozen or not row["state"]):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from holter.rules import Window, parameter
 from holter.rules._collections import belongs, has_role, matches
-from holter.rules._numbers import LOSS
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._latest import LOSS
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
