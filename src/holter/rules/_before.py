@@ -1,4 +1,4 @@
-"""What was known of tensors at an earlier saved step, kept by name as columns, all tensors at once."""
+"""What is known of tensors, kept in a rule's state by name as columns: all tensors are looked up at once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+
+class ByName:
+    """Columns of numbers by name; changed in place, and written to the state by `keep`."""
+
+    def __init__(self, kept: dict[str, Any], dtypes: Mapping[str, Any]) -> None:
+        """Read them.
+
+        Args:
+            kept: A place of its own in a rule's state.
+            dtypes: The columns wanted; others stay as they are. A column that is new is 0.
+        """
+        self._kept = kept
+        self._place = {name: i for i, name in enumerate(kept.get("names", ()))}
+        columns: dict[str, list[Any]] = kept.get("columns", {})
+        zeros = [0] * len(self._place)
+        self.columns = {name: np.array(columns.get(name, zeros), dtype) for name, dtype in dtypes.items()}
+
+    @property
+    def names(self) -> list[str]:
+        """All names, in the order in which they were first seen."""
+        return list(self._place)
+
+    def where(self, names: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the place of each name, and which of them were known; new ones get a place."""
+        known = len(self._place)
+        for name in names:
+            self._place.setdefault(name, len(self._place))
+        if new := len(self._place) - known:
+            self.columns = {n: np.concatenate([c, np.zeros(new, c.dtype)]) for n, c in self.columns.items()}
+        where = np.fromiter(map(self._place.__getitem__, names), np.int64, len(names))
+        return where, where < known
+
+    def keep(self) -> None:
+        """Write them to the state."""
+        others: dict[str, list[Any]] = self._kept.get("columns", {})
+        size = len(self._place)
+        self._kept["names"] = self.names
+        self._kept["columns"] = {
+            **{name: column + [0] * (size - len(column)) for name, column in others.items()},
+            **{name: column.tolist() for name, column in self.columns.items()},
+        }
 
 
 def swapped(
@@ -26,20 +68,11 @@ def swapped(
     Returns:
         Which of them were known, and the columns as they were; 0 where nothing was.
     """
-    place = {name: i for i, name in enumerate(kept.get("names", ()))}
-    known = len(place)
-    for name in names:
-        place.setdefault(name, len(place))
-    where = np.fromiter(map(place.__getitem__, names), np.int64, len(names))
-    old, before = where < known, {}
-    columns: dict[str, list[Any]] = kept.get("columns", {})
+    by_name = ByName(kept, {name: column.dtype for name, column in now.items()})
+    where, known = by_name.where(names)
+    before = {name: column[where] for name, column in by_name.columns.items()}
+    chosen = ~known if first else np.full(len(names), True)
     for name, column in now.items():
-        values = np.zeros(len(place), dtype=column.dtype)
-        values[:known] = columns.get(name, 0)
-        before[name] = values[where]
-        values[where[~old] if first else where] = column[~old] if first else column
-        columns[name] = values.tolist()
-    for name in columns.keys() - now.keys():
-        columns[name] += [0] * (len(place) - known)
-    kept.update(names=list(place), columns=columns)
-    return old, before
+        by_name.columns[name][where[chosen]] = column[chosen]
+    by_name.keep()
+    return known, before

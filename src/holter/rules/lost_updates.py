@@ -104,19 +104,23 @@ class LostUpdates(Rule):
             elif math.isfinite(value):
                 parts.setdefault(kind, {})[name] = value
         last: dict[str, int] = state.setdefault("last", {})
-        skipped = bool((rows["kind"] == "skipped").any())
+        weights = rows.where(rows["kind"] == "weight")
+        # One replica is enough: the first.
+        places = {name: i for i, name in reversed(list(enumerate(weights["name"].tolist())))}
+        names, weights = list(places), weights.where(np.array(list(places.values()), dtype=np.int64))
+        after = np.fromiter((last.get(name) == step - 1 for name in names), bool, len(names))
+        last.update(dict.fromkeys(names, step))
+        if not after.any() or (rows["kind"] == "skipped").any():
+            return
         update = self._update(state.get("lr"), state.get("optimizers", []), parts)
         changed: dict[str, list[float]] = {}
-        for row in rows.where(rows["kind"] == "weight").to_rows():
-            name, before = row["name"], last.get(row["name"])
-            last[name] = step
-            size = update.get(name)
-            if before == step - 1 and not skipped and size and math.isfinite(row["value"]):
+        for row in weights.where(after & np.isfinite(weights["value"])).to_rows():
+            if size := update.get(row["name"]):
                 window.judged(1)
                 # A copy in higher precision needs so many steps to wander half a number away.
                 wandered = 4 * (row["size"] / 512 / size) ** 2
                 if row["half"] and step - began >= wandered:
-                    changed[name] = [row["value"] / size, row["count"]]
+                    changed[row["name"]] = [row["value"] / size, row["count"]]
         if changed:
             yield from self._judge(step, changed, state)
 
