@@ -36,10 +36,11 @@ class ByName:
     def where(self, names: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the place of each name, and which of them were known; new ones get a place."""
         known = len(self._place)
-        for name in names:
-            self._place.setdefault(name, len(self._place))
-        if new := len(self._place) - known:
-            self.columns = {n: np.concatenate([c, np.zeros(new, c.dtype)]) for n, c in self.columns.items()}
+        if new := [name for name in dict.fromkeys(names) if name not in self._place]:
+            self._place.update(zip(new, range(known, known + len(new)), strict=True))
+            self.columns = {
+                n: np.concatenate([c, np.zeros(len(new), c.dtype)]) for n, c in self.columns.items()
+            }
         where = np.fromiter(map(self._place.__getitem__, names), np.int64, len(names))
         return where, where < known
 

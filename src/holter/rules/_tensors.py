@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from holter.rules import BadRule, Issue, Rule, Window, parameter
-from holter.rules._collections import belongs, has_role, matches, pairs_of
+from holter.rules._collections import belongs, has_role, matches, pairs_of, tested
 from holter.rules._latest import Latest
 from holter.rules._parameters import nearest
 from holter.rules._step_rows import StepRows, WholeSteps, whole_steps
@@ -107,10 +107,11 @@ class TensorRule(Rule):
         """Yield the tensors of one step that meet the condition."""
         raise NotImplementedError
 
-    def doubtful(self, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Tell which rows of many steps can be a finding: steps without one need not be looked at.
 
         Args:
+            window: The look.
             table: Their rows, step by step.
             edges: Where the rows of each step begin, and where those of the last end.
 
@@ -137,10 +138,10 @@ class TensorRule(Rule):
             window.idle = True
             return
         state = window.state
-        steps = self._sifted(whole_steps(self._chosen(window, new), state, ended=window.job.ended))
-        for at in steps:
-            table = at.tables["tensors"]
-            if not table.rows:
+        steps = whole_steps(self._chosen(window, new), state, ended=window.job.ended)
+        counts, steps = self._sifted(window, steps)
+        for at, (rows, good, skipped, doubtful) in zip(steps, counts, strict=True):
+            if not rows:
                 continue
             at.logged = logged
             state["matched"] = state.get("matched", 0) + 1
@@ -149,9 +150,8 @@ class TensorRule(Rule):
             late = self.end_step is not None and at.step >= self.end_step
             if at.step < self.start_step or late or count % self.every:
                 self.remember(window, at)
-            elif "doubtful" in table and not table["doubtful"].any():
-                self.judgeable(window, at)
-                yield from told(self, window, at, [])
+            elif not (doubtful or skipped or state.get("streaks")):
+                window.judged(good)  # as nearly always: nothing of this step can be told
             else:
                 yield from told(self, window, at, list(self.judge(window, at)))
         if state.get("skipped_nonfinite"):
@@ -159,18 +159,27 @@ class TensorRule(Rule):
         if not window.points and window.lack is None:
             self._lacking(window)
 
-    def _sifted(self, steps: WholeSteps) -> WholeSteps:
-        """Add to the rows of all steps how many elements are finite, and which can be judged or told."""
+    def _sifted(self, window: Window, steps: WholeSteps) -> tuple[list[list[int]], WholeSteps]:
+        """Add to the rows of all steps how many elements are finite, and which can be judged or told.
+
+        Returns:
+            For each step its rows, those that can be judged, those that are skipped, and those that may be
+            told; and the steps.
+        """
         table = steps.tables["tensors"]
         finite = table["count"] - (table["nan"] + table["posinf"] + table["neginf"])
         some, filled = table["count"] > 0, finite > 0
         columns = {**table.columns, "finite": finite, "good": some if self.nonfinite else some & filled}
         columns["skipped"] = np.zeros(table.rows, dtype=bool) if self.nonfinite else some & ~filled
+        edges, good = steps.edges["tensors"], columns["good"]
+        doubtful = self.doubtful(window, Table(columns), edges)
+        columns["doubtful"] = good if doubtful is None else doubtful & good
+        sums = [np.append(0, np.cumsum(columns[name])) for name in ("good", "skipped", "doubtful")]
+        counts = [np.diff(edges), *(np.diff(one[edges]) for one in sums)]
+        if doubtful is None:
+            counts[3] = counts[0]
         table = Table(columns)
-        doubtful = self.doubtful(table, steps.edges["tensors"])
-        if doubtful is not None:
-            table = Table({**columns, "doubtful": doubtful & columns["good"]})
-        return replace(steps, tables={**steps.tables, "tensors": table})
+        return np.column_stack(counts).tolist(), replace(steps, tables={**steps.tables, "tensors": table})
 
     def _lacking(self, window: Window) -> None:
         if window.state.get("matched") or window.state.get("waiting", {}).get("tensors"):
@@ -212,7 +221,8 @@ class TensorRule(Rule):
         if self.mode is not None and "global" not in self.mode:
             # A loop that never says its mode trains.
             modes = {*self.mode, *(("global",) if "train" in self.mode else ())}
-            table = _kept(table, (mode in modes for mode in table["mode"].tolist()))
+            modes_of = tested(table["mode"], modes.__contains__)
+            table = table if modes_of.all() else table.where(modes_of)
         if self.ranks == "all":
             return table
         ranks = {-1, 0} if self.ranks == "one" else {int(r) for r in self.ranks.split(",")}

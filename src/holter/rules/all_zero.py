@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from holter.rules import Window, parameter
 from holter.rules._telling import Finding
 from holter.rules._tensors import TensorRule
@@ -12,7 +14,10 @@ from holter.rules._tensors import TensorRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from holter.rules._step_rows import StepRows
+    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,13 @@ class AllZero(TensorRule):
     """Also judge parameters that are frozen or unused."""
     successive: int = parameter(5, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
+
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which tensors hold as many zeros, or are new."""
+        seen = {(int(rank), name) for rank, names in window.state.get("seen", {}).items() for name in names}
+        places = zip(table["rank"].tolist(), table["name"].tolist(), strict=True)
+        old = np.fromiter(map(seen.__contains__, places), bool, table.rows)
+        return ~old | (100.0 * table["zeros"] >= self.threshold * table["count"])
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Count the zeros of each tensor."""

@@ -43,7 +43,7 @@ class ExplodingTensor(TensorRule):
     """Let minus infinity pass in inputs of softmax and in tensors named like a mask, which hold it on
     purpose."""
 
-    def doubtful(self, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which tensors have an element that is not finite."""
         return table["finite"] < table["count"]
 

@@ -94,7 +94,17 @@ class LostUpdates(Rule):
         state, parts = window.state, dict[str, dict[str, float]]()
         rows = joined(rows)
         began = state.setdefault("began", step)
-        columns = [rows[name].tolist() for name in ("kind", "name", "value")]
+        last: dict[str, int] = state.setdefault("last", {})
+        weights = rows.where(rows["kind"] == "weight")
+        # One replica is enough: the first.
+        places = {name: i for i, name in reversed(list(enumerate(weights["name"].tolist())))}
+        names, weights = list(places), weights.where(np.array(list(places.values()), dtype=np.int64))
+        after = np.fromiter((last.get(name) == step - 1 for name in names), bool, len(names))
+        last.update(dict.fromkeys(names, step))
+        gradients = rows["kind"] == "gradient"
+        # Gradients tell how large an update was; where no change is known, nobody asks.
+        numbers = rows.where((rows["kind"] != "weight") & (~gradients | bool(after.any())))
+        columns = [numbers[name].tolist() for name in ("kind", "name", "value")]
         for kind, name, value in zip(*columns, strict=True):
             if kind == "optimizer":
                 state["optimizers"] = sorted({*state.get("optimizers", []), name})
@@ -103,13 +113,6 @@ class LostUpdates(Rule):
                 parts["lr"][""] = state["lr"]
             elif math.isfinite(value):
                 parts.setdefault(kind, {})[name] = value
-        last: dict[str, int] = state.setdefault("last", {})
-        weights = rows.where(rows["kind"] == "weight")
-        # One replica is enough: the first.
-        places = {name: i for i, name in reversed(list(enumerate(weights["name"].tolist())))}
-        names, weights = list(places), weights.where(np.array(list(places.values()), dtype=np.int64))
-        after = np.fromiter((last.get(name) == step - 1 for name in names), bool, len(names))
-        last.update(dict.fromkeys(names, step))
         if not after.any() or (rows["kind"] == "skipped").any():
             return
         update = self._update(state.get("lr"), state.get("optimizers", []), parts)

@@ -54,8 +54,8 @@ class MissingGradient(Rule):
         known: dict[str, bool] = state.setdefault("adapters", {"any": False})
         absent = (rows["state"] == "unused") | ((rows["count"] > 0) & (rows["zeros"] == rows["count"]))
         trainable = rows["state"] != "frozen"
-        got = {of(name) for name in rows["name"][trainable & ~absent].tolist()}
-        missing = {of(name) for name in rows["name"][trainable & absent].tolist()} - got
+        got = {of(name) for name in set(rows["name"][trainable & ~absent].tolist())}
+        missing = {of(name) for name in set(rows["name"][trainable & absent].tolist())} - got
         known["any"] = known["any"] or any(ADAPTER.search(name) for name in got | missing)
         for name in got:
             without.pop(name, None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules._collections import tested
 from holter.rules._layers import PARAMETERS, is_gradient, listed
 from holter.rules._logged import pattern
 from holter.rules._settled import settled
@@ -91,7 +92,7 @@ class NumericHeadroom(Rule):
         roles = tensors["role"].astype(str)
         search = pattern(self, "logits").search
         high = {name for name in set(tensors["name"].tolist()) if search(name)}
-        logits = np.fromiter((name in high for name in tensors["name"].tolist()), bool, tensors.rows)
+        logits = tested(tensors["name"], high.__contains__)
         gradient = is_gradient(tensors) & (tensors["state"] == "")
         kind = np.where(np.char.startswith(roles, _LOOKED_AT[0]), "activation", "").astype("U10")
         for role in _LOOKED_AT[1:]:
@@ -134,7 +135,10 @@ class NumericHeadroom(Rule):
         window.judged(rows.rows)
         found: dict[str, dict[str, float]] = {code: {} for code in _LEVELS}
         half = self.dtype == "float16" or (self.dtype is None and state.get("scaled", False))
+        held, state["held"] = state.get("held", {}), {}
         for code, which, values in self._values(rows, half):
+            if not held.get(code):  # what is below all levels matters to those alone that were above
+                which = which & (values >= min(_LEVELS[code]))
             pairs = zip(rows["name"][which].tolist(), values[which].tolist(), strict=True)
             for name, value in pairs if which.any() else ():
                 found[code][name] = max(value, found[code].get(name, 0.0))
@@ -144,7 +148,6 @@ class NumericHeadroom(Rule):
             for name, most in zip(grows["name"].tolist(), grows["max"].tolist(), strict=True):
                 grown = _growth(step, most, sizes.setdefault(name, []))
                 found["growth"][name] = max(grown, found["growth"].get(name, 0.0))
-        held, state["held"] = state.get("held", {}), {}
         for code, levels in _LEVELS.items():
             over = {name: value for name, value in found[code].items() if value >= min(levels)}
             state["held"][code] = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._before import ByName, swapped
-from holter.rules._layers import EXPERT, is_gradient, is_parameter, listed, of
+from holter.rules._layers import EXPERT, is_gradient, is_parameter, listed, parameters_of
 from holter.rules._logged import is_rate, skips
 from holter.rules._settled import settled
 from holter.schema.table import Table
@@ -74,7 +74,7 @@ class OptimizerNotStepping(Rule):
     def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
         known = ByName(state.setdefault("known", {}), _KNOWN)
         gradients = rows["kind"] == "gradient"
-        where = self._places(known, step, [of(name) for name in rows["name"][gradients].tolist()])
+        where = self._places(known, step, parameters_of(rows["name"][gradients].tolist()))
         known.columns["gradient"][where] = np.where(rows["value"][gradients] > 0, 1, -1)
         mine = rows.where(rows["kind"] == "parameter")
         names = mine["name"].tolist()

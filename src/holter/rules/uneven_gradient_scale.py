@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._before import ByName
-from holter.rules._layers import depths, is_gradient, of
+from holter.rules._layers import depths, is_gradient, parameters_of
 from holter.rules._settled import settled
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class UnevenGradientScale(Rule):
         weights.keep()
         sizes = dict(zip(weights.names, weights.columns["size"].tolist(), strict=True))
         # Of replicas the last counts.
-        got = dict(zip(map(of, rows["name"][gradient].tolist()), rms[gradient].tolist(), strict=True))
+        got = dict(zip(parameters_of(rows["name"][gradient].tolist()), rms[gradient].tolist(), strict=True))
         state["gradients"] = state.get("gradients", False) or bool(got)
         names = sorted(got)
         size = np.array([got[name] for name in names])

@@ -58,7 +58,7 @@ class VanishingGradient(TensorRule):
     successive: int = parameter(3, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
 
-    def doubtful(self, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which gradients are small beside the largest, as each below a share of the median is."""
         judged = table["good"] & (self.include_frozen | (table["state"] == ""))
         gradient = judged & is_gradient(table)
