@@ -58,5 +58,9 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(f"no role {role!r}{hint}; there are: {', '.join(ROLES)}")
     current = _session.current
-    if current is not None and current.by_hand is not None:
+    if current is not None:
+        if current.by_hand is None:  # no framework is loaded that has tensors of its own
+            from holter.recorder.tensors.by_hand import ByHand
+
+            current.by_hand = ByHand(current)
         current.by_hand.save(name, tensor, role)
