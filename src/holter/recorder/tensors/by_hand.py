@@ -17,6 +17,7 @@ from holter.recorder.tensors import requests
 from holter.recorder.tensors.collections import Collection, Tensor
 from holter.recorder.tensors.schedule import MODES, Schedule
 from holter.recorder.tensors.writing import TensorFiles
+from holter.schema.phases import Mode
 from holter.schema.tensor_spool import ENV_SAVE, Values
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SMALL = 1 << 14
 """Elements of a tensor that are kept one by one, at most."""
 LARGEST = 1 << 20
 """Elements of a tensor that is summarized, at most: they are gone through in Python."""
-_TRAIN = 0
+_TRAIN = int(Mode.TRAIN)
 _NAN = float("nan")
 _TINY = 2.2250738585072014e-308
 """The smallest normal number in double precision."""
