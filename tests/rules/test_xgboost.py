@@ -44,9 +44,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (code,) = re.findall(r"```python\n(.*?class Save.*?)```", HOW_TO.read_text(), re.DOTALL)
     (folder / "train.py").write_text(code + DRIVER)
     command = [sys.executable, "train.py", str(folder / "store")]
-    done = subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=100
-    )
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "store"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
 
 
 def kept(rows: Table) -> dict[str, Any]:
-    """Return columns as lists, those of one value as that value alone: most are, and all are read back."""
-    columns = {name: _value(column) for name, column in rows.columns.items()} if rows.rows else {}
+    """Return columns: one value where all are alike, numbers as their bytes in base64, texts as a list.
+
+    They are kept and read back at every look, and lists of numbers take ten times as long.
+    """
+    columns = {name: _written(column) for name, column in rows.columns.items()} if rows.rows else {}
     return {"rows": rows.rows, "columns": columns}
 
 
@@ -24,23 +28,25 @@ def restored(waiting: Mapping[str, Any] | None, like: Table) -> Table:
     """Return the rows that waited, with the columns and types of a table."""
     if not waiting or not waiting["rows"]:
         return like.where(slice(0, 0))
-    count, columns = waiting["rows"], waiting["columns"]
-    return Table({name: _column(columns[name], count, like[name].dtype) for name in like.names})
+    return Table({name: column(waiting, name, like[name].dtype) for name in like.names})
 
 
 def column(waiting: Mapping[str, Any] | None, name: str, dtype: Any) -> NDArray[Any]:
     """Return one column of the rows that wait."""
     if not waiting or not waiting["rows"]:
         return np.empty(0, dtype=dtype)
-    return _column(waiting["columns"][name], waiting["rows"], dtype)
+    given = waiting["columns"][name]
+    if isinstance(given, dict):
+        return np.frombuffer(base64.b64decode(given["bytes"]), dtype=given["type"]).astype(dtype, copy=False)
+    return np.array(given, dtype) if isinstance(given, list) else np.full(waiting["rows"], given, dtype)
 
 
-def _value(values: NDArray[Any]) -> Any:
+def _written(values: NDArray[Any]) -> Any:
+    if values.dtype == object:
+        texts = values.tolist()
+        return texts[0] if texts.count(texts[0]) == len(texts) else texts
     # As bits: NaN is unlike itself, and 0.0 like -0.0.
-    bits = values.view(f"i{values.itemsize}") if values.dtype.kind == "f" else values
-    alike = bool((bits == bits[0]).all())
-    return values[:1].tolist()[0] if alike else values.tolist()
-
-
-def _column(given: Any, count: int, dtype: Any) -> NDArray[Any]:
-    return np.array(given, dtype=dtype) if isinstance(given, list) else np.full(count, given, dtype=dtype)
+    bits = values.view(f"i{values.itemsize}")
+    if (bits == bits[0]).all():
+        return values[:1].tolist()[0]
+    return {"type": values.dtype.str, "bytes": base64.b64encode(values.tobytes()).decode("ascii")}

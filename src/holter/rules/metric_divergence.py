@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.spread import spread
 from holter.rules import Issue, Rule, Window, parameter
-from holter.rules._history import spread
 from holter.rules._logged import MAIN_LOSS, by_step, pattern
 from holter.rules._settled import settled
 from holter.rules._trend import theil_sen

@@ -73,7 +73,9 @@ class WeightUpdateRatio(TensorRule):
         table = self.newest(self.judgeable(window, at))
         known, before = self._before(window, at, table)
         apart, size = at.step - before["step"], before["size"]
-        asked = known & (apart >= 1) & (self.include_frozen | (table["state"] == ""))
+        # A change is that of the update after the step before: if that was none, nothing is asked of it.
+        updated = (table["state"] == "") & (before["held"] == 0)
+        asked = known & (apart >= 1) & (self.include_frozen | updated)
         if self.num_steps is not None:
             if (few := asked & (apart < self.num_steps)).any():
                 text = f"changes are known from one saved step to the next; save every {self.num_steps} steps"
@@ -123,7 +125,11 @@ class WeightUpdateRatio(TensorRule):
         """Keep the weights' sizes, and return step and size of the saved step before."""
         mean, std = (table[name].astype(np.float64) for name in ("mean", "std"))
         size = np.sqrt(table["finite"]) * np.hypot(mean, std) if self.per_step else table["abs_mean"]
-        now = {"size": size.astype(np.float64), "step": np.full(table.rows, at.step, dtype=np.int64)}
+        now = {
+            "size": size.astype(np.float64),
+            "step": np.full(table.rows, at.step, dtype=np.int64),
+            "held": (table["state"] != "").astype(np.int8),
+        }
         kept = window.state.setdefault("known", {}).setdefault(str(at.rank), {})
         return swapped(kept, table["name"].tolist(), now)
 

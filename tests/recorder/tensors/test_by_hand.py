@@ -139,7 +139,19 @@ def test_without_a_framework_then_with_one(start, spool, capsys):
     assert {row.name for row in found.rows} == {"plain", "number", "empty"}
     # What Python works out of a list is what torch works out of a tensor.
     mine, its = (found.row("plain", step) for step in (0, 1))
-    for name in ("count", "nan", "posinf", "neginf", "zeros", "tiny", "min", "max", "mean", "std", "abs_mean"):
+    for name in (
+        "count",
+        "nan",
+        "posinf",
+        "neginf",
+        "zeros",
+        "tiny",
+        "min",
+        "max",
+        "mean",
+        "std",
+        "abs_mean",
+    ):
         assert mine[name] == pytest.approx(its[name]), name
     for name in ("q05", "q50", "q95"):
         assert mine[name] == pytest.approx(its[name]), name

@@ -2,7 +2,7 @@
 
 Read in this order: `updates` (parameters and gradients, at the optimizer's step), `activations` (inputs and
 outputs of modules), `sink` with `statistics` and `values` (what is kept of each), `arrivals` (without
-waiting for a device), `diet` (what is recorded without being asked for), `nonfinite` with `graph` and `places`.
+waiting for a device), `diet` (what is recorded unasked), `nonfinite` with `graph` and `places`.
 
 A step that is not due costs two comparisons: no hook is installed, nothing is called.
 """
