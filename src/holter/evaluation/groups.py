@@ -1,8 +1,8 @@
 """Issues of several rules that have one cause: the most specific of them is what to look at first.
 
-No rule waits for what another finds: what two of them need (how a loss jumps, who waits for whom) is worked out
-by one module for both, so the order in which rules are asked changes nothing. What belongs together is said
-here, once all have spoken.
+No rule waits for what another finds: what two of them need (how a loss jumps, who waits for whom) is worked
+out by one module for both, so the order in which rules are asked changes nothing. What belongs together is
+said here, once all have spoken.
 """
 
 from __future__ import annotations
