@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from holter.rules._window import Window
     from holter.schema.table import Table
 
 PARAMETERS = ("weight", "bias", "norm_param", "embedding")
@@ -25,9 +26,15 @@ ADAPTER = re.compile(r"(?i)(^|[^a-z])(lora|adapter|ia3|prefix|prompt)")
 _GRADIENT = "gradient/"
 
 
-def is_parameter(rows: Table) -> NDArray[np.bool_]:
-    """Tell which rows of table `tensors` are of parameters themselves."""
-    return tested(rows["role"], PARAMETERS.__contains__) & ~is_gradient(rows)
+def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which new rows of table `tensors` are of parameters, and which of gradients; asked once for all."""
+
+    def answer() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        rows = window.new("tensors")
+        gradients = is_gradient(rows)
+        return tested(rows["role"], PARAMETERS.__contains__) & ~gradients, gradients
+
+    return window.answered("kinds of tensors", answer)
 
 
 def is_gradient(rows: Table) -> NDArray[np.bool_]:

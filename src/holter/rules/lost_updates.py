@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules._layers import is_gradient, listed, of
+from holter.rules._layers import listed, new_kinds, of
 from holter.rules._logged import is_rate, skips
 from holter.rules._settled import settled
 from holter.rules._shards import SUFFIX, joined
@@ -185,10 +185,11 @@ def _rows(window: Window) -> Table:
     """Bring together what tells of changes and updates."""
     tensors, scalars = window.new("tensors"), window.new("scalars")
     names = scalars["name"].tolist()
+    _, graded = new_kinds(window)
     lr = scalars.where(np.fromiter(map(is_rate, names), bool, scalars.rows))
     norms = scalars.where(np.isin(scalars["name"].astype(str), _NORMS))
-    weights = tensors.where((tensors["role"] == "weight") & (tensors["state"] == "") & ~is_gradient(tensors))
-    gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
+    weights = tensors.where((tensors["role"] == "weight") & (tensors["state"] == "") & ~graded)
+    gradients = tensors.where(graded & (tensors["state"] == ""))
     skipped, optimizers = skips(window), window.spans_of("optimizer", new=True)
     parts: list[tuple[str, Table, NDArray[Any]]] = [
         ("weight", weights, weights["delta_abs_mean"]),

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._collections import tested
-from holter.rules._layers import PARAMETERS, is_gradient, listed
+from holter.rules._layers import PARAMETERS, listed, new_kinds
 from holter.rules._logged import pattern
 from holter.rules._settled import settled
 from holter.schema.table import Table
@@ -93,7 +93,7 @@ class NumericHeadroom(Rule):
         search = pattern(self, "logits").search
         high = {name for name in set(tensors["name"].tolist()) if search(name)}
         logits = tested(tensors["name"], high.__contains__)
-        gradient = is_gradient(tensors) & (tensors["state"] == "")
+        gradient = new_kinds(window)[1] & (tensors["state"] == "")
         kind = np.where(np.char.startswith(roles, _LOOKED_AT[0]), "activation", "").astype("U10")
         for role in _LOOKED_AT[1:]:
             kind[np.char.startswith(roles, role)] = "activation"

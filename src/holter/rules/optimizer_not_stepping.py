@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._before import ByName, swapped
-from holter.rules._layers import EXPERT, is_gradient, is_parameter, listed, parameters_of
+from holter.rules._layers import EXPERT, listed, new_kinds, parameters_of
 from holter.rules._logged import is_rate, skips
 from holter.rules._settled import settled
 from holter.schema.table import Table
@@ -179,8 +179,9 @@ class OptimizerNotStepping(Rule):
 def _rows(window: Window) -> Table:
     """Bring together changes of parameters, sizes of gradients, learning rates, and skipped steps."""
     tensors, scalars, skipped = window.new("tensors"), window.new("scalars"), skips(window)
-    gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
-    own = tensors.where(is_parameter(tensors) & (tensors["state"] == ""))
+    parameters, graded = new_kinds(window)
+    gradients = tensors.where(graded & (tensors["state"] == ""))
+    own = tensors.where(parameters & (tensors["state"] == ""))
     by_scaler = tensors.where(tensors["state"] == "skipped")
     rates = {name for name in set(scalars["name"].tolist()) if is_rate(name)}
     lr = scalars.where(np.fromiter((n in rates for n in scalars["name"].tolist()), bool, scalars.rows))

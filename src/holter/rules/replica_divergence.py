@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Rule, Window
-from holter.rules._layers import is_parameter, listed
+from holter.rules._layers import listed, new_kinds
 from holter.rules._settled import settled
 from holter.schema.table import Table
 
@@ -47,7 +47,7 @@ class ReplicaDivergence(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare what the ranks saved at one step."""
         state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
-        own = tensors.where(is_parameter(tensors) & (tensors["fingerprint"] != 0))
+        own = tensors.where(new_kinds(window)[0] & (tensors["fingerprint"] != 0))
         named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
         for kind, rows in (("tensor", _rows(own)), ("scalar", _rows(named))):
             mine = state.setdefault(kind, {})

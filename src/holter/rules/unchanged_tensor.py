@@ -102,7 +102,7 @@ class UnchangedTensor(TensorRule):
     ) -> NDArray[np.bool_]:
         exact = not (self.rtol or self.atol)
         hashed = (before["hash"] != 0) & (now["hash"] != 0)
-        same = hashed & (before["hash"] == now["hash"])
+        same: NDArray[np.bool_] = hashed & (before["hash"] == now["hash"])
         if "count" not in now:
             return same
         # What was kept of tensors with a hash alone says nothing of those without.
@@ -117,4 +117,4 @@ class UnchangedTensor(TensorRule):
             largest = np.maximum(largest, np.abs(b)) if i >= 2 else largest
         # Where neither a hash nor a change was taken, what statistics cannot tell apart is the same.
         near = np.where(np.isfinite(change), change <= self.atol + self.rtol * largest, alike)
-        return same | (comparable & near)
+        return np.asarray(same | (comparable & near))

@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._before import ByName
-from holter.rules._layers import depths, is_gradient, parameters_of
+from holter.rules._layers import depths, is_gradient, new_kinds, parameters_of
 from holter.rules._settled import settled
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class UnevenGradientScale(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each step at which gradients were saved."""
         state, new = window.state, window.new("tensors")
-        matrix = is_gradient(new) | (new["role"] == "weight")
+        matrix = new_kinds(window)[1] | (new["role"] == "weight")
         rows = new.where(matrix & (new["state"] == ""))
         for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():

@@ -69,7 +69,7 @@ class VanishingGradient(TensorRule):
             largest = by_step(np.fmax, np.where(gradient, size, 0.0), edges)
             small = gradient & (size < np.maximum(self.threshold, self.relative_threshold * largest))
         # Where there are none at all, that is to be said.
-        return small | ~by_step(np.logical_or, gradient, edges)
+        return np.asarray(small | ~by_step(np.logical_or, gradient, edges))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Compare each gradient with the limit, and in the modern profile with the others and its weight."""
