@@ -44,7 +44,8 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
 
     Args:
         name: What it is called, exactly as given.
-        tensor: A tensor, or what makes one: an array, a number, a list of numbers.
+        tensor: A tensor, or what makes one: an array, a number, a list of numbers. Where no framework is
+            loaded, at most 1,048,576 elements.
         role: What it is, so that rules find it: `labels`, `predictions`, `token_ids`, …
 
     Raises:

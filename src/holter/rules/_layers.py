@@ -27,7 +27,7 @@ _GRADIENT = "gradient/"
 
 
 def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell which new rows of table `tensors` are of parameters, and which of gradients; asked once for all."""
+    """Tell which new rows of table `tensors` are of parameters, and which of gradients; answered once."""
 
     def answer() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         rows = window.new("tensors")
