@@ -29,6 +29,16 @@ DEFINITIONS = ("all", "hta", "tracelens")
 COMPUTE, COMMUNICATION, MEMORY, OTHER = range(4)
 KINDS = ("compute", "communication", "memory", "other")
 
+COPIES = {
+    "memset": "Memset",
+    "h2d": "Memcpy HtoD",
+    "d2h": "Memcpy DtoH",
+    "d2d": "Memcpy DtoD",
+    "p2p": "Memcpy PtoP",
+    "h2h": "Memcpy HtoH",
+}
+"""What copies and fills are called among kernels."""
+
 _STEP = "ProfilerStep"
 _HTA_COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")
 _HTA_NOT_COMPUTE = re.compile(
@@ -40,7 +50,7 @@ _TRACELENS_COMMUNICATION = re.compile(r"rccl|nccl|cross_device_reduce", re.IGNOR
 
 
 class Names(dict[str, int]):
-    """Numbers names in the order in which they come."""
+    """Numbers names in the order in which they first come."""
 
     def __missing__(self, name: str) -> int:
         self[name] = number = len(self)
@@ -99,7 +109,7 @@ def device_work(tables: Mapping[str, Table], definition: str = "all") -> Work:
     names = Names()
     kernel_names = names.codes(kernels["name"])
     known = len(names)
-    copy_names = names.codes("memset" if kind == "memset" else f"memcpy {kind}" for kind in copies["kind"])
+    copy_names = names.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copies["kind"].tolist())
     if definition == "all":
         told = kernels["kind"] == "communication"
         kinds = np.where(told, COMMUNICATION, COMPUTE)
