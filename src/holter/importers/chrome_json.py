@@ -1,0 +1,165 @@
+"""Import traces in Chrome's format: torch.profiler (Kineto) of all versions and vendors, viztracer and others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.importers import device_events, host_events, marks
+from holter.importers.trace_events import Event, TraceEvents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from holter.importers.trace import Trace
+
+FORMAT = "chrome-json"
+
+Reader = "Callable[[Trace, list[Event], NDArray[np.int64], NDArray[np.int64]], None]"
+_OMITTED = {"Iteration Start: PyTorch Profiler": "marks of the profiler", "Record Window End": "marks of the profiler"}
+
+
+def recognizes(path: Path) -> bool:
+    """Tell by name and first bytes whether a file may hold trace events."""
+    name = path.name.lower()
+    if not name.endswith((".json", ".json.gz", ".gz", ".trace", ".corrupt")):
+        return False
+    with path.open("rb") as file:
+        first = file.read(64)
+    return first.startswith(b"\x1f\x8b") or first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+
+
+def read(path: Path, trace: Trace) -> None:
+    """Read a file into a trace.
+
+    Raises:
+        UnreadableError: It holds no trace events.
+        OSError: It cannot be read at all.
+    """
+    source = TraceEvents(path, trace.skipped)
+    trace.read_bytes = lambda: source.read
+    flows, pairs = marks.Flows(trace), marks.Pairs(trace)
+    for events in source:
+        trace.events += len(events)
+        groups: dict[tuple[str, str | None], list[Event]] = {}
+        for event in events:
+            key = (event.ph, event.cat)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = []
+            group.append(event)
+        for (ph, cat), group in groups.items():
+            _take(trace, ph, (cat or "").lower(), group, flows, pairs)
+    host_events.named(trace, *pairs.close(trace.last), "operator")
+    flows.close()
+    _facts(trace, source.header)
+
+
+def _take(
+    trace: Trace, ph: str, cat: str, events: list[Event], flows: marks.Flows, pairs: marks.Pairs
+) -> None:
+    if ph == "M":
+        marks.names(trace, events)
+        return
+    if ph in ("s", "t", "f") and cat in marks.LAUNCH_FLOWS:
+        trace.omitted["arrows from launches to kernels"] += len(events)
+        return
+    if cat == "trace":
+        trace.omitted["marks of the profiler"] += len(events)
+        return
+    if any(event.ts is None for event in events):
+        kept = [event for event in events if event.ts is not None]
+        trace.skipped["an event without a time"] += len(events) - len(kept)
+        events = kept
+    if not events:
+        return
+    time = nanoseconds([event.ts for event in events])
+    if ph == "X":
+        duration = nanoseconds([event.dur or 0 for event in events])
+        if (duration < 0).any():
+            trace.skipped["a duration below 0, taken as 0"] += int((duration < 0).sum())
+            duration = duration.clip(0)
+        _READERS.get(cat, _other)(trace, events, time, duration)
+    elif ph in ("B", "E", "b", "e", "S", "F"):
+        host_events.named(trace, *pairs.take(events, time), "operator")
+    elif ph in ("s", "t", "f"):
+        flows.take(events, time)
+    elif ph == "C":
+        marks.counters(trace, events, time)
+    elif ph in ("i", "I", "R", "n"):
+        _instants(trace, events, time)
+    else:
+        trace.skipped[f"an event of kind {ph[:20]!r}"] += len(events)
+
+
+def _other(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+    cat = (events[0].cat or "").lower()
+    if cat.endswith(("_runtime", "_driver")):
+        host_events.runtime(trace, events, time, duration)
+    else:
+        host_events.named(trace, events, time, duration, "python" if cat == "fee" else "operator")
+
+
+def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
+    about_memory = np.array([event.name == "[memory]" for event in events])
+    chosen = np.flatnonzero(about_memory)
+    marks.memory(trace, [events[row] for row in chosen], time[chosen])
+    rest = []
+    for row in np.flatnonzero(~about_memory).tolist():
+        if events[row].name in _OMITTED:
+            trace.omitted[_OMITTED[events[row].name or ""]] += 1
+        else:
+            rest.append(row)
+    if rest:
+        own = [events[row] for row in rest]
+        host_events.named(trace, own, time[rest], np.zeros(len(rest), np.int64), "annotation")
+
+
+def nanoseconds(microseconds: list[Any]) -> NDArray[np.int64]:
+    """Return times in whole nanoseconds; one that 64 bits cannot hold becomes the latest there is."""
+    try:
+        array = np.array(microseconds)
+        if array.dtype.kind != "f":
+            exact = array.astype(np.int64)
+            far = np.abs(exact) > 2**62 // 1000
+            return np.where(far, 2**62, np.where(far, 0, exact) * 1000)
+    except (OverflowError, ValueError, TypeError):
+        pass
+    # Times since the epoch in microseconds have 51 bits: as whole numbers times 1000 in a double, they lose some.
+    array = np.array([float(value) for value in microseconds])
+    far = ~(np.abs(array) < 2**62 / 1000)
+    array = np.where(far, 0.0, array)
+    whole = np.floor(array)
+    time = whole.astype(np.int64) * 1000 + np.rint((array - whole) * 1000).astype(np.int64)
+    return np.where(far, 2**62, time)
+
+
+def _facts(trace: Trace, header: dict[str, Any]) -> None:
+    """Keep what the file says of its job."""
+    base = header.get("baseTimeNanoseconds")
+    if type(base) is int and 0 <= base < 2**62:
+        trace.offset_ns = base
+    distributed = header.get("distributedInfo")
+    if isinstance(distributed, dict):
+        rank = distributed.get("rank")
+        if type(rank) is int and 0 <= rank < 2**31:
+            trace.rank = rank
+        trace.facts["world_size"] = distributed.get("world_size")
+        trace.facts["backend"] = distributed.get("backend")
+    devices = header.get("deviceProperties")
+    if isinstance(devices, list):
+        trace.facts["devices"] = [device for device in devices if isinstance(device, dict)][:1024]
+
+
+_READERS: dict[str, Any] = {
+    **dict.fromkeys(host_events.OPERATORS, host_events.operators),
+    **dict.fromkeys(host_events.ANNOTATIONS, host_events.annotations),
+    **dict.fromkeys(host_events.PYTHON, host_events.python),
+    "runtime": host_events.runtime,
+    **dict.fromkeys(device_events.KERNELS | device_events.MEMORY, device_events.device_work),
+    **dict.fromkeys(device_events.ANNOTATIONS | device_events.SYNCS, device_events.on_streams),
+}

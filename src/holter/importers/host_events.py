@@ -1,0 +1,162 @@
+"""Rows of what a torch.profiler trace tells of the host: operators, annotations, calls of the runtime, waits."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from holter.importers.trace import STEP, whole_numbers
+from holter.importers.trace_events import Event, decode_args
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.importers.trace import Trace
+
+OPERATORS = frozenset(("cpu_op", "operator"))
+ANNOTATIONS = frozenset(("user_annotation",))
+PYTHON = frozenset(("python_function",))
+_LAUNCH = re.compile(r"launch|memcpy|memset|runfunction|enqueue|submit", re.IGNORECASE)
+_WAIT = re.compile(r"synchronize|^(cuda|hip)Memcpy(WithStream|HtoD|DtoH)?$", re.IGNORECASE)
+_WAITS = (("stream", "stream"), ("event", "event"), ("memcpy", "copy"))
+
+
+class _OperatorArgs(msgspec.Struct, gc=False):
+    """What is kept of an operator; numbers that only order events within the file are not."""
+
+    dims: Raw = msgspec.field(default=Raw(), name="Input Dims")
+    types: Raw = msgspec.field(default=Raw(), name="Input type")
+    strides: Raw = msgspec.field(default=Raw(), name="Input Strides")
+    concrete: Raw = msgspec.field(default=Raw(), name="Concrete Inputs")
+    stack: Raw = msgspec.field(default=Raw(), name="Call stack")
+    module: Raw = msgspec.field(default=Raw(), name="Module Hierarchy")
+    collective: Raw = msgspec.field(default=Raw(), name="Collective name")
+    group: Raw = msgspec.field(default=Raw(), name="Process Group Name")
+    kernel: Raw = msgspec.field(default=Raw(), name="kernel_file")
+
+
+class _RuntimeArgs(msgspec.Struct, gc=False):
+    correlation: int = 0
+
+
+_KEYS = tuple((field.name, field.encode_name) for field in msgspec.structs.fields(_OperatorArgs))
+
+
+def operators(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+    """Take in operators, with their shapes, types and stacks."""
+    texts = trace.staging.texts
+    known: dict[tuple[Raw, ...], int] = {}
+    empty = texts[""]
+    details = np.full(len(events), empty, np.int32)
+    for row, args in enumerate(decode_args(events, _OperatorArgs)):
+        key = (args.dims, args.types, args.strides, args.concrete, args.stack, args.module, args.collective)
+        if any(key):
+            code = known.get(key)
+            if code is None:
+                code = known[key] = texts[_detail(args)]
+            details[row] = code
+    _operators(trace, events, time, duration, "operator", details)
+    _steps(trace, events, time, duration)  # the first versions called steps operators
+
+
+def annotations(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+    """Take in ranges that the user or the framework named; those of steps are steps too."""
+    _operators(trace, events, time, duration, "annotation", _no_details(trace, events))
+    _steps(trace, events, time, duration)
+
+
+def python(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+    """Take in calls of Python functions, and of modules, whose names say so."""
+    texts = trace.staging.texts
+    module, function = texts["module"], texts["python"]
+    kinds = [module if (e.name or "").startswith("nn.Module: ") else function for e in events]
+    _operators(trace, events, time, duration, np.array(kinds, np.int32), _no_details(trace, events))
+
+
+def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+    """Take in calls of the runtime and the driver: launches, waits for the device, and others."""
+    correlation = whole_numbers([args.correlation for args in decode_args(events, _RuntimeArgs)], 0)
+    names = [e.name or "" for e in events]
+    codes, threads = trace.text(names), _threads(trace, events)
+    launched = np.array([bool(_LAUNCH.search(name)) for name in names])
+    waited = np.array([bool(_WAIT.search(name)) for name in names])  # a copy may be launched and waited for
+    launches, waits, others = map(np.flatnonzero, (launched, waited, ~(launched | waited)))
+    trace.append(
+        "launches",
+        time=time[launches],
+        duration=duration[launches],
+        thread=threads[launches],
+        name=codes[launches],
+        correlation=correlation[launches],
+    )
+    trace.append(
+        "syncs",
+        time=time[waits],
+        duration=duration[waits],
+        thread=threads[waits],
+        name=codes[waits],
+        kind=trace.text([_wait(names[row]) for row in waits]),
+    )
+    trace.append(
+        "operators",
+        time=time[others],
+        duration=duration[others],
+        thread=threads[others],
+        name=codes[others],
+        kind=trace.same("runtime", len(others)),
+        detail=trace.same("", len(others)),
+    )
+
+
+def named(
+    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64], kind: str
+) -> None:
+    """Take in stretches of time on threads that are of no kind known here."""
+    _operators(trace, events, time, duration, kind, _no_details(trace, events))
+
+
+def _operators(
+    trace: Trace,
+    events: list[Event],
+    time: NDArray[np.int64],
+    duration: NDArray[np.int64],
+    kind: str | NDArray[np.int32],
+    detail: NDArray[np.int32],
+) -> None:
+    trace.append(
+        "operators",
+        time=time,
+        duration=duration,
+        thread=_threads(trace, events),
+        name=trace.text([e.name or "" for e in events]),
+        kind=trace.same(kind, len(events)) if isinstance(kind, str) else kind,
+        detail=detail,
+    )
+
+
+def _steps(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+    for row, event in enumerate(events):
+        if event.name and event.name.startswith("ProfilerStep#") and (match := STEP.fullmatch(event.name)):
+            trace.step(int(match[1]), int(time[row]), int(time[row] + duration[row]))
+
+
+def _no_details(trace: Trace, events: list[Event]) -> NDArray[np.int32]:
+    return trace.same("", len(events))
+
+
+def _threads(trace: Trace, events: list[Event]) -> NDArray[np.int64]:
+    return np.array([trace.thread(e.pid, e.tid) for e in events], np.int64)
+
+
+def _detail(args: _OperatorArgs) -> str:
+    pairs = [(name, bytes(raw)) for field, name in _KEYS if (raw := getattr(args, field))]
+    return "{" + ", ".join(f'"{name}": {raw.decode("utf-8", "replace")}' for name, raw in pairs) + "}"
+
+
+def _wait(name: str) -> str:
+    lower = name.lower()
+    return next((kind for word, kind in _WAITS if word in lower), "device")

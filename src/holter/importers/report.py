@@ -1,0 +1,54 @@
+"""What an import did: rows by table, ranks, and what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class UnreadableError(ValueError):
+    """Nothing of a file can be read; the text names the file, the place and the reason."""
+
+
+@dataclass
+class Report:
+    """What an import did. Times are nanoseconds."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    """Each file that was read, and its format."""
+    ranks: dict[str, int] = field(default_factory=dict)
+    """The rank of each file that has one."""
+    rows: Counter[str] = field(default_factory=Counter)
+    """Rows written to each table."""
+    events: int = 0
+    """Events that the files hold, those that no table takes among them."""
+    omitted: Counter[str] = field(default_factory=Counter)
+    """What was read and not kept, because something else in the tables says the same, and how often."""
+    skipped: dict[str, Counter[str]] = field(default_factory=dict)
+    """By file, what could not be read, and how often."""
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    """By file, what a reader of its numbers should know."""
+    start_ns: int | None = None
+    end_ns: int | None = None
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By file, what it says of its job: devices, world size, versions."""
+
+    def skip(self, file: str, why: str, times: int = 1) -> None:
+        """Count what could not be read of a file."""
+        self.skipped.setdefault(file, Counter())[why] += times
+
+    def document(self) -> dict[str, Any]:
+        """Return all this as plain values, for JSON."""
+        return {
+            "files": dict(self.files),
+            "ranks": dict(self.ranks),
+            "rows": dict(self.rows),
+            "events": self.events,
+            "omitted": dict(self.omitted),
+            "skipped": {file: dict(counts) for file, counts in self.skipped.items()},
+            "notes": dict(self.notes),
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "facts": dict(self.facts),
+        }

@@ -1,0 +1,238 @@
+"""One trace while it is read: its rows on disk, its threads, its steps, its clock; then written to the job."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.importers.staging import Staging
+from holter.schema.traces import TRACES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from holter.importers.report import Report
+    from holter.store.writer import Writer
+
+STEP = re.compile(r"ProfilerStep#(\d{1,9})")
+"""What the profiler of PyTorch calls the annotation of a step."""
+_LATEST_NS = 1 << 62
+
+_DEVICE_TABLES = ("kernels", "memory_operations")
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
+
+
+class Trace:
+    """What one file holds. Times given to it are nanoseconds on the file's own clock."""
+
+    def __init__(self, path: Path, label: str, report: Report) -> None:
+        self.path = path
+        self.label = label
+        self.staging = Staging()
+        self.skipped: Counter[str] = Counter()
+        self.omitted = report.omitted
+        self.notes: list[str] = []
+        self.facts: dict[str, Any] = {}
+        self.rank: int | None = None
+        """The rank, where the file itself says it."""
+        self.offset_ns = 0
+        """What to add to the file's clock for time since the epoch."""
+        self.events = 0
+        self.read_bytes: Callable[[], int] = lambda: 0
+        """How far the file was read, for who shows progress."""
+        self._steps: dict[int, tuple[int, int]] = {}
+        self._threads: dict[tuple[Any, Any], int] = {}
+        self._taken: set[int] = set()
+        self._tracks: dict[tuple[int, int, int, str], list[Any]] = {}
+        self._first: int | None = None
+        self._last = 0
+
+    def append(self, table: str, **columns: NDArray[Any]) -> None:
+        """Take in rows; times that no clock shows are left out."""
+        time = columns["time"]
+        end = time + columns["duration"] if "duration" in columns else time
+        good = (time > -_LATEST_NS) & (time < _LATEST_NS)
+        if not good.all():
+            self.skipped["a time beyond all clocks"] += int((~good).sum())
+            columns = {name: column[good] for name, column in columns.items()}
+            time, end = time[good], end[good]
+        if not len(time):
+            return
+        first, last = int(time.min()), int(end.max())
+        self._first = first if self._first is None else min(self._first, first)
+        self._last = max(self._last, last)
+        self.staging.append(table, **columns)
+
+    def text(self, texts: list[str]) -> NDArray[np.int32]:
+        """Return the numbers of texts, for a column of text."""
+        return self.staging.texts.codes(texts)
+
+    def same(self, text: str, rows: int) -> NDArray[np.int32]:
+        """Return a column that says one text in each row."""
+        return np.full(rows, self.staging.texts[text], np.int32)
+
+    def thread(self, process: Any, thread: Any) -> int:
+        """Return the number of a thread: its own, unless another process has a thread of that number."""
+        key = (process, thread)
+        number = self._threads.get(key)
+        if number is None:
+            told = whole(thread)
+            number = told if told is not None and told not in self._taken else -2 - len(self._threads)
+            self._threads[key] = number
+            self._taken.add(number)
+            kept = whole(process)
+            self.track("thread", process=-1 if kept is None else kept, thread=number)
+            if told is None and thread is not None:
+                self.track("thread", process=-1 if kept is None else kept, thread=number, name=str(thread))
+        return number
+
+    def track(
+        self,
+        kind: str,
+        *,
+        process: int,
+        thread: int = -1,
+        device: int = -1,
+        name: str = "",
+        position: int | None = None,
+    ) -> None:
+        """Take in what a process, thread, device or stream is called, or where it stands."""
+        known = self._tracks.setdefault((process, thread, device, kind), ["", 0])
+        known[0] = name or known[0]
+        known[1] = known[1] if position is None else position
+
+    def step(self, number: int, begin: int, end: int) -> None:
+        """Take in when a step was; of a step that is told twice, the first."""
+        if number not in self._steps:
+            self._steps[number] = (begin, end)
+
+    def write(self, writer: Writer, rank: int, report: Report) -> None:
+        """Write all rows: on the clock of the epoch, with their rank and step."""
+        steps = sorted((begin, end, number) for number, (begin, end) in self._steps.items())
+        begins = np.array([step[0] for step in steps], np.int64)
+        ends = np.array([step[1] for step in steps], np.int64)
+        numbers = np.array([step[2] for step in steps], np.int32)
+
+        def by_time(time: NDArray[np.int64]) -> NDArray[np.int32]:
+            return _within(time, begins, ends, numbers)
+
+        by_launch = self._by_launch(by_time) if steps else None
+        for table in [schema.name for schema in TRACES]:
+            has_step = any(c.name == "step" for schema in TRACES if schema.name == table for c in schema.columns)
+            for rows in self.staging.read(table):
+                count = len(rows["time"])
+                if has_step and steps:
+                    rows["step"] = by_time(rows["time"])
+                    if by_launch is not None and table in _DEVICE_TABLES:
+                        known = by_launch(rows["correlation"])
+                        rows["step"] = np.where(rows["correlation"] > 0, known, rows["step"])
+                rows["time"] = rows["time"] + self.offset_ns
+                rows["rank"] = np.full(count, rank, np.int32)
+                writer.append(table, rows)
+                report.rows[table] += count
+        self._write_tracks(writer, rank, report)
+        if steps:
+            writer.append(
+                "spans",
+                {
+                    "time": begins + self.offset_ns,
+                    "duration": ends - begins,
+                    "rank": [rank] * len(steps),
+                    "step": numbers,
+                    "mode": ["train"] * len(steps),
+                    "phase": ["step"] * len(steps),
+                    "name": [f"ProfilerStep#{number}" for number in numbers.tolist()],
+                },
+            )
+            report.rows["spans"] += len(steps)
+        if self._first is not None:
+            first, last = self._first + self.offset_ns, self._last + self.offset_ns
+            report.start_ns = first if report.start_ns is None else min(report.start_ns, first)
+            report.end_ns = last if report.end_ns is None else max(report.end_ns, last)
+
+    def _write_tracks(self, writer: Writer, rank: int, report: Report) -> None:
+        if not self._tracks:
+            return
+        keys = sorted(self._tracks)
+        told = [self._tracks[key] for key in keys]
+        writer.append(
+            "tracks",
+            {
+                "time": np.full(len(keys), (self._first or 0) + self.offset_ns, np.int64),
+                "rank": [rank] * len(keys),
+                "process": np.array([key[0] for key in keys], np.int64),
+                "thread": np.array([key[1] for key in keys], np.int64),
+                "device": np.array([key[2] for key in keys]).clip(-1, 32767),
+                "kind": [key[3] for key in keys],
+                "name": [name for name, _ in told],
+                "position": np.array([position for _, position in told]).clip(-(2**31), 2**31 - 1),
+            },
+        )
+        report.rows["tracks"] += len(keys)
+
+    def _by_launch(self, by_time: Callable[[Any], Any]) -> Callable[[NDArray[np.int64]], Any] | None:
+        """Return what tells steps of correlations: a kernel belongs to the step that launched it.
+
+        Correlations are counted up as calls are made, so those of a step are a range. Where they are not
+        (their ranges overlap), None: then time has to tell.
+        """
+        ranges: dict[int, tuple[int, int]] = {}
+        for rows in self.staging.read("launches"):
+            steps, correlations = by_time(rows["time"]), rows["correlation"]
+            for step in np.unique(steps).tolist():
+                own = correlations[(steps == step) & (correlations > 0)]
+                if step >= 0 and len(own):
+                    low, high = ranges.get(step, (int(own.min()), int(own.max())))
+                    ranges[step] = (min(low, int(own.min())), max(high, int(own.max())))
+        ordered = sorted((low, high, step) for step, (low, high) in ranges.items())
+        if not ordered or any(a[1] >= b[0] for a, b in zip(ordered, ordered[1:], strict=False)):
+            return None
+        lows, highs = (np.array([r[n] for r in ordered], np.int64) for n in (0, 1))
+        numbers = np.array([r[2] for r in ordered], np.int32)
+        return lambda correlations: _within(correlations, lows, highs + 1, numbers)
+
+    @property
+    def last(self) -> int:
+        """When the last of the rows so far ends, on the file's clock."""
+        return self._last
+
+    def rank_by_name(self) -> int | None:
+        """Return the rank that the file's name tells, if it does."""
+        found = _RANK_IN_NAME.findall(self.path.name)
+        return int(found[-1]) if found else None
+
+
+def whole(value: Any) -> int | None:
+    """Return the number that a number or text is, if it is one that fits 64 bits."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def whole_numbers(values: Iterable[Any], default: int = -1) -> NDArray[np.int64]:
+    """Return numbers out of numbers and texts; `default` for what is none."""
+    listed = values if isinstance(values, list) else list(values)
+    try:
+        array = np.array(listed)
+        if array.dtype.kind == "i":
+            return array.astype(np.int64)
+    except (ValueError, OverflowError):
+        pass
+    return np.array([default if (n := whole(v)) is None else n for v in listed], np.int64)
+
+
+def _within(
+    time: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return the number of the range that each value lies in; -1 for none."""
+    at = np.searchsorted(begins, time, "right") - 1
+    inside = (at >= 0) & (time < ends[at])
+    return np.where(inside, numbers[at], np.int32(-1)).astype(np.int32)

@@ -1,0 +1,301 @@
+"""Stream the events of Chrome's trace-event format, as JSON or JSON.gz: in bounded memory, broken files too.
+
+A file is decoded in blocks of some megabytes: a block that is valid once brackets close it was cut between two
+events. What is not valid is read event by event by the more lenient parser of the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from holter.importers.report import UnreadableError
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+BLOCK = 1 << 22
+"""Bytes decoded at a time."""
+LONGEST_EVENT = 1 << 25
+"""Bytes of an event, at most."""
+LONGEST_HEADER = 1 << 26
+"""Bytes before the events, and after them, at most."""
+MOST_EXPANSION = 250
+"""A compressed file may be so many times as long as it is on disk, once it is longer than a header; real ones
+are 10 to 60 times, a bomb 1000."""
+
+_FIRST = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
+_LAST = re.compile(rb'\}\s*\](?=\s*,\s*"[^"\n]{1,200}"\s*:|\s*\}?\s*\Z)')
+_NEXT = re.compile(r'\{\s*"(?:ph|name|cat|pid|tid|ts|args|dur|id|s|bp)"\s*:')
+_TRAILING = re.compile(r",(\s*[}\]])")
+_CONTROL = bytes(32 if n < 32 else n for n in range(256))
+_LENIENT = json.JSONDecoder(strict=False)
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event; `ts` and `dur` in microseconds, `args` not decoded yet."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: int | float | None = None
+    dur: int | float | None = None
+    args: Raw = Raw()
+    id: int | str | None = None
+
+
+_DECODER = msgspec.json.Decoder(list[Event])
+
+
+class TraceEvents:
+    """The events of one file. Iterating yields lists of them, in the order of the file.
+
+    Attributes:
+        header: What the file says before and after its events; complete once all were read.
+        read: Bytes read of the file as it is on disk.
+    """
+
+    def __init__(self, path: Path, skipped: Counter[str]) -> None:
+        self.path = path
+        self.header: dict[str, Any] = {}
+        self.read = 0
+        self._skipped = skipped
+
+    def __iter__(self) -> Iterator[list[Event]]:
+        blocks = self._blocks()
+        rest = self._begin(blocks)
+        at_end = False
+        for block in blocks:
+            rest += block
+            if at_end:
+                if len(rest) > LONGEST_HEADER:
+                    self._skipped["text after the events, beyond what is read"] += 1
+                    break
+                continue
+            if len(rest) < BLOCK:
+                continue
+            events, rest, at_end = self._decode(rest, last=False)
+            yield events
+        if not at_end:
+            events, rest, at_end = self._decode(rest, last=True)
+            yield events
+        if not at_end:
+            self._skipped["the file is cut off before its events end"] += 1
+        self._end(rest)
+
+    def _begin(self, blocks: Iterator[bytes]) -> bytes:
+        """Read up to the first event; returns what follows."""
+        text = b""
+        for block in blocks:
+            text += block
+            bare = text.lstrip(b"\xef\xbb\xbf \t\r\n")
+            if bare.startswith(b"["):
+                return bare[1:]
+            if bare and not bare.startswith(b"{"):
+                break
+            if match := _FIRST.search(text):
+                self._facts(text[: match.start()].rstrip().removesuffix(b",") + b"}")
+                return text[match.end() :]
+            if len(text) > LONGEST_HEADER:
+                break
+        raise UnreadableError(f"{self.path} holds no list of trace events: it begins {bytes(text[:40])!r}")
+
+    def _end(self, rest: bytes) -> None:
+        text = rest.strip().removeprefix(b",").strip()
+        if text.startswith(b'"'):
+            self._facts(b"{" + text.removesuffix(b"}") + b"}")
+
+    def _facts(self, text: bytes) -> None:
+        try:
+            found = msgspec.json.decode(text)
+        except (ValueError, RecursionError):
+            try:
+                found = json.loads(text.translate(_CONTROL).decode("utf-8", "replace"))
+            except (ValueError, RecursionError):
+                self._skipped["facts about the job that are no JSON"] += 1
+                return
+        if isinstance(found, dict):
+            self.header.update(found)
+
+    def _decode(self, text: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:
+        """Return the events of a block, what is left of it, and whether the list of events ended."""
+        for match, end in _places(text, last=last):
+            try:
+                events = _DECODER.decode(b"[" + text[: match.start() + 1] + b"]")
+            except (ValueError, RecursionError):
+                continue
+            return events, text[match.end() :], end
+        return self._decode_leniently(text, last=last)
+
+    def _decode_leniently(self, text: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:
+        try:
+            letters = text.translate(_CONTROL).decode()
+        except UnicodeDecodeError as error:
+            if error.start < len(text) - 4:
+                self._skipped["text that is not UTF-8, replaced"] += 1
+            letters = text.translate(_CONTROL).decode("utf-8", "replace")
+        events: list[Event] = []
+        at = 0
+        while True:
+            at = _after_blanks(letters, at)
+            if at >= len(letters):
+                return events, b"", False
+            if letters[at] == "]":
+                return events, letters[at + 1 :].encode(), True
+            try:
+                found, stop = _LENIENT.raw_decode(letters, at)
+                event = _event(found)
+            except (ValueError, RecursionError, OverflowError):
+                following = _NEXT.search(letters, at + 1)
+                if following is None or (not last and following.start() > len(letters) - 4096):
+                    return self._remainder(events, letters[at:], last=last)
+                found, stop = _mended(letters[at : following.start()]), following.start()
+                event = _event(found) if found is not None else None
+            at = stop
+            if event is None:
+                self._skipped["an event that is no JSON object, or whose fields are of odd types"] += 1
+            else:
+                events.append(event)
+
+    def _remainder(self, events: list[Event], letters: str, *, last: bool) -> tuple[list[Event], bytes, bool]:
+        """Return what an unfinished event begins with, to be read on with the next block."""
+        if not last and len(letters) < LONGEST_EVENT:
+            return events, letters.encode(), False
+        self._skipped["an event that does not end" if last else f"an event of over {LONGEST_EVENT} bytes"] += 1
+        return events, b"", False
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Yield the file's text; what a damaged compressed file still gives, and no more than it may."""
+        with self.path.open("rb") as file:
+            magic = file.read(2)
+            file.seek(0)
+            if magic != b"\x1f\x8b":
+                while block := file.read(BLOCK):
+                    self.read += len(block)
+                    yield block
+                return
+            yield from self._inflated(lambda: file.read(1 << 18))
+
+    def _inflated(self, read: Callable[[], bytes]) -> Iterator[bytes]:
+        given = 0
+        inflate, begun = zlib.decompressobj(31), False
+        waiting: list[bytes] = []
+        size = 0
+        while block := read():
+            self.read += len(block)
+            while block:
+                try:
+                    text = inflate.decompress(block, BLOCK)
+                    begun = True
+                except zlib.error as error:
+                    self._skipped[f"compressed data from byte {self.read} on: {error}"] += 1
+                    yield b"".join(waiting)
+                    return
+                block = inflate.unconsumed_tail
+                if inflate.eof:
+                    block = inflate.unused_data.lstrip(b"\0")
+                    inflate, begun = zlib.decompressobj(31), False
+                given += len(text)
+                if given > LONGEST_HEADER and given > MOST_EXPANSION * self.read:
+                    raise UnreadableError(
+                        f"{self.path} holds {given} bytes in its first {self.read}: no trace is that repetitive"
+                    )
+                waiting.append(text)
+                size += len(text)
+                if size >= BLOCK:
+                    yield b"".join(waiting)
+                    waiting, size = [], 0
+        if begun:
+            self._skipped["the compressed file is cut off"] += 1
+        yield b"".join(waiting)
+
+
+def decode_args(events: list[Event], type_: Any) -> list[Any]:
+    """Decode what events carry, each into one object of a type whose fields all have defaults."""
+    decoder = _decoders(type_)
+    raws = [event.args or b"{}" for event in events]
+    try:
+        decoded: list[Any] = decoder[1].decode(b"[" + b",".join(raws) + b"]")
+    except (ValueError, RecursionError):
+        decoded = [_args(decoder[0], raw, type_) for raw in raws]
+    return decoded
+
+
+def _args(decoder: Any, raw: Any, type_: Any) -> Any:
+    try:
+        return decoder.decode(raw)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        # Numbers may be written as text, and text as numbers.
+        return msgspec.convert(json.loads(bytes(raw)), type_, strict=False)
+    except (ValueError, RecursionError, OverflowError):
+        return type_()
+
+
+_KNOWN: dict[Any, tuple[Any, Any]] = {}
+
+
+def _decoders(type_: Any) -> tuple[Any, Any]:
+    if type_ not in _KNOWN:
+        _KNOWN[type_] = (msgspec.json.Decoder(type_), msgspec.json.Decoder(list[type_]))
+    return _KNOWN[type_]
+
+
+def _event(found: Any) -> Event | None:
+    """Build an event of what the lenient parser found; None when it is none."""
+    if not isinstance(found, dict):
+        return None
+    event = Event()
+    try:
+        event.ph = str(found.get("ph", ""))
+        for name in ("cat", "name"):
+            if found.get(name) is not None:
+                setattr(event, name, str(found[name]))
+        for name in ("pid", "tid", "id"):
+            value = found.get(name)
+            if value is not None:
+                setattr(event, name, value if type(value) is int else str(value))
+        for name in ("ts", "dur"):
+            value = found.get(name)
+            if value is not None:
+                setattr(event, name, value if type(value) is int else float(value))
+        if isinstance(found.get("args"), dict):
+            event.args = Raw(msgspec.json.encode(found["args"]))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+    return event
+
+
+def _mended(text: str) -> Any:
+    """Read an event with commas before closing brackets, which is what writers get wrong most often."""
+    try:
+        return _LENIENT.raw_decode(_TRAILING.sub(r"\1", text))[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _places(text: bytes, *, last: bool) -> Iterator[tuple[re.Match[bytes], bool]]:
+    """Yield where a block may be cut between two events, and where the list may end: a few of each."""
+    if not last:
+        for match in [*_BOUNDARY.finditer(text, max(0, len(text) - 65536))][:-4:-1]:
+            yield match, False
+    for match in islice(_LAST.finditer(text), 3):
+        yield match, True
+
+
+def _after_blanks(letters: str, at: int) -> int:
+    while at < len(letters) and letters[at] in " \t\r\n,":
+        at += 1
+    return at
