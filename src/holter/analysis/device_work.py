@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -60,6 +61,14 @@ class Names(dict[str, int]):
         """Return the number of each name."""
         listed = names.tolist() if isinstance(names, np.ndarray) else list(names)
         return np.fromiter(map(self.__getitem__, listed), dtype=np.int64, count=len(listed))
+
+
+def matching(names: NDArray[Any], test: Callable[[str], object]) -> NDArray[np.bool_]:
+    """Tell of each name whether it passes a test; each distinct one is tested once."""
+    known = Names()
+    codes = known.codes(names)
+    passed = np.fromiter((bool(test(name)) for name in known), dtype=bool, count=len(known))
+    return passed[codes]
 
 
 class Work(NamedTuple):
@@ -151,12 +160,12 @@ def _tracelens_kind(name: str) -> int:
 
 
 def _as_hta(work: Work, tables: Mapping[str, Table]) -> Work:
-    """Drop what HTA leaves out, and round as it does: begins up, ends down, to whole microseconds."""
+    """Take in and drop what HTA does, and round as it does: begins up, ends down, to whole microseconds."""
     launches, operators = (tables.get(name) or Table.empty(name) for name in ("launches", "operators"))
+    work = _with_waits(work, operators.where(operators["kind"] == "device_wait"))
     begin, end = hta_rounded(work.begin, work.end)
     work = work._replace(begin=begin, end=end)
-    marks = operators.where(operators["kind"] == "annotation")
-    marks = marks.where(np.fromiter((n.startswith(_STEP) for n in marks["name"]), dtype=bool, count=marks.rows))
+    marks = operators.where(matching(operators["name"], lambda name: name.startswith(_STEP)))
     if not marks.rows:
         return work
     called = launch_of(work, launches)
@@ -172,6 +181,25 @@ def _as_hta(work: Work, tables: Mapping[str, Table]) -> Work:
             before[linked] = times[called[linked]] < starts[of_rank].max()
             keep &= ~mine | before
     return work.where(keep)
+
+
+def _with_waits(work: Work, waits: Table) -> Work:
+    """Add waits of streams, which HTA takes for work of no kind."""
+    where = [json.loads(detail) for detail in waits["detail"].tolist()]
+    stream = np.array([told["stream"] for told in where], dtype=np.int64)
+    some = np.flatnonzero(stream >= 0)
+    if not len(some):
+        return work
+    names = Names(zip(work.names, range(len(work.names)), strict=True))
+    begin = waits["time"][some]
+    none = np.zeros(len(some), dtype=np.int64)
+    device = np.array([told["device"] for told in where], dtype=np.int64)
+    columns = (
+        waits["rank"][some], device[some], stream[some], begin, begin + waits["duration"][some], none + OTHER,
+        none, names.codes(waits["name"][some]),
+    )  # fmt: skip
+    joined = (np.concatenate(pair).astype(np.int64) for pair in zip(work[:8], columns, strict=True))
+    return Work(*joined, tuple(names))
 
 
 def hta_rounded(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
