@@ -1,4 +1,4 @@
-"""Import traces in Chrome's format: torch.profiler (Kineto) of all versions and vendors, viztracer and others."""
+"""Import traces in Chrome's format: torch.profiler (Kineto) of all versions and vendors, others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from holter.importers import device_events, host_events, marks
 from holter.importers.trace_events import Event, TraceEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -19,8 +18,12 @@ if TYPE_CHECKING:
 
 FORMAT = "chrome-json"
 
-Reader = "Callable[[Trace, list[Event], NDArray[np.int64], NDArray[np.int64]], None]"
-_OMITTED = {"Iteration Start: PyTorch Profiler": "marks of the profiler", "Record Window End": "marks of the profiler"}
+_PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
+"""What ends, by what begins it."""
+_OMITTED = {
+    "Iteration Start: PyTorch Profiler": "marks of the profiler",
+    "Record Window End": "marks of the profiler",
+}
 
 
 def recognizes(path: Path) -> bool:
@@ -50,10 +53,12 @@ def read(path: Path, trace: Trace) -> None:
             key = (event.ph, event.cat)
             group = groups.get(key)
             if group is None:
-                group = groups[key] = []
+                # Of what comes in pairs, the order of both kinds is kept.
+                group = groups[key] = groups.setdefault((_PAIRED.get(event.ph, event.ph), event.cat), [])
             group.append(event)
         for (ph, cat), group in groups.items():
-            _take(trace, ph, (cat or "").lower(), group, flows, pairs)
+            if ph == _PAIRED.get(ph, ph):
+                _take(trace, ph, (cat or "").lower(), group, flows, pairs)
     host_events.named(trace, *pairs.close(trace.last), "operator")
     flows.close()
     _facts(trace, source.header)
@@ -65,7 +70,7 @@ def _take(
     if ph == "M":
         marks.names(trace, events)
         return
-    if ph in ("s", "t", "f") and cat in marks.LAUNCH_FLOWS:
+    if ph == "s" and cat in marks.LAUNCH_FLOWS:
         trace.omitted["arrows from launches to kernels"] += len(events)
         return
     if cat == "trace":
@@ -84,9 +89,9 @@ def _take(
             trace.skipped["a duration below 0, taken as 0"] += int((duration < 0).sum())
             duration = duration.clip(0)
         _READERS.get(cat, _other)(trace, events, time, duration)
-    elif ph in ("B", "E", "b", "e", "S", "F"):
+    elif ph in ("B", "b", "S"):
         host_events.named(trace, *pairs.take(events, time), "operator")
-    elif ph in ("s", "t", "f"):
+    elif ph == "s":
         flows.take(events, time)
     elif ph == "C":
         marks.counters(trace, events, time)
@@ -101,7 +106,8 @@ def _other(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
     if cat.endswith(("_runtime", "_driver")):
         host_events.runtime(trace, events, time, duration)
     else:
-        host_events.named(trace, events, time, duration, "python" if cat == "fee" else "operator")
+        kind = {"fee": "python", "overhead": "overhead"}.get(cat, "operator")
+        host_events.named(trace, events, time, duration, kind)
 
 
 def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
@@ -129,7 +135,7 @@ def nanoseconds(microseconds: list[Any]) -> NDArray[np.int64]:
             return np.where(far, 2**62, np.where(far, 0, exact) * 1000)
     except (OverflowError, ValueError, TypeError):
         pass
-    # Times since the epoch in microseconds have 51 bits: as whole numbers times 1000 in a double, they lose some.
+    # Microseconds since the epoch take 51 bits: whole and fraction apart, nothing more is lost.
     array = np.array([float(value) for value in microseconds])
     far = ~(np.abs(array) < 2**62 / 1000)
     array = np.where(far, 0.0, array)
@@ -157,7 +163,7 @@ def _facts(trace: Trace, header: dict[str, Any]) -> None:
 
 _READERS: dict[str, Any] = {
     **dict.fromkeys(host_events.OPERATORS, host_events.operators),
-    **dict.fromkeys(host_events.ANNOTATIONS, host_events.annotations),
+    **dict.fromkeys(host_events.ANNOTATIONS, host_events.ranges),
     **dict.fromkeys(host_events.PYTHON, host_events.python),
     "runtime": host_events.runtime,
     **dict.fromkeys(device_events.KERNELS | device_events.MEMORY, device_events.device_work),

@@ -8,22 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from msgspec import Raw
 
+from holter.importers.event_args import Details, decode_args
 from holter.importers.kernel_kinds import collective, is_communication, moved_bytes
 from holter.importers.trace import whole, whole_numbers
-from holter.importers.trace_events import Event, decode_args
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.importers.trace import Trace
+    from holter.importers.trace_events import Event
 
 KERNELS = frozenset(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"))
 MEMORY = frozenset(("gpu_memcpy", "gpu_memset", "memcpy", "memset"))
 ANNOTATIONS = frozenset(("gpu_user_annotation",))
 SYNCS = frozenset(("cuda_sync", "xpu_sync"))
 
-_ENDS = {"host": "h", "pageable": "h", "pinned": "h", "h": "h", "device": "d", "array": "d", "d": "d", "p": "p"}
+_ENDS = {
+    "host": "h",
+    "pageable": "h",
+    "pinned": "h",
+    "h": "h",
+    "device": "d",
+    "array": "d",
+    "d": "d",
+    "p": "p",
+}
 _ARROW = re.compile(r"(host|pageable|pinned|device|array)\w*\s*->\s*(host|pageable|pinned|device|array)")
 _SHORT = re.compile(r"(?<![a-z])([hdp])\w*to_?([hdp])|(host|device)\w*_?to_?(host|device|peer)|(peer)")
 
@@ -41,14 +52,33 @@ class _Args(msgspec.Struct, gc=False):
     sent: int | None = msgspec.field(default=None, name="In msg nelems")
     received: int | None = msgspec.field(default=None, name="Out msg nelems")
     dtype: str | None = None
+    ranks: Raw = msgspec.field(default=Raw(), name="Process Group Ranks")
+    grid: Raw = Raw()
+    block: Raw = Raw()
+    registers: Raw = msgspec.field(default=Raw(), name="registers per thread")
+    shared: Raw = msgspec.field(default=Raw(), name="shared memory")
+    blocks: Raw = msgspec.field(default=Raw(), name="blocks per SM")
+    warps: Raw = msgspec.field(default=Raw(), name="warps per SM")
+    occupancy: Raw = msgspec.field(default=Raw(), name="est. achieved occupancy %")
+    priority: Raw = Raw()
+    context: Raw = Raw()
+    queued: Raw = Raw()
 
 
-def device_work(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+_DETAILS = Details(_Args)
+
+
+def device_work(
+    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     """Take in what ran on accelerators: kernels, copies and fills, told apart by category and name."""
     args = decode_args(events, _Args)
     names = [e.name or "" for e in events]
     copies = np.array(
-        [(e.cat or "").lower() in MEMORY or name.startswith("dma_") for e, name in zip(events, names, strict=True)]
+        [
+            (e.cat or "").lower() in MEMORY or name.startswith("dma_")
+            for e, name in zip(events, names, strict=True)
+        ]
     )
     for which, table in ((np.flatnonzero(~copies), "kernels"), (np.flatnonzero(copies), "memory_operations")):
         if not len(which):
@@ -66,10 +96,14 @@ def device_work(trace: Trace, events: list[Event], time: NDArray[np.int64], dura
         trace.append(table, **columns, **(_kernels if table == "kernels" else _copies)(trace, own, chosen))
 
 
-def on_streams(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def on_streams(
+    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     """Take in what lies over streams: ranges of the user from first to last kernel, and waits of streams."""
     device, stream = _where(trace, events, decode_args(events, _Args))
-    where = [f'{{"device": {d}, "stream": {s}}}' for d, s in zip(device.tolist(), stream.tolist(), strict=True)]
+    where = [
+        f'{{"device": {d}, "stream": {s}}}' for d, s in zip(device.tolist(), stream.tolist(), strict=True)
+    ]
     trace.append(
         "operators",
         time=time,
@@ -99,6 +133,7 @@ def _kernels(trace: Trace, names: list[str], args: list[_Args]) -> dict[str, NDA
         "process_group": trace.text(groups),
         "group_size": np.array([a.group_size for a in args]).clip(0, 2**31 - 1).astype(np.int32),
         "bytes": sizes,
+        "detail": _DETAILS.codes(trace, args),
     }
 
 
@@ -136,13 +171,15 @@ def _where(
     trace: Trace, events: list[Event], args: list[_Args]
 ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
     """Return device and stream; -1 for a stream that the trace does not tell."""
-    devices = whole_numbers([e.pid if a.device is None else a.device for e, a in zip(events, args, strict=True)])
-    streams = whole_numbers([a.stream if a.stream is not None else _stream(e) for e, a in zip(events, args, strict=True)])
+    devices = whole_numbers(
+        [e.pid if a.device is None else a.device for e, a in zip(events, args, strict=True)]
+    )
+    streams = whole_numbers(
+        [a.stream if a.stream is not None else _stream(e) for e, a in zip(events, args, strict=True)]
+    )
     device, stream = devices.clip(-1, 32767).astype(np.int16), streams.clip(-1, 2**31 - 1).astype(np.int32)
     for d, s in set(zip(device.tolist(), stream.tolist(), strict=True)):
-        trace.track("device", process=d, device=d)
-        if s >= 0:
-            trace.track("stream", process=d, thread=s, device=d)
+        trace.stream(d, s)
     return device, stream
 
 

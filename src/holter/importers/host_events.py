@@ -1,4 +1,4 @@
-"""Rows of what a torch.profiler trace tells of the host: operators, annotations, calls of the runtime, waits."""
+"""Rows of what a torch.profiler trace tells of the host: operators, ranges, calls of the runtime, waits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
+from holter.importers.event_args import Details, decode_args
 from holter.importers.trace import STEP, whole_numbers
-from holter.importers.trace_events import Event, decode_args
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.importers.trace import Trace
+    from holter.importers.trace_events import Event
 
 OPERATORS = frozenset(("cpu_op", "operator"))
 ANNOTATIONS = frozenset(("user_annotation",))
@@ -43,27 +44,19 @@ class _RuntimeArgs(msgspec.Struct, gc=False):
     correlation: int = 0
 
 
-_KEYS = tuple((field.name, field.encode_name) for field in msgspec.structs.fields(_OperatorArgs))
+_DETAILS = Details(_OperatorArgs)
 
 
-def operators(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def operators(
+    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     """Take in operators, with their shapes, types and stacks."""
-    texts = trace.staging.texts
-    known: dict[tuple[Raw, ...], int] = {}
-    empty = texts[""]
-    details = np.full(len(events), empty, np.int32)
-    for row, args in enumerate(decode_args(events, _OperatorArgs)):
-        key = (args.dims, args.types, args.strides, args.concrete, args.stack, args.module, args.collective)
-        if any(key):
-            code = known.get(key)
-            if code is None:
-                code = known[key] = texts[_detail(args)]
-            details[row] = code
+    details = _DETAILS.codes(trace, decode_args(events, _OperatorArgs))
     _operators(trace, events, time, duration, "operator", details)
     _steps(trace, events, time, duration)  # the first versions called steps operators
 
 
-def annotations(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def ranges(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in ranges that the user or the framework named; those of steps are steps too."""
     _operators(trace, events, time, duration, "annotation", _no_details(trace, events))
     _steps(trace, events, time, duration)
@@ -82,8 +75,8 @@ def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration
     correlation = whole_numbers([args.correlation for args in decode_args(events, _RuntimeArgs)], 0)
     names = [e.name or "" for e in events]
     codes, threads = trace.text(names), _threads(trace, events)
-    launched = np.array([bool(_LAUNCH.search(name)) for name in names])
-    waited = np.array([bool(_WAIT.search(name)) for name in names])  # a copy may be launched and waited for
+    calls = {name: (bool(_LAUNCH.search(name)), bool(_WAIT.search(name))) for name in set(names)}
+    launched, waited = np.array([calls[name] for name in names]).T  # a copy may be launched and waited for
     launches, waits, others = map(np.flatnonzero, (launched, waited, ~(launched | waited)))
     trace.append(
         "launches",
@@ -150,11 +143,6 @@ def _no_details(trace: Trace, events: list[Event]) -> NDArray[np.int32]:
 
 def _threads(trace: Trace, events: list[Event]) -> NDArray[np.int64]:
     return np.array([trace.thread(e.pid, e.tid) for e in events], np.int64)
-
-
-def _detail(args: _OperatorArgs) -> str:
-    pairs = [(name, bytes(raw)) for field, name in _KEYS if (raw := getattr(args, field))]
-    return "{" + ", ".join(f'"{name}": {raw.decode("utf-8", "replace")}' for name, raw in pairs) + "}"
 
 
 def _wait(name: str) -> str:

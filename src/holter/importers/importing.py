@@ -1,4 +1,4 @@
-"""Import any files and folders of traces into one job: choose the reader, find the ranks, write the tables."""
+"""Import files and folders of traces into one job: choose the reader, find the ranks, write the tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NODE = "import"
 ROWS_A_FILE = 491_520
-"""Rows of a file of the store: four row groups; files as small as while a job runs would take half as much more."""
+"""Rows of a file of the store: four row groups. Many small files would be larger together."""
 MOST_FILES = 100_000
 
 

@@ -24,7 +24,17 @@ _COLLECTIVES = (
     ("reduce", re.compile(r"reduce")),
 )
 """From the longest word to those that others hold."""
-_ELEMENT = {"double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "bool": 1, "byte": 1}
+_ELEMENT = {
+    "double": 8,
+    "long": 8,
+    "float": 4,
+    "int": 4,
+    "half": 2,
+    "bfloat16": 2,
+    "short": 2,
+    "bool": 1,
+    "byte": 1,
+}
 
 
 @lru_cache(maxsize=65536)
@@ -35,13 +45,13 @@ def is_communication(name: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def collective(name: str) -> str:
-    """Return which collective a name means, of a kernel or as the trace calls it; empty when it does not say."""
+    """Return which collective a name means, a kernel's or the trace's own; empty when it does not say."""
     text = name.lower()
     return next((word for word, spelling in _COLLECTIVES if spelling.search(text)), "")
 
 
 def moved_bytes(which: str, sent: object, received: object, dtype: object) -> int:
-    """Return the bytes of a collective of so many elements: for a gathering one the result, else the input."""
+    """Return the bytes of a collective: of the result of an allgather, of the input of all others."""
     size = element_bytes(str(dtype))
     elements = received if which == "allgather" else sent
     return elements * size if isinstance(elements, int) and 0 <= elements < 2**50 else 0

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from holter.importers.event_args import decode_args
 from holter.importers.trace import Trace, whole
-from holter.importers.trace_events import Event, decode_args
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from holter.importers.trace_events import Event
 
 MOST_OPEN = 1_000_000
 """Arrows and slices that wait for their other end, at most."""
@@ -20,8 +22,13 @@ LAUNCH_FLOWS = frozenset(("ac2g", "async_cpu_to_gpu", "async", "async_gpu"))
 _DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "device"}
 
 
+_DEVICE_LABELS = ("GPU", "MTIA", "XPU", "HPU", "NPU")
+"""PyTorch names the process of a device after the one that traced it, and says in a label which it is."""
+
+
 class _NameArgs(msgspec.Struct, gc=False):
     name: str | int | None = None
+    labels: str | None = None
     sort_index: int | None = None
     start_us: int | float | None = msgspec.field(default=None, name="start_time_since_epoch_in_micros")
 
@@ -32,8 +39,6 @@ class _MemoryArgs(msgspec.Struct, gc=False):
     bytes: int | None = msgspec.field(default=None, name="Bytes")
     allocated: int | None = msgspec.field(default=None, name="Total Allocated")
     reserved: int | None = msgspec.field(default=None, name="Total Reserved")
-
-
 
 
 class Flows:
@@ -51,10 +56,10 @@ class Flows:
             key = (kind, event.id)
             here = (event.ph, at, self._trace.thread(event.pid, event.tid))
             there = self._waiting.pop(key, None)
-            if there is not None and (there[0] == "f") == (here[0] == "f"):
-                if here[0] != "t" and there[0] != "t":
-                    self._trace.skipped["an arrow whose number another one has"] += 1
-                    there = None
+            same_end = there is not None and (there[0] == "f") == (here[0] == "f")
+            if there is not None and same_end and "t" not in (here[0], there[0]):
+                self._trace.skipped["an arrow whose number another one has"] += 1
+                there = None
             if there is None:
                 if len(self._waiting) < MOST_OPEN:
                     self._waiting[key] = here
@@ -94,7 +99,9 @@ class Pairs:
         self._open: dict[Any, list[tuple[Event, int]]] = {}
         self._count = 0
 
-    def take(self, events: list[Event], time: NDArray[np.int64]) -> tuple[list[Event], NDArray[Any], NDArray[Any]]:
+    def take(
+        self, events: list[Event], time: NDArray[np.int64]
+    ) -> tuple[list[Event], NDArray[Any], NDArray[Any]]:
         """Return the slices that these events close: what began them, when, and how long they took."""
         closed: list[tuple[Event, int, int]] = []
         for event, at in zip(events, time.tolist(), strict=True):
@@ -121,13 +128,15 @@ class Pairs:
         """Return what is open still, as if it ended with the trace."""
         left = [(event, at, max(0, last - at)) for stack in self._open.values() for event, at in stack]
         if left:
-            self._trace.notes.append(f"{len(left)} slices do not end; they are taken to last until the trace ends")
+            self._trace.notes.append(
+                f"{len(left)} slices do not end; they are taken to last until the trace ends"
+            )
         return _columns(left)
 
 
 def _columns(rows: list[tuple[Event, int, int]]) -> tuple[list[Event], NDArray[Any], NDArray[Any]]:
-    events = [row[0] for row in rows]
-    return events, *(np.array([row[n] for row in rows], np.int64) for n in (1, 2))
+    times = np.array([row[1:] for row in rows], np.int64).reshape(-1, 2)
+    return [row[0] for row in rows], times[:, 0], times[:, 1]
 
 
 def names(trace: Trace, events: list[Event]) -> None:
@@ -137,19 +146,17 @@ def names(trace: Trace, events: list[Event]) -> None:
             trace.offset_ns = round(args.start_us * 1000)
             trace.facts["clock"] = "epoch"
             continue
-        process = whole(event.pid)
-        if process is None:
-            continue
-        text = str(args.name) if args.name is not None else ""
+        text = str(args.name).strip() if args.name is not None else ""
         if event.name in ("process_name", "process_sort_index"):
-            trace.track("process", process=process, name=text, position=args.sort_index)
+            trace.name(event.pid, None, text, args.sort_index)
+        elif event.name == "process_labels" and args.labels and args.labels.startswith(_DEVICE_LABELS):
+            trace.name(event.pid, None, args.labels, None)
         elif event.name in ("thread_name", "thread_sort_index"):
-            thread = trace.thread(event.pid, event.tid)
-            trace.track("thread", process=process, thread=thread, name=text, position=args.sort_index)
+            trace.name(event.pid, event.tid, text, args.sort_index)
 
 
 def memory(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
-    """Take in what the allocator of PyTorch told: what is allocated and reserved, else by how much it changed."""
+    """Take in what PyTorch's allocator told: bytes allocated and reserved, else how much they changed."""
     at: list[int] = []
     told: list[str] = []
     values: list[float] = []
@@ -189,7 +196,9 @@ def counters(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None
     _counters(trace, at, processes, told, values)
 
 
-def _counters(trace: Trace, at: list[int], processes: list[int], told: list[str], values: list[float]) -> None:
+def _counters(
+    trace: Trace, at: list[int], processes: list[int], told: list[str], values: list[float]
+) -> None:
     if at:
         trace.append(
             "counters",

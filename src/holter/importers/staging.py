@@ -46,7 +46,7 @@ class Staging:
     def __init__(self) -> None:
         self.texts = Texts()
         self.rows: dict[str, int] = {}
-        self._file = tempfile.TemporaryFile(prefix="holter-import-")
+        self._file = tempfile.TemporaryFile(prefix="holter-import-")  # noqa: SIM115 (closed with the trace)
         self._parts: list[list[tuple[str, int, int, list[tuple[str, str]]]]] = [[]]
         self._kept_texts: list[tuple[int, int]] = []
 

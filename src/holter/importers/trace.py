@@ -1,9 +1,10 @@
-"""One trace while it is read: its rows on disk, its threads, its steps, its clock; then written to the job."""
+"""One trace while it is read: its rows on disk, threads, steps and clock; then written to the job."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 """What the profiler of PyTorch calls the annotation of a step."""
 _LATEST_NS = 1 << 62
+MOST_NAMES = 1_000_000
+"""Names of threads that are kept, at most."""
 
 _DEVICE_TABLES = ("kernels", "memory_operations")
-_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_RANK_IN_NAME = re.compile(
+    r"(?:^|[^a-z])(?:rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE
+)
 
 
 class Trace:
@@ -49,7 +54,8 @@ class Trace:
         self._steps: dict[int, tuple[int, int]] = {}
         self._threads: dict[tuple[Any, Any], int] = {}
         self._taken: set[int] = set()
-        self._tracks: dict[tuple[int, int, int, str], list[Any]] = {}
+        self._streams: set[tuple[int, int]] = set()
+        self._names: dict[tuple[str, str | None], list[Any]] = {}
         self._first: int | None = None
         self._last = 0
 
@@ -86,26 +92,19 @@ class Trace:
             number = told if told is not None and told not in self._taken else -2 - len(self._threads)
             self._threads[key] = number
             self._taken.add(number)
-            kept = whole(process)
-            self.track("thread", process=-1 if kept is None else kept, thread=number)
-            if told is None and thread is not None:
-                self.track("thread", process=-1 if kept is None else kept, thread=number, name=str(thread))
         return number
 
-    def track(
-        self,
-        kind: str,
-        *,
-        process: int,
-        thread: int = -1,
-        device: int = -1,
-        name: str = "",
-        position: int | None = None,
-    ) -> None:
-        """Take in what a process, thread, device or stream is called, or where it stands."""
-        known = self._tracks.setdefault((process, thread, device, kind), ["", 0])
-        known[0] = name or known[0]
-        known[1] = known[1] if position is None else position
+    def stream(self, device: int, stream: int) -> None:
+        """Take in that something ran on a stream of a device; -1 for one that is not told."""
+        self._streams.add((device, stream))
+
+    def name(self, process: Any, thread: Any, text: str, position: int | None) -> None:
+        """Take in what a thread is called and where it stands; of a process, with None for the thread."""
+        key = (str(process), None if thread is None else str(thread))
+        if key in self._names or len(self._names) < MOST_NAMES:
+            known = self._names.setdefault(key, ["", 0])
+            known[0] = text or known[0]
+            known[1] = known[1] if position is None else position
 
     def step(self, number: int, begin: int, end: int) -> None:
         """Take in when a step was; of a step that is told twice, the first."""
@@ -124,7 +123,9 @@ class Trace:
 
         by_launch = self._by_launch(by_time) if steps else None
         for table in [schema.name for schema in TRACES]:
-            has_step = any(c.name == "step" for schema in TRACES if schema.name == table for c in schema.columns)
+            has_step = any(
+                c.name == "step" for schema in TRACES if schema.name == table for c in schema.columns
+            )
             for rows in self.staging.read(table):
                 count = len(rows["time"])
                 if has_step and steps:
@@ -157,24 +158,33 @@ class Trace:
             report.end_ns = last if report.end_ns is None else max(report.end_ns, last)
 
     def _write_tracks(self, writer: Writer, rank: int, report: Report) -> None:
-        if not self._tracks:
+        tracks: list[tuple[str, int, int, int, str, int]] = []
+        for process in dict.fromkeys(process for process, _ in self._threads):
+            number = whole(process)
+            tracks.append(("process", -1 if number is None else number, -1, -1, *self._called(process, None)))
+        for (process, thread), number in self._threads.items():
+            own = whole(process)
+            name, position = self._called(process, thread)
+            name = name or (str(thread) if thread is not None and whole(thread) is None else "")
+            tracks.append(("thread", -1 if own is None else own, number, -1, name, position))
+        devices = {device for device, _ in self._streams}
+        tracks += [("device", device, -1, device, *self._called(device, None)) for device in devices]
+        for device, stream in self._streams:
+            if stream >= 0:
+                called = max(self._called(device, stream), self._called(device, f"stream {stream}"))
+                tracks.append(("stream", device, stream, device, *called))
+        if not tracks:
             return
-        keys = sorted(self._tracks)
-        told = [self._tracks[key] for key in keys]
-        writer.append(
-            "tracks",
-            {
-                "time": np.full(len(keys), (self._first or 0) + self.offset_ns, np.int64),
-                "rank": [rank] * len(keys),
-                "process": np.array([key[0] for key in keys], np.int64),
-                "thread": np.array([key[1] for key in keys], np.int64),
-                "device": np.array([key[2] for key in keys]).clip(-1, 32767),
-                "kind": [key[3] for key in keys],
-                "name": [name for name, _ in told],
-                "position": np.array([position for _, position in told]).clip(-(2**31), 2**31 - 1),
-            },
-        )
-        report.rows["tracks"] += len(keys)
+        columns: list[list[Any]] = [list(column) for column in zip(*sorted(tracks), strict=True)]
+        columns[-1] = [max(-(2**31), min(position, 2**31 - 1)) for position in columns[-1]]
+        told = dict(zip(("kind", "process", "thread", "device", "name", "position"), columns, strict=True))
+        when = [(self._first or 0) + self.offset_ns] * len(tracks)
+        writer.append("tracks", {**told, "time": when, "rank": [rank] * len(tracks)})
+        report.rows["tracks"] += len(tracks)
+
+    def _called(self, process: Any, thread: Any) -> tuple[str, int]:
+        name, position = self._names.get((str(process), None if thread is None else str(thread)), ("", 0))
+        return name, position
 
     def _by_launch(self, by_time: Callable[[Any], Any]) -> Callable[[NDArray[np.int64]], Any] | None:
         """Return what tells steps of correlations: a kernel belongs to the step that launched it.
@@ -191,7 +201,7 @@ class Trace:
                     low, high = ranges.get(step, (int(own.min()), int(own.max())))
                     ranges[step] = (min(low, int(own.min())), max(high, int(own.max())))
         ordered = sorted((low, high, step) for step, (low, high) in ranges.items())
-        if not ordered or any(a[1] >= b[0] for a, b in zip(ordered, ordered[1:], strict=False)):
+        if not ordered or any(a[1] >= b[0] for a, b in pairwise(ordered)):
             return None
         lows, highs = (np.array([r[n] for r in ordered], np.int64) for n in (0, 1))
         numbers = np.array([r[2] for r in ordered], np.int32)

@@ -1,7 +1,7 @@
 """Stream the events of Chrome's trace-event format, as JSON or JSON.gz: in bounded memory, broken files too.
 
-A file is decoded in blocks of some megabytes: a block that is valid once brackets close it was cut between two
-events. What is not valid is read event by event by the more lenient parser of the standard library.
+A file is decoded in blocks of some megabytes: a block that is valid once brackets close it was cut between
+two events. What is not valid is read event by event by the more lenient parser of the standard library.
 """
 
 from __future__ import annotations
@@ -172,7 +172,9 @@ class TraceEvents:
         """Return what an unfinished event begins with, to be read on with the next block."""
         if not last and len(letters) < LONGEST_EVENT:
             return events, letters.encode(), False
-        self._skipped["an event that does not end" if last else f"an event of over {LONGEST_EVENT} bytes"] += 1
+        self._skipped[
+            "an event that does not end" if last else f"an event of over {LONGEST_EVENT} bytes"
+        ] += 1
         return events, b"", False
 
     def _blocks(self) -> Iterator[bytes]:
@@ -208,9 +210,8 @@ class TraceEvents:
                     inflate, begun = zlib.decompressobj(31), False
                 given += len(text)
                 if given > LONGEST_HEADER and given > MOST_EXPANSION * self.read:
-                    raise UnreadableError(
-                        f"{self.path} holds {given} bytes in its first {self.read}: no trace is that repetitive"
-                    )
+                    told = f"{given} bytes in its first {self.read}"
+                    raise UnreadableError(f"{self.path} holds {told}: no trace is that repetitive")
                 waiting.append(text)
                 size += len(text)
                 if size >= BLOCK:
@@ -219,38 +220,6 @@ class TraceEvents:
         if begun:
             self._skipped["the compressed file is cut off"] += 1
         yield b"".join(waiting)
-
-
-def decode_args(events: list[Event], type_: Any) -> list[Any]:
-    """Decode what events carry, each into one object of a type whose fields all have defaults."""
-    decoder = _decoders(type_)
-    raws = [event.args or b"{}" for event in events]
-    try:
-        decoded: list[Any] = decoder[1].decode(b"[" + b",".join(raws) + b"]")
-    except (ValueError, RecursionError):
-        decoded = [_args(decoder[0], raw, type_) for raw in raws]
-    return decoded
-
-
-def _args(decoder: Any, raw: Any, type_: Any) -> Any:
-    try:
-        return decoder.decode(raw)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        # Numbers may be written as text, and text as numbers.
-        return msgspec.convert(json.loads(bytes(raw)), type_, strict=False)
-    except (ValueError, RecursionError, OverflowError):
-        return type_()
-
-
-_KNOWN: dict[Any, tuple[Any, Any]] = {}
-
-
-def _decoders(type_: Any) -> tuple[Any, Any]:
-    if type_ not in _KNOWN:
-        _KNOWN[type_] = (msgspec.json.Decoder(type_), msgspec.json.Decoder(list[type_]))
-    return _KNOWN[type_]
 
 
 def _event(found: Any) -> Event | None:

@@ -28,6 +28,11 @@ KERNELS = TableSchema(
         Column("group_size", "INTEGER", "Ranks in that group; 0 when unknown."),
         Column("bytes", "BIGINT", "Bytes the collective moves; 0 when unknown.", "bytes"),
         _CORRELATION,
+        Column(
+            "detail",
+            "VARCHAR",
+            "Grid, block, registers, occupancy, ranks of the group: a JSON object, or empty.",
+        ),
     ),
 )
 
@@ -86,7 +91,12 @@ OPERATORS = TableSchema(
         _THREAD,
         STEP,
         Column("name", "VARCHAR", "The operator."),
-        Column("kind", "VARCHAR", "operator, python, annotation, module or runtime."),
+        Column(
+            "kind",
+            "VARCHAR",
+            "operator, python, annotation, module or runtime; device_annotation and device_wait (thread: the stream): "
+            "ranges that a trace lays over a stream, and waits of a stream; overhead: of the profiler itself.",
+        ),
         Column("detail", "VARCHAR", "Shapes, types, stack: a JSON object, or empty."),
     ),
 )
