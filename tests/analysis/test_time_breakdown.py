@@ -113,9 +113,7 @@ def microseconds(found: TimeBreakdown) -> list[int]:
 def expected(name: str) -> list[int]:
     with given("expected", name, "hta", "temporal_breakdown.csv").open() as file:
         row = next(csv.DictReader(file))
-    return [
-        int(float(row[f"{part}_time(us)"])) for part in ("idle", "compute", "non_compute", "kernel")
-    ]
+    return [int(float(row[f"{part}_time(us)"])) for part in ("idle", "compute", "non_compute", "kernel")]
 
 
 @pytest.mark.parametrize("name", TRACES)
@@ -159,7 +157,9 @@ def test_hta_takes_an_operator_that_names_a_stream_for_device_work() -> None:
     alike = operators.where(np.isin(operators["name"], list(set(kernels["name"]))))
     assert alike.rows == 1
     columns = {name: np.concatenate([kernels[name], alike[name]]) for name in ("time", "duration", "name")}
-    rest = {name: np.append(kernels[name], kernels[name][:1]) for name in kernels.names if name not in columns}
+    rest = {
+        name: np.append(kernels[name], kernels[name][:1]) for name in kernels.names if name not in columns
+    }
     work = device_work({**loaded, "kernels": Table(columns | rest)}, "hta")
     idle, compute, _, span = expected("tracelens_b200_eager")
     assert (span - merged(work), merged(work, COMPUTE)) == (idle, compute)

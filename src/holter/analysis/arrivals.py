@@ -218,4 +218,3 @@ def _by_chance(hits: int, tries: int) -> float:
     if tries > 1000:  # far enough in the tail for the bound of Hoeffding
         return float(np.exp(-2 * max(hits / tries - 0.5, 0.0) ** 2 * tries))
     return sum(comb(tries, k) for k in range(hits, tries + 1)) / 2**tries
-

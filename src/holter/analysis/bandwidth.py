@@ -78,4 +78,3 @@ def bandwidths(kernels: Table, *, definition: str = "all") -> Table:
     columns = zip(*found, strict=True) if found else [()] * len(titles)
     kinds: list[Any] = [object, object, *[np.int64] * 5, float, float]
     return Table({t: np.array(c, dtype=k) for t, c, k in zip(titles, columns, kinds, strict=True)})
-

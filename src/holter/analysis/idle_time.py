@@ -77,12 +77,16 @@ def idle_time(
     for (rank, device), part in split(work._replace(name=number)):
         if definition == "all":
             waits = gaps(part.begin, part.end)
-            found.append(_told(rank, device, -1, waits.begin, waits.end, part.name[waits.next], called, asked))
+            found.append(
+                _told(rank, device, -1, waits.begin, waits.end, part.name[waits.next], called, asked)
+            )
             continue
         for stream in np.unique(part.stream).tolist():
             one = part.where(part.stream == stream)
             begin, end = one.end[:-1], one.begin[1:]
-            found.append(_told(rank, device, stream, begin, end, one.name[1:], called, asked, kernel_delay_ns))
+            found.append(
+                _told(rank, device, stream, begin, end, one.name[1:], called, asked, kernel_delay_ns)
+            )
     return found
 
 

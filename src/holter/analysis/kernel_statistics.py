@@ -125,7 +125,9 @@ def _statistics(
             "deviation_ns": float(left.std(ddof=1)) if len(left) > 1 else 0.0,
             "share_pct": 100.0 * float(left.sum()) / whole,
         }
-        columns = {name: np.append(column, np.array([row[name]], column.dtype)) for name, column in columns.items()}
+        columns = {
+            name: np.append(column, np.array([row[name]], column.dtype)) for name, column in columns.items()
+        }
     return Table({"rank": np.full(len(columns["name"]), rank), **columns})
 
 
@@ -199,4 +201,3 @@ def memory_table(tables: Mapping[str, Table]) -> Table:
             "gb_per_s": speed[order],
         }
     )
-

@@ -20,6 +20,10 @@ DEVICE_SIDE = ("device_annotation", "device_wait")
 """Kinds of rows in `operators` that lie on streams, not on threads."""
 
 
+ROUNDING_NS = 1000
+"""So much longer than the event around it an event may be: old traces have whole microseconds."""
+
+
 class Host(NamedTuple):
     """What threads did, each event below the one that it ran in; sorted by rank, thread and begin."""
 
@@ -55,7 +59,8 @@ class Host(NamedTuple):
 def host(tables: Mapping[str, Table]) -> Host:
     """Put operators, annotations, Python functions, calls of the runtime, launches and syncs into one tree.
 
-    An event that outlives the one it began in is taken for its child all the same.
+    An event that outlives the one it began in, as the annotation of a step that a function opens, is not
+    inside that one but beside it.
     """
     operators, launches, syncs = (tables.get(n) or Table.empty(n) for n in ("operators", "launches", "syncs"))
     operators = operators.where(~np.isin(operators["kind"], DEVICE_SIDE))
@@ -87,7 +92,7 @@ def _parents(begin: Ints, end: Ints, same: NDArray[Any]) -> Ints:
     for i, (b, e, on) in enumerate(zip(begin.tolist(), end.tolist(), same.tolist(), strict=True)):
         if not on:
             stack.clear()
-        while stack and stack[-1][0] <= b:
+        while stack and (stack[-1][0] <= b or stack[-1][0] + ROUNDING_NS < e):
             stack.pop()
         found.append(stack[-1][1] if stack else -1)
         stack.append((e, i))
@@ -104,7 +109,9 @@ def own(total: Ints, parent: Ints) -> Ints:
 def device_time(tree: Host, tables: Mapping[str, Table]) -> Ints:
     """Return how long what each event launched ran, what the events inside it launched included, ns."""
     work = device_work(tables)
-    launches = Table({"rank": tree.rank, "correlation": np.where(tree.kind == "launch", tree.correlation, -1)})
+    launches = Table(
+        {"rank": tree.rank, "correlation": np.where(tree.kind == "launch", tree.correlation, -1)}
+    )
     called = launch_of(work, launches)
     ran = np.zeros(len(tree.begin), dtype=np.int64)
     known = called >= 0

@@ -1,0 +1,333 @@
+"""What a verdict on a trace stands on: how accelerators spent the time, what idle ones waited for, who is late."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from holter.analysis.arrivals import LateRank
+from holter.analysis.device_work import COMMUNICATION, COMPUTE, MEMORY, device_work, launch_of
+from holter.analysis.intervals import Intervals, difference, gaps, measure, union
+from holter.analysis.operator_tree import Host, host, named, own
+from holter.analysis.rank_summary import OddRank, rank_parts, rank_summary
+from holter.analysis.time_breakdown import split
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.analysis.device_work import Ints, Work
+
+LOADING = re.compile(
+    r"^enumerate\(DataLoader\)|dataloader\.py\(\d+\): __next__|^#* ?(data[ _-]?load|load[ _-]?data|get[ _-]?batch|next[ _-]?batch|fetch[ _-]?data)",
+    re.IGNORECASE,
+)
+SAVING = re.compile(
+    r"torch/serialization\.py\(\d+\): save|^#* ?(save[ _-]?checkpoint|checkpoint[ _-]?sav)", re.IGNORECASE
+)
+ALLOCATING = re.compile(
+    r"^(cuda|hip)(Malloc|Free)(Host|Managed)?$|^(cuda|hip)Host(Alloc|Malloc|Free)$|^cuMem(Create|Map|Unmap|Release)$"
+)
+PARTS = ("compute", "communication", "copies", "data_loading", "checkpoint", "allocation", "host", "idle")
+"""What a device's time divides into, as percent of the window, each moment once and the first that fits:
+kernels that compute; communication that nothing hides; copies and fills; then of the idle rest, what the host
+spent waiting for batches, writing checkpoints, allocating memory of the device, and on anything else before it
+asked for more work; `idle` is what remains: starts of kernels, dependencies, the end of the window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceFacts:
+    """The devices of a trace in numbers; of several, means unless said otherwise."""
+
+    ranks: tuple[int, ...] = ()
+    devices: int = 0
+    kernels: int = 0
+    window_ns: int = 0
+    """From the first step's begin to the last one's end; without steps the whole trace."""
+    steps: int = 0
+    step_ms: float | None = None
+    """Median step of the host."""
+    breakdown: dict[str, float] = field(default_factory=dict)
+    """Percent by part, as in `PARTS`; adds up to 100."""
+    busy_pct: float = 0.0
+    median_kernel_us: float = 0.0
+    communication_pct: float = 0.0
+    """All communication, hidden or not."""
+    collectives_us: float | None = None
+    h2d_pct: float = 0.0
+    """Exposed copies from the host."""
+    pageable: int = 0
+    """Copies from pageable memory of the host."""
+    loading_pct: float = 0.0
+    """Share of the window in which the host waited for batches, whether the device had work or not."""
+    syncs: int = 0
+    after_sync_pct: float = 0.0
+    """Share of the window in which the device idled since the host had waited for it to finish."""
+    blamed: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+    """By part, what the host did while the device waited: name (empty: nothing that the trace names), percent
+    of that time; the largest first."""
+    stacks: bool = False
+    """Whether Python functions were recorded, which slows the host itself."""
+    late: list[LateRank] = field(default_factory=list)
+    odd: list[OddRank] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+    host_parts: dict[str, float] = field(default_factory=dict)
+    """Without device work: own time of the host's events by name, percent of the window."""
+
+
+def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
+    """Compute the facts of a trace from its tables; what a table does not tell stays out."""
+    work = device_work(tables)
+    tree = host(tables)
+    steps = _steps(tables)
+    if not len(work.begin):
+        return _of_the_host(tree, steps)
+    launches = tables.get("launches") or Table.empty("launches")
+    loading, saving = named(tables, LOADING), named(tables, SAVING)
+    allocating = named(tables, ALLOCATING)
+    called = launch_of(work, launches)
+    parts: list[dict[str, Any]] = []
+    for (rank, device), mine in split(work._replace(name=np.arange(len(called)))):
+        spent = [_covered(table.where(table["rank"] == rank)) for table in (loading, saving, allocating)]
+        window = _window(steps, rank, mine)
+        parts.append(
+            _of_device(mine, window, spent, launches, called, tree, tables, rank) | {"device": device}
+        )
+    weight = [part["window"] for part in parts]
+
+    def mean(name: str) -> float:
+        return float(np.average([part[name] for part in parts], weights=weight))
+
+    kernels = work.where(np.isin(work.kind, (COMPUTE, COMMUNICATION)))
+    computing = work.duration[work.kind == COMPUTE]
+    communicating = work.duration[work.kind == COMMUNICATION]
+    copies = tables.get("memory_operations") or Table.empty("memory_operations")
+    compared = rank_summary(rank_parts(tables))
+    return DeviceFacts(
+        ranks=tuple(np.unique(work.rank).tolist()),
+        devices=len(parts),
+        kernels=len(kernels.begin),
+        window_ns=int(np.mean(weight)),
+        steps=_count(steps),
+        step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
+        breakdown={
+            name: float(np.average([p["parts"][name] for p in parts], weights=weight)) for name in PARTS
+        },
+        busy_pct=mean("busy"),
+        median_kernel_us=float(np.median(computing)) / 1e3 if len(computing) else 0.0,
+        communication_pct=mean("communication"),
+        collectives_us=float(np.median(communicating)) / 1e3 if len(communicating) else None,
+        h2d_pct=mean("h2d"),
+        pageable=int(((copies["memory"] == "pageable") & (copies["kind"] == "h2d")).sum()),
+        loading_pct=mean("loading"),
+        syncs=int((tables["syncs"]["duration"] > 0).sum()) if "syncs" in tables else 0,
+        after_sync_pct=mean("after_sync"),
+        blamed={name: _most([part["blamed"].get(name, {}) for part in parts]) for name in PARTS[3:7]},
+        stacks=bool(np.isin(tree.kind, ("python", "module")).any()),
+        late=compared.late,
+        odd=compared.odd,
+        unmatched=compared.refused,
+    )
+
+
+def _most(spent: list[dict[str, float]]) -> list[tuple[str, float]]:
+    """Add up what several devices waited for, and return the most of it with percents."""
+    names = {name for one in spent for name in one}
+    sums = {name: sum(one.get(name, 0.0) for one in spent) for name in names}
+    whole = sum(sums.values())
+    return [
+        (name, 100.0 * ns / whole) for name, ns in sorted(sums.items(), key=lambda x: -x[1])[:5] if ns > 0
+    ]
+
+
+def _steps(tables: Mapping[str, Table]) -> Table:
+    spans = tables.get("spans") or Table.empty("spans")
+    return spans.where(spans["phase"] == "step")
+
+
+def _count(steps: Table) -> int:
+    """Return the steps of the rank that has most."""
+    return int(np.unique(steps["rank"], return_counts=True)[1].max()) if steps.rows else 0
+
+
+def _covered(rows: Table) -> Intervals:
+    return union(rows["time"], rows["time"] + rows["duration"])
+
+
+def _window(steps: Table, rank: int, work: Work) -> tuple[int, int]:
+    """Return the stretch that is judged: whole steps, since loading lies before a step's first kernel.
+
+    Without steps from the first begin to the last end of what the device ran: before and after there may be
+    anything.
+    """
+    mine = steps.where(steps["rank"] == rank)
+    first, last = int(work.begin.min()), int(work.end.max())
+    if mine.rows:
+        begin, end = int(mine["time"].min()), int((mine["time"] + mine["duration"]).max())
+        if begin < last and first < end:
+            return begin, end
+    return first, last
+
+
+def _of_device(
+    work: Work,
+    window: tuple[int, int],
+    spent: list[Intervals],
+    launches: Table,
+    called: Ints,
+    tree: Host,
+    tables: Mapping[str, Table],
+    rank: int,
+) -> dict[str, Any]:
+    begin, end = window
+    whole = Intervals(np.array([begin]), np.array([end]))
+
+    def within(*kinds: int) -> Intervals:
+        some = np.isin(work.kind, kinds)
+        b, e = np.clip(work.begin[some], begin, end), np.clip(work.end[some], begin, end)
+        return union(b, e)
+
+    compute, communication = within(COMPUTE), within(COMMUNICATION)
+    both = within(COMPUTE, COMMUNICATION)
+    busy = within(COMPUTE, COMMUNICATION, MEMORY)
+    idle = difference(whole, busy)
+    gap_waits = _host_waits(work, window, launches, called)
+    waits = gap_waits.joined
+    parts = {
+        "compute": compute.length,
+        "communication": both.length - compute.length,
+        "copies": busy.length - both.length,
+    }
+    rest, blamed = idle, {}
+    for name, these in zip(
+        ("data_loading", "checkpoint", "allocation", "host"), [*spent, waits], strict=True
+    ):
+        left = difference(rest, these)
+        parts[name] = rest.length - left.length
+        if parts[name]:
+            blamed[name] = _blamed(tree, rank, gap_waits, difference(rest, left))
+        rest = left
+    parts["idle"] = rest.length
+    total = max(end - begin, 1)
+    copies = tables.get("memory_operations") or Table.empty("memory_operations")
+    to_device = copies.where((copies["rank"] == rank) & (copies["kind"] == "h2d"))
+    h2d = difference(_covered(to_device), both)
+    after = _after_sync(tables, rank, waits)
+    return {
+        "window": total,
+        "parts": {name: 100.0 * ns / total for name, ns in parts.items()},
+        "busy": 100.0 * busy.length / total,
+        "communication": 100.0 * communication.length / total,
+        "h2d": 100.0 * int(measure(h2d, [begin], [end])[0]) / total,
+        "loading": 100.0 * int(measure(spent[0], [begin], [end])[0]) / total,
+        "after_sync": 100.0 * after / total,
+        "blamed": blamed,
+    }
+
+
+class _Waits(NamedTuple):
+    """When a device waited for the host to ask, gap by gap, and the thread that asked in the end."""
+
+    begin: Ints
+    end: Ints
+    thread: Ints
+
+    @property
+    def joined(self) -> Intervals:
+        return union(self.begin, self.end)
+
+
+def _host_waits(work: Work, window: tuple[int, int], launches: Table, called: Ints) -> _Waits:
+    """Find the gaps that wait for the host.
+
+    A gap counts until the launch of what ends it returns; before the first work and after the last one of the
+    window the device waits too.
+    """
+    found = gaps(work.begin, work.end)
+    first, last = int(np.argmin(work.begin)), int(np.argmax(work.end))
+    begin = np.concatenate([[window[0]], found.begin, [work.end[last]]])
+    end = np.concatenate([[work.begin[first]], found.end, [max(window[1], int(work.end[last]))]])
+    launch = called[work.name[np.concatenate([[first], found.next, [last]])]]
+    if launches.rows:
+        returned = (launches["time"] + launches["duration"])[launch]
+        thread = np.where(launch >= 0, launches["thread"][launch], -1)
+        end[:-1] = np.minimum(end, np.where(launch >= 0, returned, begin))[:-1]
+    else:
+        thread, end[:-1] = launch, begin[:-1]
+    begin, end = np.clip(begin, *window), np.clip(end, *window)
+    some = end > begin
+    return _Waits(begin[some], end[some], thread[some])
+
+
+def _blamed(tree: Host, rank: int, waits: _Waits, within: Intervals) -> dict[str, float]:
+    """Share waits out among what the asking thread did meanwhile, each moment to the innermost event, ns."""
+    spent: dict[str, float] = {}
+    for thread in np.unique(waits.thread).tolist():
+        own_waits = union(waits.begin[waits.thread == thread], waits.end[waits.thread == thread])
+        mine = difference(own_waits, difference(own_waits, within))
+        rows = np.flatnonzero((tree.rank == rank) & (tree.thread == thread) & (tree.kind != "annotation"))
+        inside = measure(mine, tree.begin[rows], tree.end[rows])
+        alone = np.maximum(own(inside, _above(tree, rows)), 0)
+        sums = np.bincount(tree.name[rows], weights=alone, minlength=len(tree.names))
+        for i in np.flatnonzero(sums).tolist():
+            spent[tree.names[i]] = spent.get(tree.names[i], 0.0) + float(sums[i])
+        untold = mine.length - float(sums.sum())
+        if untold > 0:
+            spent[""] = spent.get("", 0.0) + untold
+    return spent
+
+
+def _above(tree: Host, rows: Ints) -> Ints:
+    """Return for some events the next around them that is one of them, as its place among them; -1 for none."""
+    number = np.full(len(tree.begin), -1)
+    number[rows] = np.arange(len(rows))
+    parent = tree.parent[rows]
+    for _ in range(64):  # annotations lie in a few others at most
+        skipped = (parent >= 0) & (number[parent] < 0)
+        if not skipped.any():
+            break
+        parent[skipped] = tree.parent[parent[skipped]]
+    return np.where(parent >= 0, number[parent], -1)
+
+
+def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int:
+    """Return how long the device idled in gaps in which the host had just waited for it, ns."""
+    syncs = tables.get("syncs") or Table.empty("syncs")
+    mine = syncs.where((syncs["rank"] == rank) & (syncs["duration"] > 0))
+    if not mine.rows or not len(waits.begin):
+        return 0
+    during = measure(_covered(mine), waits.begin, waits.begin + 1) > 0
+    return int((waits.end - waits.begin)[during].sum())
+
+
+def _of_the_host(tree: Host, steps: Table) -> DeviceFacts:
+    """Return what a trace without device work tells: where the host's threads spent the time."""
+    if not len(tree.begin):
+        return DeviceFacts(steps=_count(steps))
+    window = int(tree.end.max() - tree.begin.min())
+    main = _main_thread(tree)
+    alone = np.where(main, tree.own_ns, 0)
+    sums = np.bincount(tree.name, weights=alone, minlength=len(tree.names))
+    top = np.argsort(-sums, kind="stable")[:10]
+    loading = np.array([bool(LOADING.search(name)) for name in tree.names])[tree.name] & main
+    return DeviceFacts(
+        ranks=tuple(np.unique(tree.rank).tolist()),
+        window_ns=window,
+        steps=_count(steps),
+        step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
+        loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
+        host_parts={tree.names[i]: 100.0 * sums[i] / max(window, 1) for i in top.tolist() if sums[i] > 0},
+        stacks=bool(np.isin(tree.kind, ("python", "module")).any()),
+    )
+
+
+def _main_thread(tree: Host) -> Any:
+    """Tell which events lie on the thread that is busy longest; of the first rank."""
+    mine = tree.rank == tree.rank.min()
+    outer = mine & (tree.parent < 0)
+    threads, at = np.unique(tree.thread[outer], return_inverse=True)
+    busy = np.bincount(at, weights=tree.total_ns[outer])
+    return mine & (tree.thread == threads[int(np.argmax(busy))])
