@@ -46,7 +46,7 @@ def seen(
 
 def who(facts: DeviceFacts) -> str:
     """Name the accelerators that are judged."""
-    return "the accelerator" if facts.devices == 1 else f"each of {facts.devices} accelerators"
+    return "the accelerator" if facts.devices == 1 else f"the {facts.devices} accelerators"
 
 
 def _data_pipeline(facts: DeviceFacts) -> Candidate:
@@ -84,19 +84,17 @@ def _communication(facts: DeviceFacts) -> Candidate:
     exposed = facts.breakdown["communication"]
     if facts.late:
         late = facts.late[0]
-        why = (
-            "its host asks for them late, while its accelerator has no more to do than the others'"
-            if late.cause == "host"
-            else f"its accelerator computes {ms(late.extra_busy_ns / 1e6)} longer than the others' before them"
-        )
+        why = "on its host: its accelerator has no more to do than theirs"
+        if late.cause == "device":
+            why = f"on its accelerator, which computes {ms(late.extra_busy_ns / 1e6)} longer than theirs"
         text = (
             f"rank {late.rank} comes later than the median rank to {late.later} of {late.collectives} "
             f"collectives, last to {late.last}, {ms(late.lateness_ns / 1e6)} in all"
         )
         return Candidate(
             guilty=True,
-            sentence=f"Rank {late.rank} holds the others up: they wait for it at {late.later} of "
-            f"{late.collectives} collectives, {ms(late.lateness_ns / 1e6)} of {ms(facts.window_ns / 1e6)}; {why}.",
+            sentence=f"Rank {late.rank} holds the others up: late at {late.later} of {late.collectives} collectives, "
+            f"{ms(late.lateness_ns / 1e6)} of {ms(facts.window_ns / 1e6)}, {why}.",
             share=max(late.cost_pct, exposed),
             evidence=[
                 seen(text, "communication.late", late.cost_pct, None, f"rank {late.rank}"),
@@ -155,8 +153,8 @@ def _framework_overhead(facts: DeviceFacts) -> Candidate:
     why = "the host waits for its results before it goes on; " if synced else ""
     return Candidate(
         guilty=True,
-        sentence=f"The host cannot keep {who(facts)} busy: idle {pct(waited)} of the time before its next "
-        f"work is asked for ({why}the median kernel takes {facts.median_kernel_us:.3g} us).",
+        sentence=f"The host cannot keep {who(facts)} busy: idle {pct(waited)} of the time before the next work is "
+        f"asked for ({why}median kernel {facts.median_kernel_us:.3g} us).",
         share=waited,
         evidence=evidence,
     )

@@ -94,7 +94,7 @@ def _innocent(facts: DeviceFacts, ruled_out: list[dict[str, str]]) -> Verdict:
     if parts["compute"] >= GPU_SATURATED:
         return Verdict(
             suspect="model_compute",
-            sentence=f"The model itself sets the pace: {who(facts)} computes {pct(parts['compute'])} of the time.",
+            sentence=f"The model itself sets the pace: {pct(parts['compute'])} of the time is compute.",
             share_pct=parts["compute"],
             evidence=evidence,
             ruled_out=ruled_out,
@@ -106,7 +106,7 @@ def _innocent(facts: DeviceFacts, ruled_out: list[dict[str, str]]) -> Verdict:
         rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
         return Verdict(
             suspect="healthy",
-            sentence=f"Nothing in particular holds it back: {who(facts)} is {said}"
+            sentence=f"Nothing in particular holds {who(facts)} back: {said}"
             + (f"; the rest is {rest}." if rest else "."),
             evidence=evidence,
             ruled_out=ruled_out,
@@ -133,8 +133,8 @@ def _unexplained(
     wanted = ["the other ranks' traces", "waits of streams (cuda_sync events)"]
     return Verdict(
         suspect="inconclusive",
-        sentence=f"{who(facts).capitalize()} idles {pct(idle)} of the time although its next work has been asked "
-        "for: it waits for something that the trace does not show, as an event, another device or another rank.",
+        sentence=f"Idle {pct(idle)} of the time although the next work has been asked for: "
+        f"{who(facts)} waited for something that the trace does not show, as an event, a copy or another rank.",
         evidence=[seen(text, "idle", idle, UNEXPLAINED), *evidence],
         ruled_out=ruled_out,
         missing=[*wanted, *(item for item in missing if item not in wanted)],

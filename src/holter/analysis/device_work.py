@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -72,7 +71,10 @@ def matching(names: NDArray[Any], test: Callable[[str], object]) -> NDArray[np.b
 
 
 class Work(NamedTuple):
-    """Kernels, copies and fills, in no order; columns of one length."""
+    """Kernels, copies and fills, in no order; columns of one length.
+
+    With definition `hta` also waits of streams, of kind other and without a correlation.
+    """
 
     rank: Ints
     device: Ints
@@ -92,7 +94,11 @@ class Work(NamedTuple):
         """How long each ran, ns."""
         return self.end - self.begin
 
-    def where(self, mask: NDArray[Any]) -> Work:
+    def without_waits(self) -> Work:
+        """Leave waits of streams out."""
+        return self.where((self.kind != OTHER) | (self.correlation != 0))
+
+    def where(self, mask: NDArray[Any] | slice) -> Work:
         """Keep the rows that a mask or indices select."""
         return Work(*(column[mask] for column in self[:8]), self.names)
 
@@ -184,20 +190,23 @@ def _as_hta(work: Work, tables: Mapping[str, Table]) -> Work:
 
 
 def _with_waits(work: Work, waits: Table) -> Work:
-    """Add waits of streams, which HTA takes for work of no kind."""
-    where = [json.loads(detail) for detail in waits["detail"].tolist()]
-    stream = np.array([told["stream"] for told in where], dtype=np.int64)
-    some = np.flatnonzero(stream >= 0)
-    if not len(some):
+    """Add the waits of streams, which HTA takes for work of no kind; their device does not matter to it."""
+    waits = waits.where(waits["thread"] >= 0)
+    if not waits.rows:
         return work
     names = Names(zip(work.names, range(len(work.names)), strict=True))
-    begin = waits["time"][some]
-    none = np.zeros(len(some), dtype=np.int64)
-    device = np.array([told["device"] for told in where], dtype=np.int64)
+    begin = waits["time"]
+    none = np.zeros(waits.rows, dtype=np.int64)
     columns = (
-        waits["rank"][some], device[some], stream[some], begin, begin + waits["duration"][some], none + OTHER,
-        none, names.codes(waits["name"][some]),
-    )  # fmt: skip
+        waits["rank"],
+        none - 1,
+        waits["thread"],
+        begin,
+        begin + waits["duration"],
+        none + OTHER,
+        none,
+        names.codes(waits["name"]),
+    )
     joined = (np.concatenate(pair).astype(np.int64) for pair in zip(work[:8], columns, strict=True))
     return Work(*joined, tuple(names))
 

@@ -67,7 +67,7 @@ def idle_time(
     if definition not in ("all", "hta"):
         raise ValueError(f"idle time has no definition {definition!r}; valid: all, hta")
     launches = tables.get("launches") or Table.empty("launches")
-    work = device_work(tables, definition)
+    work = device_work(tables, definition).without_waits()
     asked = launches["time"].astype(np.int64)
     if definition == "hta":
         asked, _ = hta_rounded(asked, asked)

@@ -66,7 +66,7 @@ def kernel_table(
         raise ValueError(f"kernels cannot be sorted by {by!r}; valid: time, launches")
     if most is not None and most < 1:
         raise ValueError(f"most is {most}, but must be at least 1")
-    work = device_work(tables, definition)
+    work = device_work(tables, definition).without_waits()
     if definition != "hta":
         kernels = (tables.get("kernels") or Table.empty("kernels")).rows
         work = work.where(slice(kernels))  # copies and fills come after them

@@ -45,7 +45,7 @@ def launch_delays(
     if definition not in ("all", "hta"):
         raise ValueError(f"launches have no definition {definition!r}; valid: all, hta")
     launches = tables.get("launches") or Table.empty("launches")
-    work = device_work(tables, definition)
+    work = device_work(tables, definition).without_waits()
     called = launch_of(work, launches)
     keep = called >= 0
     if calls is not None:
