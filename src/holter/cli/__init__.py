@@ -18,6 +18,7 @@ COMMANDS = {
     "diagnose": "why a job is slow or sick, with the evidence",
     "rules": "list, show or run the rules that judge a job",
     "configure": "change the sampling interval of a running job",
+    "import": "read traces of other tools into a job: torch.profiler, Nsight Systems, XPlane",
     "export": "write a job as files that other programs show, as TensorBoard",
     "stop": "stop a running job gracefully",
     "prune": "delete old jobs (asks first)",

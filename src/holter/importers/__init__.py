@@ -6,7 +6,7 @@ Each module of the shelf below has `recognizes(path)`, which tells whether a fil
 
 from __future__ import annotations
 
-from holter.importers.importing import import_paths
+from holter.importers.importing import import_job, import_paths
 from holter.importers.report import Report, UnreadableError
 
-__all__ = ["Report", "UnreadableError", "import_paths"]
+__all__ = ["Report", "UnreadableError", "import_job", "import_paths"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from holter.importers import device_events, host_events, marks
 from holter.importers.trace_events import Event, TraceEvents
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -44,24 +46,31 @@ def read(path: Path, trace: Trace) -> None:
         OSError: It cannot be read at all.
     """
     source = TraceEvents(path, trace.skipped)
-    trace.read_bytes = lambda: source.read
     flows, pairs = marks.Flows(trace), marks.Pairs(trace)
     for events in source:
         trace.events += len(events)
-        groups: dict[tuple[str, str | None], list[Event]] = {}
-        for event in events:
-            key = (event.ph, event.cat)
-            group = groups.get(key)
-            if group is None:
-                # Of what comes in pairs, the order of both kinds is kept.
-                group = groups[key] = groups.setdefault((_PAIRED.get(event.ph, event.ph), event.cat), [])
-            group.append(event)
-        for (ph, cat), group in groups.items():
-            if ph == _PAIRED.get(ph, ph):
-                _take(trace, ph, (cat or "").lower(), group, flows, pairs)
+        trace.progress(source.read)
+        for ph, cat, group in _groups(events):
+            _take(trace, ph, cat, group, flows, pairs)
     host_events.named(trace, *pairs.close(trace.last), "operator")
     flows.close()
     _facts(trace, source.header)
+
+
+def _groups(events: list[Event]) -> Iterator[tuple[str, str, list[Event]]]:
+    """Yield the events of each kind and category; of what comes in pairs, both together and in order."""
+    by_category: defaultdict[str | None, list[Event]] = defaultdict(list)
+    for event in events:
+        by_category[event.cat].append(event)
+    for cat, group in by_category.items():
+        name = (cat or "").lower()
+        kinds = {event.ph for event in group}
+        if len(kinds) == 1:
+            kind = kinds.pop()
+            yield _PAIRED.get(kind, kind), name, group
+            continue
+        for kind in dict.fromkeys(_PAIRED.get(kind, kind) for kind in sorted(kinds)):
+            yield kind, name, [event for event in group if _PAIRED.get(event.ph, event.ph) == kind]
 
 
 def _take(
@@ -76,13 +85,14 @@ def _take(
     if cat == "trace":
         trace.omitted["marks of the profiler"] += len(events)
         return
-    if any(event.ts is None for event in events):
-        kept = [event for event in events if event.ts is not None]
-        trace.skipped["an event without a time"] += len(events) - len(kept)
-        events = kept
+    times = [event.ts for event in events]
+    if None in times:
+        trace.skipped["an event without a time"] += times.count(None)
+        events = [event for event in events if event.ts is not None]
+        times = [event.ts for event in events]
     if not events:
         return
-    time = nanoseconds([event.ts for event in events])
+    time = nanoseconds(times)
     if ph == "X":
         duration = nanoseconds([event.dur or 0 for event in events])
         if (duration < 0).any():
@@ -111,11 +121,14 @@ def _other(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
 
 
 def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
-    about_memory = np.array([event.name == "[memory]" for event in events])
-    chosen = np.flatnonzero(about_memory)
-    marks.memory(trace, [events[row] for row in chosen], time[chosen])
+    about_memory = [event.name == "[memory]" for event in events]
+    if all(about_memory):
+        marks.memory(trace, events, time)
+        return
+    chosen = np.array(about_memory)
+    marks.memory(trace, [event for event in events if event.name == "[memory]"], time[chosen])
     rest = []
-    for row in np.flatnonzero(~about_memory).tolist():
+    for row in np.flatnonzero(~chosen).tolist():
         if events[row].name in _OMITTED:
             trace.omitted[_OMITTED[events[row].name or ""]] += 1
         else:

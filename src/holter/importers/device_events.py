@@ -52,6 +52,11 @@ class _Args(msgspec.Struct, gc=False):
     sent: int | None = msgspec.field(default=None, name="In msg nelems")
     received: int | None = msgspec.field(default=None, name="Out msg nelems")
     dtype: str | None = None
+
+
+class _KernelDetail(msgspec.Struct, gc=False, omit_defaults=True):
+    """How a kernel was launched, and who takes part in a collective."""
+
     ranks: Raw = msgspec.field(default=Raw(), name="Process Group Ranks")
     grid: Raw = Raw()
     block: Raw = Raw()
@@ -65,35 +70,41 @@ class _Args(msgspec.Struct, gc=False):
     queued: Raw = Raw()
 
 
-_DETAILS = Details(_Args)
+_DETAILS = Details(_KernelDetail)
 
 
 def device_work(
     trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in what ran on accelerators: kernels, copies and fills, told apart by category and name."""
+    if (events[0].cat or "").lower() in MEMORY:
+        _take(trace, "memory_operations", events, time, duration)
+        return
+    copied = np.array([(e.name or "").startswith("dma_") for e in events])
+    if not copied.any():
+        _take(trace, "kernels", events, time, duration)
+        return
+    for table, rows in (("kernels", np.flatnonzero(~copied)), ("memory_operations", np.flatnonzero(copied))):
+        if len(rows):
+            _take(trace, table, [events[row] for row in rows.tolist()], time[rows], duration[rows])
+
+
+def _take(
+    trace: Trace, table: str, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     args = decode_args(events, _Args)
+    device, stream = _where(trace, events, args)
     names = [e.name or "" for e in events]
-    copies = np.array(
-        [
-            (e.cat or "").lower() in MEMORY or name.startswith("dma_")
-            for e, name in zip(events, names, strict=True)
-        ]
+    trace.append(
+        table,
+        time=time,
+        duration=duration,
+        device=device,
+        stream=stream,
+        correlation=whole_numbers([a.correlation for a in args], 0),
+        **(_copies(trace, names, args) if table == "memory_operations" else _kernels(trace, names, args)),
+        **({} if table == "memory_operations" else {"detail": _DETAILS.read(trace, events)}),
     )
-    for which, table in ((np.flatnonzero(~copies), "kernels"), (np.flatnonzero(copies), "memory_operations")):
-        if not len(which):
-            continue
-        chosen = [args[row] for row in which]
-        device, stream = _where(trace, [events[row] for row in which], chosen)
-        columns: dict[str, NDArray[Any]] = {
-            "time": time[which],
-            "duration": duration[which],
-            "device": device,
-            "stream": stream,
-            "correlation": whole_numbers([a.correlation for a in chosen], 0),
-        }
-        own = [names[row] for row in which]
-        trace.append(table, **columns, **(_kernels if table == "kernels" else _copies)(trace, own, chosen))
 
 
 def on_streams(
@@ -116,25 +127,27 @@ def on_streams(
 
 
 def _kernels(trace: Trace, names: list[str], args: list[_Args]) -> dict[str, NDArray[Any]]:
-    kinds, which, groups = [], [], []
-    sizes = np.zeros(len(names), np.int64)
-    for row, (name, a) in enumerate(zip(names, args, strict=True)):
-        communicates = is_communication(name)
-        kinds.append("communication" if communicates else "compute")
-        told = collective(a.collective or name) if communicates else ""
-        which.append(told)
-        groups.append(str(a.group) if communicates and a.group is not None else "")
-        if a.dtype is not None and communicates:
-            sizes[row] = moved_bytes(told, a.sent, a.received, a.dtype)
-    return {
+    rows = len(names)
+    columns: dict[str, NDArray[Any]] = {
         "name": trace.text(names),
-        "kind": trace.text(kinds),
-        "collective": trace.text(which),
-        "process_group": trace.text(groups),
-        "group_size": np.array([a.group_size for a in args]).clip(0, 2**31 - 1).astype(np.int32),
-        "bytes": sizes,
-        "detail": _DETAILS.codes(trace, args),
+        "kind": trace.same("compute", rows),
+        "collective": trace.same("", rows),
+        "process_group": trace.same("", rows),
+        "group_size": np.zeros(rows, np.int32),
+        "bytes": np.zeros(rows, np.int64),
     }
+    communicating = {name for name in set(names) if is_communication(name)}
+    if communicating:
+        texts = trace.staging.texts
+        for row in [row for row, name in enumerate(names) if name in communicating]:
+            a = args[row]
+            which = collective(a.collective or names[row])
+            columns["kind"][row] = texts["communication"]
+            columns["collective"][row] = texts[which]
+            columns["process_group"][row] = texts["" if a.group is None else str(a.group)]
+            columns["group_size"][row] = min(max(a.group_size, 0), 2**31 - 1)
+            columns["bytes"][row] = moved_bytes(which, a.sent, a.received, a.dtype)
+    return columns
 
 
 def _copies(trace: Trace, names: list[str], args: list[_Args]) -> dict[str, NDArray[Any]]:
@@ -171,12 +184,12 @@ def _where(
     trace: Trace, events: list[Event], args: list[_Args]
 ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
     """Return device and stream; -1 for a stream that the trace does not tell."""
-    devices = whole_numbers(
-        [e.pid if a.device is None else a.device for e, a in zip(events, args, strict=True)]
-    )
-    streams = whole_numbers(
-        [a.stream if a.stream is not None else _stream(e) for e, a in zip(events, args, strict=True)]
-    )
+    told_devices, told_streams = [a.device for a in args], [a.stream for a in args]
+    if None in told_devices:
+        told_devices = [e.pid if d is None else d for e, d in zip(events, told_devices, strict=True)]
+    if None in told_streams:
+        told_streams = [_stream(e) if s is None else s for e, s in zip(events, told_streams, strict=True)]
+    devices, streams = whole_numbers(told_devices), whole_numbers(told_streams)
     device, stream = devices.clip(-1, 32767).astype(np.int16), streams.clip(-1, 2**31 - 1).astype(np.int32)
     for d, s in set(zip(device.tolist(), stream.tolist(), strict=True)):
         trace.stream(d, s)

@@ -3,59 +3,56 @@
 from __future__ import annotations
 
 import json
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-from msgspec import Raw
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from holter.importers.trace import Trace
     from holter.importers.trace_events import Event
 
 
+_ENCODER = msgspec.json.Encoder()
+
+
 class Details:
-    """Keeps the fields of a type that are not decoded (`Raw`) as one JSON object, each distinct one once."""
+    """Keeps the fields of a type, all of which are not decoded (`Raw`), as one JSON object."""
 
-    def __init__(self, type_: Any) -> None:
-        fields = [field for field in msgspec.structs.fields(type_) if field.type is Raw]
-        self._keys = [field.encode_name for field in fields]
-        self._raws = attrgetter(*(field.name for field in fields))
+    def __init__(self, type_: type[msgspec.Struct]) -> None:
+        fields = msgspec.structs.fields(type_)
+        self._type = type_
+        self._words = [f'"{field.encode_name}"'.encode() for field in fields]
 
-    def codes(self, trace: Trace, args: list[Any]) -> NDArray[np.int32]:
-        """Return for each object the number of its text; that of the empty text where there is nothing."""
-        texts = trace.staging.texts
-        codes = np.full(len(args), texts[""], np.int32)
-        known: dict[tuple[bytes, ...], int] = {}
-        for row, raws in enumerate(map(self._raws, args)):
-            if any(raws):
-                key = tuple(map(bytes, raws))
-                code = known.get(key)
-                if code is None:
-                    code = known[key] = texts[self._text(key)]
-                codes[row] = code
-        return codes
-
-    def _text(self, values: tuple[bytes, ...]) -> str:
-        pairs = (
-            f'"{key}": {value.decode("utf-8", "replace")}'
-            for key, value in zip(self._keys, values, strict=True)
-            if value
-        )
-        return "{" + ", ".join(pairs) + "}"
+    def read(self, trace: Trace, events: list[Event]) -> NDArray[np.int32]:
+        """Return for each event the number of its text; that of the empty text where there is nothing."""
+        joined = _joined(events)
+        if not any(word in joined for word in self._words):
+            return trace.same("", len(events))  # most operators carry nothing but numbers of themselves
+        args = _decoded(joined, events, self._type)
+        lines = _ENCODER.encode_lines(args).split(b"\n")
+        if len(lines) != len(args) + 1:  # what is not decoded may hold line feeds itself
+            lines = [*map(_ENCODER.encode, args), b""]
+        return trace.staging.texts.codes(lines[:-1])
 
 
 def decode_args(events: list[Event], type_: Any) -> list[Any]:
     """Decode what events carry, each into one object of a type whose fields all have defaults."""
-    decoder = _decoders(type_)
-    raws = [event.args or b"{}" for event in events]
+    return _decoded(_joined(events), events, type_)
+
+
+def _joined(events: list[Event]) -> bytes:
+    return b",".join([event.args or b"{}" for event in events])
+
+
+def _decoded(joined: bytes, events: list[Event], type_: Any) -> list[Any]:
+    one, many = _decoders(type_)
     try:
-        decoded: list[Any] = decoder[1].decode(b"[" + b",".join(raws) + b"]")
+        decoded: list[Any] = many.decode(b"[" + joined + b"]")
     except (ValueError, RecursionError):
-        decoded = [_args(decoder[0], raw, type_) for raw in raws]
+        decoded = [_args(one, event.args or b"{}", type_) for event in events]
     return decoded
 
 

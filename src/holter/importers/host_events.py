@@ -26,7 +26,7 @@ _WAIT = re.compile(r"synchronize|^(cuda|hip)Memcpy(WithStream|HtoD|DtoH)?$", re.
 _WAITS = (("stream", "stream"), ("event", "event"), ("memcpy", "copy"))
 
 
-class _OperatorArgs(msgspec.Struct, gc=False):
+class _OperatorArgs(msgspec.Struct, gc=False, omit_defaults=True):
     """What is kept of an operator; numbers that only order events within the file are not."""
 
     dims: Raw = msgspec.field(default=Raw(), name="Input Dims")
@@ -51,7 +51,7 @@ def operators(
     trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in operators, with their shapes, types and stacks."""
-    details = _DETAILS.codes(trace, decode_args(events, _OperatorArgs))
+    details = _DETAILS.read(trace, events)
     _operators(trace, events, time, duration, "operator", details)
     _steps(trace, events, time, duration)  # the first versions called steps operators
 
@@ -74,7 +74,7 @@ def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration
     """Take in calls of the runtime and the driver: launches, waits for the device, and others."""
     correlation = whole_numbers([args.correlation for args in decode_args(events, _RuntimeArgs)], 0)
     names = [e.name or "" for e in events]
-    codes, threads = trace.text(names), _threads(trace, events)
+    codes, threads = trace.text(names), trace.threads.numbers(events)
     calls = {name: (bool(_LAUNCH.search(name)), bool(_WAIT.search(name))) for name in set(names)}
     launched, waited = np.array([calls[name] for name in names]).T  # a copy may be launched and waited for
     launches, waits, others = map(np.flatnonzero, (launched, waited, ~(launched | waited)))
@@ -124,7 +124,7 @@ def _operators(
         "operators",
         time=time,
         duration=duration,
-        thread=_threads(trace, events),
+        thread=trace.threads.numbers(events),
         name=trace.text([e.name or "" for e in events]),
         kind=trace.same(kind, len(events)) if isinstance(kind, str) else kind,
         detail=detail,
@@ -139,10 +139,6 @@ def _steps(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
 
 def _no_details(trace: Trace, events: list[Event]) -> NDArray[np.int32]:
     return trace.same("", len(events))
-
-
-def _threads(trace: Trace, events: list[Event]) -> NDArray[np.int64]:
-    return np.array([trace.thread(e.pid, e.tid) for e in events], np.int64)
 
 
 def _wait(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from holter.importers import chrome_json
 from holter.importers.report import Report, UnreadableError
 from holter.importers.trace import Trace
+from holter.store import job
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -56,12 +57,11 @@ def import_paths(
         OSError: The store or the temporary disk cannot be written.
     """
     report = Report()
-    writer = Writer(folder, NODE)
+    # Nobody waits for the first rows: only full files are written, whatever their age.
+    writer = Writer(folder, NODE, max_rows=ROWS_A_FILE, max_waiting_rows=4 * ROWS_A_FILE, clock=lambda: 0.0)
     taken: set[int] = set()
     for path, importer in _files(paths, report):
-        _import(path, importer, writer, report, taken)
-        if on_progress is not None:
-            on_progress(str(path), path.stat().st_size, path.stat().st_size)
+        _import(Trace(path, report, on_progress), importer, writer, report, taken)
     if not writer.close():
         raise OSError(f"the store cannot be written: {writer.fault}")
     if not report.files:
@@ -70,11 +70,42 @@ def import_paths(
     return report
 
 
-def _import(path: Path, importer: Importer, writer: Writer, report: Report, taken: set[int]) -> None:
-    label = str(path)
-    trace = Trace(path, label, report)
+def import_job(
+    paths: Sequence[Path],
+    store: str,
+    name: str,
+    *,
+    now_ns: int,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[JobFolder, Report]:
+    """Import traces into a new job of a store, which ends when the last of them does.
+
+    Raises:
+        UnreadableError: Nothing could be read; then there is no job either.
+        BadJobName, JobExists, StoreNotWritable: The job cannot be made.
+        OSError: The store or the temporary disk cannot be written.
+    """
+    command = ["holter", "import", *map(str, paths)]
+    folder = job.create(store, name, command=command, interval_ms=500, rules=[], now_ns=now_ns)
     try:
-        importer.read(path, trace)
+        report = import_paths(paths, folder, on_progress=on_progress)
+    except BaseException:
+        folder.place.destroy()
+        raise
+    facts = {file: known for file, known in report.facts.items() if known}
+    folder.update(
+        start=now_ns if report.start_ns is None else report.start_ns,
+        end=now_ns if report.end_ns is None else report.end_ns,
+        status="Completed",
+        imported={"files": report.files, "ranks": report.ranks, "facts": facts},
+    )
+    return folder, report
+
+
+def _import(trace: Trace, importer: Importer, writer: Writer, report: Report, taken: set[int]) -> None:
+    label = str(trace.path)
+    try:
+        importer.read(trace.path, trace)
         told = trace.rank if trace.rank is not None else trace.rank_by_name()
         rank = told if told is not None else next(n for n in range(len(taken) + 1) if n not in taken)
         taken.add(rank)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from holter.importers.event_args import decode_args
-from holter.importers.trace import Trace, whole
+from holter.importers.trace import MOST_NAMES, Trace, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +55,7 @@ class Flows:
         for event, at in zip(events, time.tolist(), strict=True):
             kind = event.cat or event.name or ""
             key = (kind, event.id)
-            here = (event.ph, at, self._trace.thread(event.pid, event.tid))
+            here = (event.ph, at, self._trace.threads[event.pid, event.tid])
             there = self._waiting.pop(key, None)
             same_end = there is not None and (there[0] == "f") == (here[0] == "f")
             if there is not None and same_end and "t" not in (here[0], there[0]):
@@ -141,7 +142,10 @@ def _columns(rows: list[tuple[Event, int, int]]) -> tuple[list[Event], NDArray[A
 
 def names(trace: Trace, events: list[Event]) -> None:
     """Take in what processes and threads are called, and where they stand."""
-    for event, args in zip(events, decode_args(events, _NameArgs), strict=True):
+    seen = trace.named
+    new = {key: e for e in events if (key := (e.name, e.pid, e.tid)) not in seen}
+    seen.update(islice(new, max(0, MOST_NAMES - len(seen))))
+    for event, args in zip(new.values(), decode_args([*new.values()], _NameArgs), strict=True):
         if args.start_us is not None:
             trace.offset_ns = round(args.start_us * 1000)
             trace.facts["clock"] = "epoch"
@@ -157,21 +161,20 @@ def names(trace: Trace, events: list[Event]) -> None:
 
 def memory(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
     """Take in what PyTorch's allocator told: bytes allocated and reserved, else how much they changed."""
-    at: list[int] = []
-    told: list[str] = []
-    values: list[float] = []
-    for args, when in zip(decode_args(events, _MemoryArgs), time.tolist(), strict=True):
-        device = _DEVICE_TYPES.get(args.type, f"device{args.type}")
-        where = f"memory {device}:{args.device}" if args.device >= 0 else f"memory {device}"
-        series = {"allocated": args.allocated, "reserved": args.reserved}
-        if args.allocated is None:
-            series["change"] = args.bytes
-        for name, value in series.items():
-            if value is not None:
-                at.append(when)
-                told.append(f"{where}/{name}")
-                values.append(float(value))
-    _counters(trace, at, [-1] * len(at), told, values)
+    told = decode_args(events, _MemoryArgs)
+    where = trace.text([f"{a.type}:{a.device}" for a in told])
+    for code in np.unique(where).tolist():
+        rows = np.flatnonzero(where == code)
+        own = [told[row] for row in rows.tolist()]
+        device, number = _DEVICE_TYPES.get(own[0].type, f"device{own[0].type}"), own[0].device
+        name = f"memory {device}:{number}" if number >= 0 else f"memory {device}"
+        known = any(a.allocated is not None for a in own)
+        for series in ("allocated", "reserved") if known else ("change",):
+            values = [getattr(a, "bytes" if series == "change" else series) for a in own]
+            given = [row for row, value in enumerate(values) if value is not None]
+            if len(given) < len(values):
+                values = [values[row] for row in given]
+            _counters(trace, time[rows[given]], [-1] * len(given), [f"{name}/{series}"] * len(given), values)
 
 
 def counters(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
@@ -196,10 +199,8 @@ def counters(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None
     _counters(trace, at, processes, told, values)
 
 
-def _counters(
-    trace: Trace, at: list[int], processes: list[int], told: list[str], values: list[float]
-) -> None:
-    if at:
+def _counters(trace: Trace, at: Any, processes: list[int], told: list[str], values: list[float]) -> None:
+    if told:
         trace.append(
             "counters",
             time=np.array(at, np.int64),

@@ -11,7 +11,7 @@ import numpy as np
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -21,18 +21,22 @@ MOST_TEXT = 64 << 20
 Rows = dict[str, Any]
 
 
-class Texts(dict[str, int]):
+Text = str | bytes
+"""A text; bytes are a JSON object, in UTF-8."""
+
+
+class Texts(dict[Text, int]):
     """Numbers distinct texts in the order in which they are first asked for."""
 
     def __init__(self) -> None:
         self.characters = 0
 
-    def __missing__(self, text: str) -> int:
+    def __missing__(self, text: Text) -> int:
         number = self[text] = len(self)
         self.characters += len(text) + 60
         return number
 
-    def codes(self, texts: list[str]) -> NDArray[np.int32]:
+    def codes(self, texts: Sequence[Text]) -> NDArray[np.int32]:
         """Return the number of each text."""
         return np.fromiter(map(self.__getitem__, texts), np.int32, len(texts))
 
@@ -91,12 +95,17 @@ class Staging:
 
     def _values(self, number: int) -> list[str]:
         if number == len(self._kept_texts):
-            return list(self.texts)
+            return [*map(_plain, self.texts)]
         at, size = self._kept_texts[number]
         self._file.seek(at)
-        values: list[str] = msgspec.msgpack.decode(self._file.read(size), type=list[str])
-        return values
+        return [*map(_plain, msgspec.msgpack.decode(self._file.read(size)))]
 
     def close(self) -> None:
         """Give the disk back."""
         self._file.close()
+
+
+def _plain(text: Text) -> str:
+    if isinstance(text, str):
+        return text
+    return "" if text == b"{}" else text.decode("utf-8", "replace")

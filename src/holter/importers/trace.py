@@ -13,12 +13,13 @@ from holter.importers.staging import Staging
 from holter.schema.traces import TRACES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from holter.importers.report import Report
+    from holter.importers.staging import Text
     from holter.store.writer import Writer
 
 STEP = re.compile(r"ProfilerStep#(\d{1,9})")
@@ -36,9 +37,10 @@ _RANK_IN_NAME = re.compile(
 class Trace:
     """What one file holds. Times given to it are nanoseconds on the file's own clock."""
 
-    def __init__(self, path: Path, label: str, report: Report) -> None:
+    def __init__(
+        self, path: Path, report: Report, on_read: Callable[[str, int, int], None] | None = None
+    ) -> None:
         self.path = path
-        self.label = label
         self.staging = Staging()
         self.skipped: Counter[str] = Counter()
         self.omitted = report.omitted
@@ -49,15 +51,20 @@ class Trace:
         self.offset_ns = 0
         """What to add to the file's clock for time since the epoch."""
         self.events = 0
-        self.read_bytes: Callable[[], int] = lambda: 0
-        """How far the file was read, for who shows progress."""
+        self._on_read = on_read
         self._steps: dict[int, tuple[int, int]] = {}
-        self._threads: dict[tuple[Any, Any], int] = {}
-        self._taken: set[int] = set()
+        self.threads = Threads()
+        self.named: set[tuple[str | None, Any, Any]] = set()
+        """What was named already: kind of name, process, thread."""
         self._streams: set[tuple[int, int]] = set()
         self._names: dict[tuple[str, str | None], list[Any]] = {}
         self._first: int | None = None
         self._last = 0
+
+    def progress(self, read: int) -> None:
+        """Tell who shows progress how many bytes of the file were read."""
+        if self._on_read is not None:
+            self._on_read(str(self.path), read, self.path.stat().st_size)
 
     def append(self, table: str, **columns: NDArray[Any]) -> None:
         """Take in rows; times that no clock shows are left out."""
@@ -75,24 +82,13 @@ class Trace:
         self._last = max(self._last, last)
         self.staging.append(table, **columns)
 
-    def text(self, texts: list[str]) -> NDArray[np.int32]:
+    def text(self, texts: Sequence[Text]) -> NDArray[np.int32]:
         """Return the numbers of texts, for a column of text."""
         return self.staging.texts.codes(texts)
 
     def same(self, text: str, rows: int) -> NDArray[np.int32]:
         """Return a column that says one text in each row."""
         return np.full(rows, self.staging.texts[text], np.int32)
-
-    def thread(self, process: Any, thread: Any) -> int:
-        """Return the number of a thread: its own, unless another process has a thread of that number."""
-        key = (process, thread)
-        number = self._threads.get(key)
-        if number is None:
-            told = whole(thread)
-            number = told if told is not None and told not in self._taken else -2 - len(self._threads)
-            self._threads[key] = number
-            self._taken.add(number)
-        return number
 
     def stream(self, device: int, stream: int) -> None:
         """Take in that something ran on a stream of a device; -1 for one that is not told."""
@@ -159,10 +155,10 @@ class Trace:
 
     def _write_tracks(self, writer: Writer, rank: int, report: Report) -> None:
         tracks: list[tuple[str, int, int, int, str, int]] = []
-        for process in dict.fromkeys(process for process, _ in self._threads):
+        for process in dict.fromkeys(process for process, _ in self.threads):
             number = whole(process)
             tracks.append(("process", -1 if number is None else number, -1, -1, *self._called(process, None)))
-        for (process, thread), number in self._threads.items():
+        for (process, thread), number in self.threads.items():
             own = whole(process)
             name, position = self._called(process, thread)
             name = name or (str(thread) if thread is not None and whole(thread) is None else "")
@@ -216,6 +212,24 @@ class Trace:
         """Return the rank that the file's name tells, if it does."""
         found = _RANK_IN_NAME.findall(self.path.name)
         return int(found[-1]) if found else None
+
+
+class Threads(dict[tuple[Any, Any], int]):
+    """Numbers threads: by their own number, unless another process has one of that number."""
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+
+    def __missing__(self, key: tuple[Any, Any]) -> int:
+        told = whole(key[1])
+        number = told if told is not None and told not in self._taken else -2 - len(self)
+        self._taken.add(number)
+        self[key] = number
+        return number
+
+    def numbers(self, events: Iterable[Any]) -> NDArray[np.int64]:
+        """Return the number of each event's thread."""
+        return np.array([self[event.pid, event.tid] for event in events], np.int64)
 
 
 def whole(value: Any) -> int | None:

@@ -109,7 +109,7 @@ class TraceEvents:
                 return text[match.end() :]
             if len(text) > LONGEST_HEADER:
                 break
-        raise UnreadableError(f"{self.path} holds no list of trace events: it begins {bytes(text[:40])!r}")
+        raise UnreadableError(f"it holds no list of trace events: it begins {bytes(text[:40])!r}")
 
     def _end(self, rest: bytes) -> None:
         text = rest.strip().removeprefix(b",").strip()
@@ -211,7 +211,7 @@ class TraceEvents:
                 given += len(text)
                 if given > LONGEST_HEADER and given > MOST_EXPANSION * self.read:
                     told = f"{given} bytes in its first {self.read}"
-                    raise UnreadableError(f"{self.path} holds {told}: no trace is that repetitive")
+                    raise UnreadableError(f"it holds {told}: no trace is that repetitive")
                 waiting.append(text)
                 size += len(text)
                 if size >= BLOCK:

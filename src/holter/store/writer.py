@@ -42,6 +42,7 @@ class Writer:
         folder: JobFolder,
         node: str,
         *,
+        max_rows: int = MAX_ROWS,
         max_waiting_rows: int = MAX_WAITING_ROWS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,6 +58,7 @@ class Writer:
         self.faults = 0
         """Attempts that failed."""
         self._clock = clock
+        self._max_rows = max_rows
         self._max_waiting = max_waiting_rows
         self._batches: dict[str, Batch] = {}
         self._since: dict[str, float] = {}
@@ -124,7 +126,7 @@ class Writer:
         if batch.rows >= ENOUGH_ROWS:
             age = FIRST_AGE_S
         now = self._clock()
-        due = batch.rows >= MAX_ROWS or now - self._since[table] >= age
+        due = batch.rows >= self._max_rows or now - self._since[table] >= age
         if due and now >= self._retry_at:
             self._write(table)
 
