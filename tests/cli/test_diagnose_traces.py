@@ -140,3 +140,11 @@ def test_a_trace_without_kernels_is_no_reason_to_guess(holter, tmp_path):
     assert document["verdict"]["suspect"] == "inconclusive"
     assert "aten::mm" in document["verdict"]["sentence"]
     assert document["breakdown"] is None
+
+
+def test_an_imported_job_gets_the_same_verdict(holter, tmp_path):
+    waiting_for_batches().write(tmp_path / "trace.json")
+    assert holter("import", "trace.json", "--job", "slow").code == 0
+    of_job = json.loads(holter("diagnose", "slow", "--json").out)
+    of_file = json.loads(holter("diagnose", "trace.json", "--json").out)
+    assert of_job["verdict"] == of_file["verdict"]

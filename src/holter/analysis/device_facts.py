@@ -319,7 +319,9 @@ def _of_the_host(tree: Host, steps: Table) -> DeviceFacts:
         steps=_count(steps),
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
         loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
-        host_parts={tree.names[i]: 100.0 * float(sums[i]) / max(window, 1) for i in top.tolist() if sums[i] > 0},
+        host_parts={
+            tree.names[i]: 100.0 * float(sums[i]) / max(window, 1) for i in top.tolist() if sums[i] > 0
+        },
         stacks=bool(np.isin(tree.kind, ("python", "module")).any()),
     )
 

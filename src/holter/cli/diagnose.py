@@ -35,10 +35,11 @@ def main(words: list[str]) -> int:
         description = traces.described(given.jobs)
         more = "the same with --json: kernels, operators, ranks, and the numbers as HTA and TraceLens define them"
     else:
-        from holter.cli.describe import described
+        from holter.store.trial import Trial
 
         folder = options.find_job(given.jobs[0], given.store)
-        description, more = described(folder), options.look(folder)
+        options.check_readable(folder)
+        description, more = traces.judged(Trial(folder)), options.look(folder)
     if given.json:
         output.write_json(diagnosis(description))
     else:

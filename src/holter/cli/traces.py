@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from holter.cli.options import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from holter.store.trial import Trial
 
 
 def is_trace(words: Sequence[str]) -> bool:
@@ -45,32 +47,34 @@ def is_trace(words: Sequence[str]) -> bool:
 
 def described(words: Sequence[str]) -> dict[str, Any]:
     """Import traces and describe them as one job of several ranks; raises `Refusal` with code 65, saying why."""
-    from holter.importers import UnreadableError, import_paths
-    from holter.store.job import create
+    from holter.importers import UnreadableError, import_job
     from holter.store.trial import Trial
-    from holter.views.description import describe
-    from holter.views.trace_description import describe_trace, tables
 
     with tempfile.TemporaryDirectory(prefix="holter-diagnose-") as store:
-        folder = create(store, "trace", command=[], interval_ms=500, rules=[], now_ns=time.time_ns())
         try:
-            report = import_paths([Path(word) for word in words], folder, on_progress=_progress)
-        except UnreadableError as error:
+            paths = [Path(word) for word in words]
+            folder, report = import_job(paths, store, "trace", now_ns=time.time_ns(), on_progress=_progress)
+        except (UnreadableError, OSError) as error:
             told = str(error)
             where = "" if any(word in told for word in words) else f"{', '.join(words)}: "
             raise Refusal(where + told, Refusal.UNREADABLE) from None
-        except OSError as error:
-            raise Refusal(f"cannot be imported: {error}", Refusal.UNREADABLE) from None
         finally:
             _progress("", 0, 0)
-        folder.update(status="Completed", start=report.start_ns, end=report.end_ns)
-        trial = Trial(folder)
-        name = Path(words[0]).name + (f" and {len(words) - 1} more" if len(words) > 1 else "")
-        if any(report.rows[table] for table in ("kernels", "memory_operations", "operators", "launches")):
-            return describe_trace(name, tables(trial), report)
-        # What has no events but samples and spans of its own is like a recorded job.
-        found = describe(trial)
-        return {**found, "job": {**found["job"], "name": name}}
+        folder.update(name=Path(words[0]).name + (f" and {len(words) - 1} more" if len(words) > 1 else ""))
+        skipped = [
+            {"file": file, "why": f"{why} ({times} times)" if times > 1 else why}
+            for file, reasons in report.skipped.items()
+            for why, times in reasons.items()
+        ]
+        return judged(Trial(folder), skipped)
+
+
+def judged(trial: Trial, skipped: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
+    """Describe a job by its kernels and operators if it was imported and has some, else as a recorded one."""
+    from holter.views.description import describe
+    from holter.views.trace_description import describe_trace, is_trace
+
+    return describe_trace(trial, skipped=skipped) if is_trace(trial) else describe(trial)
 
 
 def _progress(file: str, done: int, size: int) -> None:

@@ -14,9 +14,8 @@ from holter.analysis.operator_tree import operator_table
 from holter.analysis.time_breakdown import time_breakdown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from holter.importers import Report
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -30,6 +29,7 @@ TABLES = {
     "spans": ("time", "duration", "rank", "step", "phase"),
 }
 """What the verdict reads, and of which columns; shapes and stacks of operators are most of a trace."""
+_JUDGED = ("kernels", "memory_operations", "operators")
 _MOST = 15
 
 
@@ -38,12 +38,24 @@ def tables(trial: Trial) -> dict[str, Table]:
     return {name: trial.table(name, columns=columns) for name, columns in TABLES.items()}
 
 
-def describe_trace(name: str, read: Mapping[str, Table], report: Report) -> dict[str, Any]:
-    """Describe a trace with the keys of a job's description, as far as a trace has them.
+def is_trace(trial: Trial) -> bool:
+    """Tell whether a job was imported and holds events of a device or a host, to be judged by them."""
+    if "imported" not in trial.manifest:
+        return False
+    return any(trial.table(name, columns=("time",)).rows for name in _JUDGED)
+
+
+def describe_trace(trial: Trial, *, skipped: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
+    """Describe an imported job with the keys of a recorded one's description, as far as a trace has them.
 
     `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps. `trace` says what was read,
     and adds the definitions of others: `hta` and `tracelens` beside `all`.
+
+    Args:
+        trial: The job.
+        skipped: What of the files could not be read, each with `file` and `why`.
     """
+    read, manifest = tables(trial), trial.manifest
     facts = device_facts(read)
     steps = read["spans"].where(read["spans"]["phase"] == "step")
     length = steps["duration"] / 1e6
@@ -53,11 +65,11 @@ def describe_trace(name: str, read: Mapping[str, Table], report: Report) -> dict
     return {
         "schema": VERSION,
         "job": {
-            "name": name,
+            "name": manifest["name"],
             "status": "Completed",
             "headline": None,
             "failure": None,
-            "duration_s": _duration(report),
+            "duration_s": _duration(manifest),
         },
         "ranks": list(facts.ranks),
         "steps": {
@@ -92,27 +104,21 @@ def describe_trace(name: str, read: Mapping[str, Table], report: Report) -> dict
         },
         "verdict": verdict(read, facts).to_json(),
         "rules": [],
-        "trace": _trace(read, facts, report),
-        "skipped": [
-            {"file": file, "why": f"{why} ({times} times)" if times > 1 else why}
-            for file, reasons in report.skipped.items()
-            for why, times in reasons.items()
-        ],
+        "trace": _trace(read, facts, manifest["imported"]),
+        "skipped": [*map(dict, skipped), *trial.skipped],
     }
 
 
-def _duration(report: Report) -> float | None:
-    if report.start_ns is None or report.end_ns is None:
-        return None
-    return (report.end_ns - report.start_ns) / 1e9
+def _duration(manifest: Mapping[str, Any]) -> float | None:
+    start, end = manifest.get("start"), manifest.get("end")
+    return (end - start) / 1e9 if start is not None and end is not None else None
 
 
-def _trace(read: Mapping[str, Table], facts: DeviceFacts, report: Report) -> dict[str, Any]:
-    devices = [device.get("name") for told in report.facts.values() for device in (told.get("devices") or [])]
+def _trace(read: Mapping[str, Table], facts: DeviceFacts, imported: Mapping[str, Any]) -> dict[str, Any]:
+    told = (imported.get("facts") or {}).values()
+    devices = [device.get("name") for known in told for device in (known.get("devices") or [])]
     return {
-        "files": dict(report.files),
-        "rows": dict(report.rows),
-        "notes": {file: notes for file, notes in report.notes.items() if notes},
+        "files": dict(imported.get("files") or {}),
         "devices": sorted({str(name) for name in devices if name}),
         "precision": kernel_precision(read),
         "activity": activity(read),
