@@ -133,6 +133,13 @@ def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
     )
 
 
+def judged_ns(tables: Mapping[str, Table]) -> tuple[int, int]:
+    """Return the mean length of the stretch that is judged of each device, ns, and how many devices there are."""
+    steps = _steps(tables)
+    found = [_window(steps, rank, mine) for (rank, _), mine in split(device_work(tables))]
+    return (int(np.mean([end - begin for begin, end in found])), len(found)) if found else (0, 0)
+
+
 def _most(spent: list[dict[str, float]]) -> list[tuple[str, float]]:
     """Add up what several devices waited for, and return the most of it with percents."""
     names = {name for one in spent for name in one}

@@ -142,7 +142,10 @@ def step_roles(tables: Mapping[str, Table]) -> Table:
     names = np.array(work.names, dtype=object)[work.name] if len(work.names) else work.name
     fills = (work.kind == MEMORY) & (names == "Memset")
     operators = operators.where(~np.isin(operators["kind"], DEVICE_SIDE))
-    kind, loads = operators["kind"], np.char.startswith(operators["name"].astype(str), "enumerate(DataLoader)")
+    kind, loads = (
+        operators["kind"],
+        np.char.startswith(operators["name"].astype(str), "enumerate(DataLoader)"),
+    )
     sets = {
         "kernel": (work, np.isin(work.kind, (COMPUTE, COMMUNICATION))),
         "memcpy": (work, (work.kind == MEMORY) & ~fills),

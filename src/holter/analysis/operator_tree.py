@@ -40,6 +40,8 @@ class Host(NamedTuple):
     """Index of the event around it on its thread; -1 for none."""
     correlation: Ints
     """Of launches; else 0."""
+    row: Ints
+    """Row of table `operators`; -1 for launches and syncs."""
 
     @property
     def total_ns(self) -> Ints:
@@ -63,7 +65,8 @@ def host(tables: Mapping[str, Table]) -> Host:
     inside that one but beside it.
     """
     operators, launches, syncs = (tables.get(n) or Table.empty(n) for n in ("operators", "launches", "syncs"))
-    operators = operators.where(~np.isin(operators["kind"], DEVICE_SIDE))
+    rows = np.flatnonzero(~np.isin(operators["kind"], DEVICE_SIDE))
+    operators = operators.where(rows)
     parts = (operators, launches, syncs)
 
     def joined(column: str) -> Ints:
@@ -79,10 +82,19 @@ def host(tables: Mapping[str, Table]) -> Host:
     order = np.lexsort((-end, begin, thread, rank))
     rank, thread, begin, end = rank[order], thread[order], begin[order], end[order]
     same = np.concatenate([[False], (np.diff(rank) == 0) & (np.diff(thread) == 0)]) if len(rank) else rank > 0
+    where = np.concatenate([rows, np.full(launches.rows + syncs.rows, -1)])
     return Host(
-        rank, thread, begin, end, name[order], tuple(names), np.concatenate(kinds)[order],
-        _parents(begin, end, same), correlation[order],
-    )  # fmt: skip
+        rank,
+        thread,
+        begin,
+        end,
+        name[order],
+        tuple(names),
+        np.concatenate(kinds)[order],
+        _parents(begin, end, same),
+        correlation[order],
+        where[order],
+    )
 
 
 def _parents(begin: Ints, end: Ints, same: NDArray[Any]) -> Ints:

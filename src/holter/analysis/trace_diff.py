@@ -78,12 +78,17 @@ def _sums(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     parts = []
     if side != "host":
-        parts += [("device", tables.get("kernels"), "name"), ("device", tables.get("memory_operations"), "kind")]
+        parts += [
+            ("device", tables.get("kernels"), "name"),
+            ("device", tables.get("memory_operations"), "kind"),
+        ]
     if side != "device":
         operators = tables.get("operators")
         if operators is not None:
             operators = operators.where(~np.isin(operators["kind"], (*DEVICE_SIDE, "python", "module")))
-        parts += [("host", table, "name") for table in (operators, tables.get("launches"), tables.get("syncs"))]
+        parts += [
+            ("host", table, "name") for table in (operators, tables.get("launches"), tables.get("syncs"))
+        ]
     code, ns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     ranks: set[int] = set()
     for word, rows, column in parts:
