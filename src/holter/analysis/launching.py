@@ -97,10 +97,14 @@ class Queue:
 def queue_lengths(tables: Mapping[str, Table], definition: str = "all") -> list[Queue]:
     """Follow the queue of each stream: a launch adds one when it begins, a run takes one when it begins.
 
-    `hta` is HTA's `get_queue_length_time_series`. Of events in the same microsecond it takes now the launch
-    first, now the run, as its sorting has it, so that means differ by up to a few percent.
+    `hta` is HTA's `get_queue_length_time_series`: it leaves out the kernels of graphs. Of events in the same
+    microsecond it takes now the launch first, now the run, as its sorting has it, so that means differ by up to
+    a few percent.
     """
-    pairs = launch_delays(tables, definition)
+    calls = None
+    if definition == "hta" and "launches" in tables:
+        calls = [name for name in set(tables["launches"]["name"].tolist()) if "GraphLaunch" not in name]
+    pairs = launch_delays(tables, definition, calls=calls)
     found = []
     keys = np.stack([pairs["rank"], pairs["device"], pairs["stream"]], axis=1) if pairs.rows else []
     for rank, device, stream in np.unique(keys, axis=0).tolist() if len(keys) else []:
