@@ -1,4 +1,4 @@
-"""The numbers of HTA, TraceLens and the TensorBoard plug-in on real traces, to the microsecond, or why not."""
+"""The numbers of HTA, TraceLens and TensorBoard on real traces, to the microsecond, or why not."""
 
 from __future__ import annotations
 

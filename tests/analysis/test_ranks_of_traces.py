@@ -1,4 +1,4 @@
-"""Late ranks, told from arrivals on any clock, host from accelerator; and no alarm where ranks only jitter."""
+"""Late ranks, told from arrivals on any clock, host from accelerator; no alarm where ranks only jitter."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_odd_rank_out_is_named() -> None:
 
 
 def test_of_eight_real_ranks_the_one_that_is_always_late_is_named() -> None:
-    """`collective_skew.csv` of the expected results: rank 7 arrives last at 5 of 8, up to 7.6 ms after the first."""
+    """Rank 7 arrives last at 5 of 8 collectives, up to 7.6 ms after the first: `collective_skew.csv`."""
     found = rank_summary(rank_parts(load(given("traces", "param", "dlrm_8rank"))))
     assert [(late.rank, late.cause, late.last) for late in found.late] == [(7, "host", 5)]
     skews = sorted(skew for these in found.arrivals for skew in (these.skew // 1000).tolist())

@@ -1,7 +1,7 @@
 """Who comes late to the collectives, where the others' kernels run, and wait, until the last one is there.
 
-Most of the time of a communication kernel is waiting. Ranks leave a collective together, so that its ends tell
-how far the ranks' clocks are apart, and its begins, on clocks set right, who arrived when.
+Most of the time of a communication kernel is waiting. Ranks leave a collective together, so that its ends
+tell how far the ranks' clocks are apart, and its begins, on clocks set right, who arrived when.
 """
 
 from __future__ import annotations
@@ -217,4 +217,4 @@ def _by_chance(hits: int, tries: int) -> float:
     """Return how likely at least so many heads are, of so many throws of a coin."""
     if tries > 1000:  # far enough in the tail for the bound of Hoeffding
         return float(np.exp(-2 * max(hits / tries - 0.5, 0.0) ** 2 * tries))
-    return sum(comb(tries, k) for k in range(hits, tries + 1)) / 2**tries
+    return sum(comb(tries, k) for k in range(hits, tries + 1)) / (1 << tries)

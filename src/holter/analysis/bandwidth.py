@@ -40,9 +40,9 @@ def bandwidths(kernels: Table, *, definition: str = "all") -> Table:
         definition: `all` counts GB (10⁹ bytes) a second; `tracelens` GiB, as TraceLens does.
 
     Returns:
-        collective, process_group, group_size, bytes (of one message), operations, ranks (seen), time_ns (median
-        of the collectives), algorithm_gb_per_s, bus_gb_per_s (means over the collectives), the largest
-        messages first.
+        collective, process_group, group_size, bytes (of one message), operations, ranks (seen), time_ns
+        (median of the collectives), algorithm_gb_per_s, bus_gb_per_s (means over the collectives), the
+        largest messages first.
 
     Raises:
         ValueError: Another definition.

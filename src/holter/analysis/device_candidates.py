@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holter.analysis.device_facts import DeviceFacts
 
 LOADING_SHARE = 10.0
-"""An accelerator that idles so long of its time while batches are waited for: the least to be worth a verdict."""
+"""An accelerator that idles so long of its time while batches are waited for is worth a verdict."""
 COPIES_SHARE = 10.0
 COMMUNICATION_SHARE = 15.0
 ALLOCATION_SHARE = 10.0
@@ -62,7 +62,10 @@ def _data_pipeline(facts: DeviceFacts) -> Candidate:
         most = (
             f", most of it in {short(inside[0][0])}" if facts.stacks and inside and inside[0][1] >= 25 else ""
         )
-        sentence = f"Data loading holds {who(facts)} up: idle {pct(waited)}{of} while the next batch is waited for{most}."
+        sentence = (
+            f"Data loading holds {who(facts)} up: "
+            f"idle {pct(waited)}{of} while the next batch is waited for{most}."
+        )
         text = f"the accelerator idles {pct(waited)} of the time while a DataLoader is waited for"
         evidence = [seen(text, "data_loading", waited, LOADING_SHARE)]
         if facts.loading_pct > waited + 1:
@@ -74,7 +77,7 @@ def _data_pipeline(facts: DeviceFacts) -> Candidate:
     text = f"copies from the host take {pct(h2d)} of the time while nothing computes"
     return Candidate(
         guilty=True,
-        sentence=f"Copying input to {who(facts)} takes {pct(h2d)} of the time, and nothing computes meanwhile.",
+        sentence=f"Copying input to {who(facts)} takes {pct(h2d)} of the time; nothing computes meanwhile.",
         share=h2d,
         evidence=[seen(text, "h2d", h2d, COPIES_SHARE)],
     )
@@ -93,8 +96,8 @@ def _communication(facts: DeviceFacts) -> Candidate:
         )
         return Candidate(
             guilty=True,
-            sentence=f"Rank {late.rank} holds the others up: late at {late.later} of {late.collectives} collectives, "
-            f"{ms(late.lateness_ns / 1e6)} of {ms(facts.window_ns / 1e6)}, {why}.",
+            sentence=f"Rank {late.rank} holds the others up: late at {late.later} of {late.collectives} "
+            f"collectives, {ms(late.lateness_ns / 1e6)} of {ms(facts.window_ns / 1e6)}, {why}.",
             share=max(late.cost_pct, exposed),
             evidence=[
                 seen(text, "communication.late", late.cost_pct, None, f"rank {late.rank}"),
@@ -110,14 +113,17 @@ def _communication(facts: DeviceFacts) -> Candidate:
     if exposed < COMMUNICATION_SHARE:
         hidden = facts.communication_pct - exposed
         return Candidate(
-            because=f"communication that nothing hides takes {pct(exposed)} of the time; {pct(hidden)} more hides"
+            because=f"communication that nothing hides takes {pct(exposed)} of the time, "
+            f"{pct(hidden)} more is hidden"
         )
-    text = f"communication takes {pct(facts.communication_pct)} of the time, {pct(exposed)} while nothing computes"
+    whole = pct(facts.communication_pct)
+    text = f"communication takes {whole} of the time, {pct(exposed)} while nothing computes"
     alone = len(facts.ranks) == 1
     unknown = "; whether that is moving data or waiting for another rank, this one rank's trace cannot tell"
     return Candidate(
         guilty=True,
-        sentence=f"Communication that nothing hides takes {pct(exposed)} of the time{unknown if alone else ''}.",
+        sentence=f"Communication that nothing hides takes {pct(exposed)} of the time"
+        f"{unknown if alone else ''}.",
         share=exposed,
         evidence=[seen(text, "communication", exposed, COMMUNICATION_SHARE)],
     )
@@ -153,8 +159,8 @@ def _framework_overhead(facts: DeviceFacts) -> Candidate:
     why = "the host waits for its results before it goes on; " if synced else ""
     return Candidate(
         guilty=True,
-        sentence=f"The host cannot keep {who(facts)} busy: idle {pct(waited)} of the time before the next work is "
-        f"asked for ({why}median kernel {facts.median_kernel_us:.3g} us).",
+        sentence=f"The host cannot keep {who(facts)} busy: idle {pct(waited)} of the time before the next "
+        f"work is asked for ({why}median kernel {facts.median_kernel_us:.3g} us).",
         share=waited,
         evidence=evidence,
     )
@@ -169,8 +175,9 @@ def _memory_pressure(facts: DeviceFacts) -> Candidate:
     text = f"the accelerator idles {pct(share)} of the time while the host is in {called}"
     return Candidate(
         guilty=True,
-        sentence=f"Allocation of device memory holds {who(facts)} up: idle {pct(share)} of the time while the host "
-        f"is in {called}. That is a start without warm-up, or memory so short that the cache is given back.",
+        sentence=f"Allocation of device memory holds {who(facts)} up: idle {pct(share)} of the time while "
+        f"the host is in {called}. That is a start without warm-up, or so little memory that the cache is "
+        "given back.",
         share=share,
         evidence=[seen(text, "allocation", share, ALLOCATION_SHARE)],
     )

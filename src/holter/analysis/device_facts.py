@@ -1,17 +1,18 @@
-"""What a verdict on a trace stands on: how accelerators spent the time, what idle ones waited for, who is late."""
+"""What a verdict on a trace stands on: where accelerators' time went, and what idle ones waited for."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.arrivals import LateRank
 from holter.analysis.device_work import COMMUNICATION, COMPUTE, MEMORY, device_work, launch_of
-from holter.analysis.intervals import Intervals, difference, gaps, measure, union
-from holter.analysis.operator_tree import Host, host, named, own
+from holter.analysis.host_waits import blamed as doing
+from holter.analysis.host_waits import host_waits
+from holter.analysis.intervals import Intervals, difference, measure, union
+from holter.analysis.operator_tree import Host, host, named
 from holter.analysis.rank_summary import OddRank, rank_parts, rank_summary
 from holter.analysis.time_breakdown import split
 from holter.schema.table import Table
@@ -19,10 +20,12 @@ from holter.schema.table import Table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holter.analysis.arrivals import LateRank
     from holter.analysis.device_work import Ints, Work
 
 LOADING = re.compile(
-    r"^enumerate\(DataLoader\)|dataloader\.py\(\d+\): __next__|^#* ?(data[ _-]?load|load[ _-]?data|get[ _-]?batch|next[ _-]?batch|fetch[ _-]?data)",
+    r"^enumerate\(DataLoader\)|dataloader\.py\(\d+\): __next__"
+    r"|^#* ?(data[ _-]?load|load[ _-]?data|get[ _-]?batch|next[ _-]?batch|fetch[ _-]?data)",
     re.IGNORECASE,
 )
 SAVING = re.compile(
@@ -34,7 +37,8 @@ ALLOCATING = re.compile(
 PARTS = ("compute", "communication", "copies", "data_loading", "checkpoint", "allocation", "host", "idle")
 """What a device's time divides into, as percent of the window, each moment once and the first that fits:
 kernels that compute; communication that nothing hides; copies and fills; then of the idle rest, what the host
-spent waiting for batches, writing checkpoints, allocating memory of the device, and on anything else before it
+spent waiting for batches, writing checkpoints, allocating memory of the device, and on anything else before
+it
 asked for more work; `idle` is what remains: starts of kernels, dependencies, the end of the window."""
 
 
@@ -134,7 +138,7 @@ def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
 
 
 def judged_ns(tables: Mapping[str, Table]) -> tuple[int, int]:
-    """Return the mean length of the stretch that is judged of each device, ns, and how many devices there are."""
+    """Return the mean length of what is judged of each device, ns, and how many devices there are."""
     steps = _steps(tables)
     found = [_window(steps, rank, mine) for (rank, _), mine in split(device_work(tables))]
     return (int(np.mean([end - begin for begin, end in found])), len(found)) if found else (0, 0)
@@ -201,7 +205,7 @@ def _of_device(
     both = within(COMPUTE, COMMUNICATION)
     busy = within(COMPUTE, COMMUNICATION, MEMORY)
     idle = difference(whole, busy)
-    gap_waits = _host_waits(work, window, launches, called)
+    gap_waits = host_waits(work, window, launches, called)
     waits = gap_waits.joined
     parts = {
         "compute": compute.length,
@@ -215,7 +219,7 @@ def _of_device(
         left = difference(rest, these)
         parts[name] = rest.length - left.length
         if parts[name]:
-            blamed[name] = _blamed(tree, rank, gap_waits, difference(rest, left))
+            blamed[name] = doing(tree, rank, gap_waits, difference(rest, left))
         rest = left
     parts["idle"] = rest.length
     total = max(end - begin, 1)
@@ -233,71 +237,6 @@ def _of_device(
         "after_sync": 100.0 * after / total,
         "blamed": blamed,
     }
-
-
-class _Waits(NamedTuple):
-    """When a device waited for the host to ask, gap by gap, and the thread that asked in the end."""
-
-    begin: Ints
-    end: Ints
-    thread: Ints
-
-    @property
-    def joined(self) -> Intervals:
-        return union(self.begin, self.end)
-
-
-def _host_waits(work: Work, window: tuple[int, int], launches: Table, called: Ints) -> _Waits:
-    """Find the gaps that wait for the host.
-
-    A gap counts until the launch of what ends it returns; before the first work and after the last one of the
-    window the device waits too.
-    """
-    found = gaps(work.begin, work.end)
-    first, last = int(np.argmin(work.begin)), int(np.argmax(work.end))
-    begin = np.concatenate([[window[0]], found.begin, [work.end[last]]])
-    end = np.concatenate([[work.begin[first]], found.end, [max(window[1], int(work.end[last]))]])
-    launch = called[work.name[np.concatenate([[first], found.next, [last]])]]
-    if launches.rows:
-        returned = (launches["time"] + launches["duration"])[launch]
-        thread = np.where(launch >= 0, launches["thread"][launch], -1)
-        end[:-1] = np.minimum(end, np.where(launch >= 0, returned, begin))[:-1]
-    else:
-        thread, end[:-1] = launch, begin[:-1]
-    begin, end = np.clip(begin, *window), np.clip(end, *window)
-    some = end > begin
-    return _Waits(begin[some], end[some], thread[some])
-
-
-def _blamed(tree: Host, rank: int, waits: _Waits, within: Intervals) -> dict[str, float]:
-    """Share waits out among what the asking thread did meanwhile, each moment to the innermost event, ns."""
-    spent: dict[str, float] = {}
-    for thread in np.unique(waits.thread).tolist():
-        own_waits = union(waits.begin[waits.thread == thread], waits.end[waits.thread == thread])
-        mine = difference(own_waits, difference(own_waits, within))
-        rows = np.flatnonzero((tree.rank == rank) & (tree.thread == thread) & (tree.kind != "annotation"))
-        inside = measure(mine, tree.begin[rows], tree.end[rows])
-        alone = np.maximum(own(inside, _above(tree, rows)), 0)
-        sums = np.bincount(tree.name[rows], weights=alone, minlength=len(tree.names))
-        for i in np.flatnonzero(sums).tolist():
-            spent[tree.names[i]] = spent.get(tree.names[i], 0.0) + float(sums[i])
-        untold = mine.length - float(sums.sum())
-        if untold > 0:
-            spent[""] = spent.get("", 0.0) + untold
-    return spent
-
-
-def _above(tree: Host, rows: Ints) -> Ints:
-    """Return for some events the next around them that is one of them, as its place among them; -1 for none."""
-    number = np.full(len(tree.begin), -1)
-    number[rows] = np.arange(len(rows))
-    parent = tree.parent[rows]
-    for _ in range(64):  # annotations lie in a few others at most
-        skipped = (parent >= 0) & (number[parent] < 0)
-        if not skipped.any():
-            break
-        parent[skipped] = tree.parent[parent[skipped]]
-    return np.where(parent >= 0, number[parent], -1)
 
 
 def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device_work import COMPUTE, COMMUNICATION, MEMORY, device_work, launch_of
+from holter.analysis.device_work import COMMUNICATION, COMPUTE, MEMORY, device_work, launch_of
 from holter.analysis.intervals import Intervals, difference, measure, union
 from holter.analysis.operator_tree import DEVICE_SIDE
 from holter.schema.table import Table
@@ -83,7 +83,7 @@ def step_times(tables: Mapping[str, Table]) -> Table:
     )
 
 
-def annotations(tables: Mapping[str, Table], pattern: re.Pattern[str]) -> Table:
+def annotated(tables: Mapping[str, Table], pattern: re.Pattern[str]) -> Table:
     """Return the annotated ranges whose name a pattern finds, with their time on the accelerator.
 
     Returns:
@@ -112,7 +112,7 @@ class Histogram(NamedTuple):
     """One more than counts."""
     counts: Ints
     outliers: Ints
-    """Which of the durations lie above the third quartile by three times the distance between the quartiles."""
+    """Which durations lie above the third quartile by three times the distance between the quartiles."""
 
 
 def histogram(durations: ArrayLike, bins: int = 20) -> Histogram:
@@ -128,9 +128,9 @@ def histogram(durations: ArrayLike, bins: int = 20) -> Histogram:
 def step_roles(tables: Mapping[str, Table]) -> Table:
     """Divide each step among `ROLES`, each moment to the first that fits: as the TensorBoard plug-in does.
 
-    Kernel, Memcpy and Memset are the plug-in's numbers. Its others are not: in traces from 2022 on it does not
-    know the categories any more, gives 0 for Runtime and DataLoader, and their time to CPU Exec and Other;
-    Communication it finds in part only, and only where no kernel runs.
+    Kernel, Memcpy and Memset are the plug-in's numbers. Its others are not: in traces from 2022 on it does
+    not know the categories any more, gives 0 for Runtime and DataLoader, and their time to CPU Exec and
+    Other; Communication it finds in part only, and only where no kernel runs.
 
     Returns:
         rank, step, and one column a role, ns; they add up to the step.

@@ -1,4 +1,4 @@
-"""The verdict on a trace of accelerators that holter did not record: the suspects of a job, from kernels alone."""
+"""The verdict on a trace that holter did not record: the suspects of a job, told from kernels alone."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ MINOR = 0.5
 def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Verdict:
     """Judge a trace.
 
-    Each suspect is tested on its own, as for a recorded job, but in the accelerator's time: a share is what the
-    accelerator lost to it. Several that cost alike are `mixed`. When none qualifies, a busy accelerator is
-    `healthy`, or `model_compute` when it is saturated; else the verdict is `inconclusive`, and `missing` says
-    what would tell.
+    Each suspect is tested on its own, as for a recorded job, but in the accelerator's time: a share is what
+    the accelerator lost to it. Several that cost alike are `mixed`. When none qualifies, a busy accelerator
+    is `healthy`, or `model_compute` when it is saturated; else the verdict is `inconclusive`, and `missing`
+    says what would tell.
 
     Args:
         tables: kernels, launches, memory_operations, syncs, operators, and spans with the steps.
@@ -44,8 +44,8 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
     if facts.kernels < LEAST_KERNELS:
         return Verdict(
             suspect="inconclusive",
-            sentence=f"Only {facts.kernels} kernels ran, and the accelerator was busy {pct(facts.busy_pct)} of "
-            f"{ms(facts.window_ns / 1e6)}: too few to say what holds it back.",
+            sentence=f"Only {facts.kernels} kernels ran, and the accelerator was busy {pct(facts.busy_pct)} "
+            f"of {ms(facts.window_ns / 1e6)}: too few to say what holds it back.",
             missing=["a trace of several steps after warm-up"],
         )
     tested = {name: test(facts) for name, test in TESTS.items()}
@@ -134,7 +134,7 @@ def _unexplained(
     return Verdict(
         suspect="inconclusive",
         sentence=f"Idle {pct(idle)} of the time although the next work has been asked for: "
-        f"{who(facts)} waited for something that the trace does not show, as an event, a copy or another rank.",
+        f"{who(facts)} waits for what the trace does not show, as an event, a copy or another rank.",
         evidence=[seen(text, "idle", idle, UNEXPLAINED), *evidence],
         ruled_out=ruled_out,
         missing=[*wanted, *(item for item in missing if item not in wanted)],
@@ -176,7 +176,7 @@ def _without_device(facts: DeviceFacts) -> Verdict:
         )
     return Verdict(
         suspect="inconclusive",
-        sentence=f"The trace holds no work of an accelerator, only the host's: its main thread spends most in {doing}.",
+        sentence=f"The trace holds no work of an accelerator. The host's main thread spends most in {doing}.",
         evidence=evidence,
         missing=["kernels: the trace has no device activity"],
     )
@@ -198,7 +198,7 @@ def _load_data(facts: DeviceFacts) -> list[Advice]:
     found = []
     if lost >= facts.h2d_pct:
         expected = facts.step_ms * (1 - lost / 100) if facts.step_ms and facts.steps > 1 else None
-        text = "Load the next batch while this one runs: DataLoader workers (num_workers), or a prepared data set."
+        text = "Load the next batch while this one runs: DataLoader workers (num_workers), or prepared data."
         found.append(Advice(text, expected, f"the accelerator idles {pct(lost)} of the time for batches"))
     if facts.pageable and facts.h2d_pct >= 1:
         text = "Copy from pinned memory, without blocking: pin_memory=True and non_blocking=True."

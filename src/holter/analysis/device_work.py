@@ -100,7 +100,7 @@ class Work(NamedTuple):
 
     def where(self, mask: NDArray[Any] | slice) -> Work:
         """Keep the rows that a mask or indices select."""
-        return Work(*(column[mask] for column in self[:8]), self.names)
+        return Work._make([*(column[mask] for column in self[:8]), self.names])
 
 
 def check_definition(definition: str) -> None:
@@ -208,7 +208,7 @@ def _with_waits(work: Work, waits: Table) -> Work:
         names.codes(waits["name"]),
     )
     joined = (np.concatenate(pair).astype(np.int64) for pair in zip(work[:8], columns, strict=True))
-    return Work(*joined, tuple(names))
+    return Work._make([*joined, tuple(names)])
 
 
 def hta_rounded(begin: Ints, end: Ints) -> tuple[Ints, Ints]:

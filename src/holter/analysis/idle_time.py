@@ -1,4 +1,4 @@
-"""Why an accelerator idled: the host had not asked for work yet, the next kernel was slow to start, or else."""
+"""Why an accelerator idled: the host had not asked for work yet, a kernel was slow to start, or else."""
 
 from __future__ import annotations
 

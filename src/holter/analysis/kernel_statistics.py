@@ -49,9 +49,9 @@ def kernel_table(
         tables: As for `device_work`.
         by: `time` or `launches`: what is sorted by, the largest first.
         most: Rows to keep; the rest become one row `others`, the last one. All by default.
-        definition: As for `device_work`. `hta` counts copies and fills among kernels, and gives the numbers of
-            HTA's kernel table where that has ten names at most: from the eleventh on HTA gives the sum of each
-            for its mean, largest and smallest, and a deviation of 0.
+        definition: As for `device_work`. `hta` counts copies and fills among kernels, and gives the numbers
+            of HTA's kernel table where that has ten names at most: from the eleventh on HTA gives the sum of
+            each for its mean, largest and smallest, and a deviation of 0.
         per_rank: Keep ranks apart; `most` then counts for each.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How work reaches an accelerator: from launch to run, how much waits in its queue, and who cannot keep up."""
+"""How work reaches an accelerator: from launch to run, what waits in its queue, and who cannot keep up."""
 
 from __future__ import annotations
 
@@ -98,16 +98,16 @@ def queue_lengths(tables: Mapping[str, Table], definition: str = "all") -> list[
     """Follow the queue of each stream: a launch adds one when it begins, a run takes one when it begins.
 
     `hta` is HTA's `get_queue_length_time_series`: it leaves out the kernels of graphs. Of events in the same
-    microsecond it takes now the launch first, now the run, as its sorting has it, so that means differ by up to
-    a few percent.
+    microsecond it takes now the launch first, now the run, as its sorting has it, so that means differ by up
+    to a few percent.
     """
     calls = None
     if definition == "hta" and "launches" in tables:
         calls = [name for name in set(tables["launches"]["name"].tolist()) if "GraphLaunch" not in name]
     pairs = launch_delays(tables, definition, calls=calls)
     found = []
-    keys = np.stack([pairs["rank"], pairs["device"], pairs["stream"]], axis=1) if pairs.rows else []
-    for rank, device, stream in np.unique(keys, axis=0).tolist() if len(keys) else []:
+    keys = {*zip(*(pairs[name].tolist() for name in ("rank", "device", "stream")), strict=True)}
+    for rank, device, stream in sorted(keys):
         mine = (pairs["rank"] == rank) & (pairs["device"] == device) & (pairs["stream"] == stream)
         time = np.concatenate([pairs["time"][mine], pairs["begin"][mine]])
         change = np.concatenate([np.ones(mine.sum(), np.int64), -np.ones(mine.sum(), np.int64)])

@@ -1,4 +1,4 @@
-"""All ranks of a trace beside each other: who computes, communicates, idles; the odd one out; who comes late."""
+"""All ranks of a trace beside each other: who computes, communicates, idles; the odd one; who is late."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def rank_summary(parts: Iterable[RankPart]) -> RankSummary:
 
 
 def odd_ranks(ranks: Sequence[TimeBreakdown]) -> list[OddRank]:
-    """Find the ranks that spend their time unlike the others: by share, so that longer traces do not stand out.
+    """Find the ranks that spend their time unlike the others, by share: longer traces do not stand out.
 
-    One is odd in a part when it lies `DEVIATIONS` median absolute deviations and `DIFFERENCE_PCT` percent of its
-    time from the median rank.
+    One is odd in a part when it lies `DEVIATIONS` median absolute deviations and `DIFFERENCE_PCT` percent of
+    its time from the median rank.
     """
     if len(ranks) < MIN_RANKS:
         return []

@@ -160,9 +160,9 @@ def roofline(tables: Mapping[str, Table], device: str = "", definition: str = "a
         definition: As for `operator_cost`.
 
     Returns:
-        name, calls, flops, bytes, device_ns (summed), tflops (per second), intensity (FLOP per byte), peak_pct
-        (of the compute peak in that precision; NaN where it is not known), bound (compute or memory), the
-        longest on the device first. Calls of one name and cost are one row.
+        name, calls, flops, bytes, device_ns (summed), tflops (per second), intensity (FLOP per byte),
+        peak_pct (of the compute peak in that precision; NaN where it is not known), bound (compute or
+        memory), the longest on the device first. Calls of one name and cost are one row.
     """
     tree = host(tables)
     ran = device_time(tree, tables)

@@ -1,4 +1,4 @@
-"""Where an accelerator's time went: computing, communicating, copying, idle, and what of it hid behind what."""
+"""Where an accelerator's time went: computing, communicating, copying, idle, and what hid behind what."""
 
 from __future__ import annotations
 

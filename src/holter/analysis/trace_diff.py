@@ -34,8 +34,9 @@ def trace_diff(
         after: Those of the other.
         side: `host` for operators, annotations and calls of the runtime, `device` for kernels and copies, or
             both.
-        definition: `all`: everything, divided by the number of ranks of each trace. `hta`: the first step of the
-            lowest rank, as HTA's `TraceDiff.compare_traces` does unless told otherwise; `spans` tell the steps.
+        definition: `all`: everything, divided by the number of ranks of each trace. `hta`: the first step of
+            the lowest rank, as HTA's `TraceDiff.compare_traces` does unless told otherwise; `spans` tell the
+            steps.
         per_step: Divide by the number of steps too, for traces of unlike length; needs `spans`.
 
     Returns:

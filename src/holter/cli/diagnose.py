@@ -7,8 +7,8 @@ import sys
 from holter.cli import options, output, traces
 
 ABOUT = (
-    "Say why a job is slow or sick, with the evidence. Works on finished and on running jobs, and on traces that "
-    "holter did not record: files of torch.profiler, and folders with one a rank."
+    "Say why a job is slow or sick, with the evidence. Works on finished and on running jobs, and on "
+    "traces that holter did not record: files of torch.profiler, and folders with one a rank."
 )
 EXAMPLES = """  holter diagnose latest
   holter diagnose holter-jobs/train-20260131-120000 --json
@@ -33,7 +33,7 @@ def main(words: list[str]) -> int:
 
     if traces.is_trace(given.jobs):
         description = traces.described(given.jobs)
-        more = "the same with --json: kernels, operators, ranks, and the numbers as HTA and TraceLens define them"
+        more = "the same with --json: kernels, operators, ranks, numbers as HTA and TraceLens define them"
     else:
         from holter.store.trial import Trial
 

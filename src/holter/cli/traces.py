@@ -46,7 +46,7 @@ def is_trace(words: Sequence[str]) -> bool:
 
 
 def described(words: Sequence[str]) -> dict[str, Any]:
-    """Import traces and describe them as one job of several ranks; raises `Refusal` with code 65, saying why."""
+    """Import traces and describe them as one job; raises `Refusal` with code 65, saying why."""
     from holter.importers import UnreadableError, import_job
     from holter.store.trial import Trial
 

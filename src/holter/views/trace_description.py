@@ -48,8 +48,8 @@ def is_trace(trial: Trial) -> bool:
 def describe_trace(trial: Trial, *, skipped: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Describe an imported job with the keys of a recorded one's description, as far as a trace has them.
 
-    `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps. `trace` says what was read,
-    and adds the definitions of others: `hta` and `tracelens` beside `all`.
+    `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps. `trace` says what was
+    read, and adds the definitions of others: `hta` and `tracelens` beside `all`.
 
     Args:
         trial: The job.
