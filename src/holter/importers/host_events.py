@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Raw
 
 from holter.importers.event_args import Details, decode_args
-from holter.importers.trace import STEP, whole_numbers
+from holter.importers.trace import whole_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from holter.importers.trace import Trace
     from holter.importers.trace_events import Event
 
+LONGEST_DETAIL = 1 << 16
+"""Bytes that an event of unknown kind may carry to be kept."""
 OPERATORS = frozenset(("cpu_op", "operator"))
 ANNOTATIONS = frozenset(("user_annotation",))
 PYTHON = frozenset(("python_function",))
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})")
+"""What the profiler of PyTorch calls the annotation of a step."""
 _LAUNCH = re.compile(r"launch|memcpy|memset|runfunction|enqueue|submit", re.IGNORECASE)
 _WAIT = re.compile(r"synchronize|^(cuda|hip)Memcpy(WithStream|HtoD|DtoH)?$", re.IGNORECASE)
 _WAITS = (("stream", "stream"), ("event", "event"), ("memcpy", "copy"))
@@ -73,10 +77,24 @@ def python(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
 def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in calls of the runtime and the driver: launches, waits for the device, and others."""
     correlation = whole_numbers([args.correlation for args in decode_args(events, _RuntimeArgs)], 0)
-    names = [e.name or "" for e in events]
-    codes, threads = trace.text(names), trace.threads.numbers(events)
-    calls = {name: (bool(_LAUNCH.search(name)), bool(_WAIT.search(name))) for name in set(names)}
-    launched, waited = np.array([calls[name] for name in names]).T  # a copy may be launched and waited for
+    threads = trace.threads.numbers(events)
+    calls(trace, [e.name or "" for e in events], threads, time, duration, correlation)
+
+
+def calls(
+    trace: Trace,
+    names: list[str],
+    threads: NDArray[np.int64],
+    time: NDArray[np.int64],
+    duration: NDArray[np.int64],
+    correlation: NDArray[np.int64],
+) -> None:
+    """Take in calls of a runtime by their names: launches, waits for the device, and others."""
+    codes = trace.text(names)
+    sorts = {name: (bool(_LAUNCH.search(name)), bool(_WAIT.search(name))) for name in set(names)}
+    launched, waited = (
+        np.array([sorts[name] for name in names], bool).reshape(-1, 2).T
+    )  # a copy may be launched and waited for
     launches, waits, others = map(np.flatnonzero, (launched, waited, ~(launched | waited)))
     trace.append(
         "launches",
@@ -108,8 +126,9 @@ def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration
 def named(
     trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64], kind: str
 ) -> None:
-    """Take in stretches of time on threads that are of no kind known here."""
-    _operators(trace, events, time, duration, kind, _no_details(trace, events))
+    """Take in stretches of time on threads that are of no kind known here, with all they carry."""
+    details = trace.text([bytes(e.args) if len(bytes(e.args)) <= LONGEST_DETAIL else b"" for e in events])
+    _operators(trace, events, time, duration, kind, details)
 
 
 def _operators(
@@ -133,8 +152,8 @@ def _operators(
 
 def _steps(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     for row, event in enumerate(events):
-        if event.name and event.name.startswith("ProfilerStep#") and (match := STEP.fullmatch(event.name)):
-            trace.step(int(match[1]), int(time[row]), int(time[row] + duration[row]))
+        if event.name and event.name.startswith("ProfilerStep#") and (match := _STEP.fullmatch(event.name)):
+            trace.step(int(match[1]), int(time[row]), int(time[row] + duration[row]), event.name)
 
 
 def _no_details(trace: Trace, events: list[Event]) -> NDArray[np.int32]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from holter.importers import chrome_json
+from holter.importers import chrome_json, nsight, sagemaker
 from holter.importers.report import Report, UnreadableError
 from holter.importers.trace import Trace
 from holter.store import job
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from holter.store.job import JobFolder
 
-NODE = "import"
 ROWS_A_FILE = 491_520
 """Rows of a file of the store: four row groups. Many small files would be larger together."""
 MOST_FILES = 100_000
@@ -34,7 +33,8 @@ class Importer(Protocol):
         """Read a file into a trace; raises `UnreadableError` or `OSError`."""
 
 
-SHELF: tuple[Importer, ...] = (chrome_json,)
+SHELF: tuple[Importer, ...] = (sagemaker, nsight, chrome_json)
+"""In the order in which they are asked: those that know a file by its name and place first."""
 
 
 def import_paths(
@@ -57,13 +57,10 @@ def import_paths(
         OSError: The store or the temporary disk cannot be written.
     """
     report = Report()
-    # Nobody waits for the first rows: only full files are written, whatever their age.
-    writer = Writer(folder, NODE, max_rows=ROWS_A_FILE, max_waiting_rows=4 * ROWS_A_FILE, clock=lambda: 0.0)
-    taken: set[int] = set()
+    job_ = _Job(folder, report)
     for path, importer in _files(paths, report):
-        _import(Trace(path, report, on_progress), importer, writer, report, taken)
-    if not writer.close():
-        raise OSError(f"the store cannot be written: {writer.fault}")
+        job_.take(Trace(path, report, on_progress), importer)
+    job_.close()
     if not report.files:
         told = "; ".join(f"{file}: {why}" for file, all_ in report.skipped.items() for why in all_)
         raise UnreadableError(told or "no file of a known format is there")
@@ -102,26 +99,66 @@ def import_job(
     return folder, report
 
 
-def _import(trace: Trace, importer: Importer, writer: Writer, report: Report, taken: set[int]) -> None:
-    label = str(trace.path)
-    try:
-        importer.read(trace.path, trace)
+class _Job:
+    """Writes traces into a job, each under its rank and its node."""
+
+    def __init__(self, folder: JobFolder, report: Report) -> None:
+        self._folder = folder
+        self._report = report
+        self._writers: dict[str, Writer] = {}
+        self._taken: set[int] = set()
+        self._owners: dict[str, int] = {}
+
+    def take(self, trace: Trace, importer: Importer) -> None:
+        """Read one file and write its rows; what goes wrong is told in the report."""
+        label, report = str(trace.path), self._report
+        try:
+            importer.read(trace.path, trace)
+            rank = self._rank(trace)
+            trace.write(self._writer(trace.node), rank, report)
+        except (UnreadableError, OSError) as error:
+            report.skip(label, str(error))
+            return
+        finally:
+            trace.staging.close()
+            for why, times in trace.skipped.items():
+                report.skip(label, why, times)
+        report.files[label] = importer.FORMAT
+        if rank >= 0:
+            report.ranks[label] = rank
+        report.events += trace.events
+        report.notes[label] = trace.notes
+        report.facts[label] = trace.facts
+
+    def _rank(self, trace: Trace) -> int:
+        """Return the rank that the file, its name, its writer's other files, or else its place tells."""
         told = trace.rank if trace.rank is not None else trace.rank_by_name()
-        rank = told if told is not None else next(n for n in range(len(taken) + 1) if n not in taken)
-        taken.add(rank)
-        trace.write(writer, rank, report)
-    except (UnreadableError, OSError) as error:
-        report.skip(label, str(error))
-        return
-    finally:
-        trace.staging.close()
-        for why, times in trace.skipped.items():
-            report.skip(label, why, times)
-    report.files[label] = importer.FORMAT
-    report.ranks[label] = rank
-    report.events += trace.events
-    report.notes[label] = trace.notes
-    report.facts[label] = trace.facts
+        if told is None:
+            told = self._owners.get(trace.owner) if trace.owner else None
+        if told is None:
+            told = next(n for n in range(len(self._taken) + 1) if n not in self._taken)
+        if trace.owner:
+            self._owners.setdefault(trace.owner, told)
+        self._taken.add(told)
+        return told
+
+    def _writer(self, node: str) -> Writer:
+        if node not in self._writers:
+            # Nobody waits for the first rows: only full files are written, whatever their age.
+            self._writers[node] = Writer(
+                self._folder,
+                node,
+                max_rows=ROWS_A_FILE,
+                max_waiting_rows=4 * ROWS_A_FILE,
+                clock=lambda: 0.0,
+            )
+        return self._writers[node]
+
+    def close(self) -> None:
+        """Write all that waits; raises `OSError` when the store cannot take it."""
+        for writer in self._writers.values():
+            if not writer.close():
+                raise OSError(f"the store cannot be written: {writer.fault}")
 
 
 def _files(paths: Sequence[Path], report: Report) -> list[tuple[Path, Importer]]:

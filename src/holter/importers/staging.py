@@ -108,4 +108,4 @@ class Staging:
 def _plain(text: Text) -> str:
     if isinstance(text, str):
         return text
-    return "" if text == b"{}" else text.decode("utf-8", "replace")
+    return "" if text in (b"", b"{}") else text.decode("utf-8", "replace")

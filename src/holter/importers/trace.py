@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.importers.staging import Staging
-from holter.schema.traces import TRACES
+from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from holter.importers.staging import Text
     from holter.store.writer import Writer
 
-STEP = re.compile(r"ProfilerStep#(\d{1,9})")
-"""What the profiler of PyTorch calls the annotation of a step."""
+NODE = "import"
 _LATEST_NS = 1 << 62
 MOST_NAMES = 1_000_000
 """Names of threads that are kept, at most."""
@@ -48,11 +47,15 @@ class Trace:
         self.facts: dict[str, Any] = {}
         self.rank: int | None = None
         """The rank, where the file itself says it."""
+        self.owner = ""
+        """Who wrote the file, where its name says it: files of one writer are of one rank."""
+        self.node = NODE
+        """The machine it was written on."""
         self.offset_ns = 0
         """What to add to the file's clock for time since the epoch."""
         self.events = 0
         self._on_read = on_read
-        self._steps: dict[int, tuple[int, int]] = {}
+        self._steps: dict[tuple[str, int], tuple[int, int, str]] = {}
         self.threads = Threads()
         self.named: set[tuple[str | None, Any, Any]] = set()
         """What was named already: kind of name, process, thread."""
@@ -69,8 +72,9 @@ class Trace:
     def append(self, table: str, **columns: NDArray[Any]) -> None:
         """Take in rows; times that no clock shows are left out."""
         time = columns["time"]
-        end = time + columns["duration"] if "duration" in columns else time
-        good = (time > -_LATEST_NS) & (time < _LATEST_NS)
+        duration = columns.get("duration", np.zeros(1, np.int64))
+        good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration < _LATEST_NS)
+        end = time + duration
         if not good.all():
             self.skipped["a time beyond all clocks"] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}
@@ -102,14 +106,15 @@ class Trace:
             known[0] = text or known[0]
             known[1] = known[1] if position is None else position
 
-    def step(self, number: int, begin: int, end: int) -> None:
+    def step(self, number: int, begin: int, end: int, name: str, mode: str = "train") -> None:
         """Take in when a step was; of a step that is told twice, the first."""
-        if number not in self._steps:
-            self._steps[number] = (begin, end)
+        self._steps.setdefault((mode, number), (begin, end, name))
 
     def write(self, writer: Writer, rank: int, report: Report) -> None:
         """Write all rows: on the clock of the epoch, with their rank and step."""
-        steps = sorted((begin, end, number) for number, (begin, end) in self._steps.items())
+        steps = sorted(
+            (begin, end, number, mode, name) for (mode, number), (begin, end, name) in self._steps.items()
+        )
         begins = np.array([step[0] for step in steps], np.int64)
         ends = np.array([step[1] for step in steps], np.int64)
         numbers = np.array([step[2] for step in steps], np.int32)
@@ -118,21 +123,19 @@ class Trace:
             return _within(time, begins, ends, numbers)
 
         by_launch = self._by_launch(by_time) if steps else None
-        for table in [schema.name for schema in TRACES]:
-            has_step = any(
-                c.name == "step" for schema in TRACES if schema.name == table for c in schema.columns
-            )
+        for table in self.staging.rows:
+            has = {column.name for column in TABLES[table].columns}
             for rows in self.staging.read(table):
-                count = len(rows["time"])
-                if has_step and steps:
+                if "step" in has and steps:
                     rows["step"] = by_time(rows["time"])
                     if by_launch is not None and table in _DEVICE_TABLES:
                         known = by_launch(rows["correlation"])
                         rows["step"] = np.where(rows["correlation"] > 0, known, rows["step"])
                 rows["time"] = rows["time"] + self.offset_ns
-                rows["rank"] = np.full(count, rank, np.int32)
+                if "rank" in has:
+                    rows["rank"] = np.full(len(rows["time"]), rank, np.int32)
                 writer.append(table, rows)
-                report.rows[table] += count
+                report.rows[table] += len(rows["time"])
         self._write_tracks(writer, rank, report)
         if steps:
             writer.append(
@@ -142,9 +145,9 @@ class Trace:
                     "duration": ends - begins,
                     "rank": [rank] * len(steps),
                     "step": numbers,
-                    "mode": ["train"] * len(steps),
+                    "mode": [step[3] for step in steps],
                     "phase": ["step"] * len(steps),
-                    "name": [f"ProfilerStep#{number}" for number in numbers.tolist()],
+                    "name": [step[4] for step in steps],
                 },
             )
             report.rows["spans"] += len(steps)

@@ -28,14 +28,15 @@ LONGEST_EVENT = 1 << 25
 """Bytes of an event, at most."""
 LONGEST_HEADER = 1 << 26
 """Bytes before the events, and after them, at most."""
-MOST_EXPANSION = 250
+MOST_EXPANSION = 150
 """A compressed file may be so many times as long as it is on disk, once it is longer than a header; real ones
-are 10 to 60 times, a bomb 1000."""
+are 10 to 60 times, a bomb 200 to 1000."""
 
 _FIRST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 _LAST = re.compile(rb'\}\s*\](?=\s*,\s*"[^"\n]{1,200}"\s*:|\s*\}?\s*\Z)')
 _NEXT = re.compile(r'\{\s*"(?:ph|name|cat|pid|tid|ts|args|dur|id|s|bp)"\s*:')
+_BLANKS = re.compile(r"[ \t\r\n,]*")
 _TRAILING = re.compile(r",(\s*[}\]])")
 _CONTROL = bytes(32 if n < 32 else n for n in range(256))
 _LENIENT = json.JSONDecoder(strict=False)
@@ -148,7 +149,8 @@ class TraceEvents:
         events: list[Event] = []
         at = 0
         while True:
-            at = _after_blanks(letters, at)
+            blanks = _BLANKS.match(letters, at)
+            at = blanks.end() if blanks else at
             if at >= len(letters):
                 return events, b"", False
             if letters[at] == "]":
@@ -262,9 +264,3 @@ def _places(text: bytes, *, last: bool) -> Iterator[tuple[re.Match[bytes], bool]
             yield match, False
     for match in islice(_LAST.finditer(text), 3):
         yield match, True
-
-
-def _after_blanks(letters: str, at: int) -> int:
-    while at < len(letters) and letters[at] in " \t\r\n,":
-        at += 1
-    return at

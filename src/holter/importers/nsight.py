@@ -1,0 +1,246 @@
+"""Import what Nsight Systems exports as SQLite: kernels, copies, calls of CUDA, NVTX ranges, MPI, threads."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.importers import host_events
+from holter.importers.kernel_kinds import collective, is_communication
+from holter.importers.report import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from holter.importers.trace import Trace
+
+FORMAT = "nsight-sqlite"
+
+_MAGIC = b"SQLite format 3\0"
+_ROWS = 20_000
+_COPIES = {
+    1: "h2d",
+    2: "d2h",
+    3: "h2d",
+    4: "d2h",
+    5: "d2d",
+    6: "d2d",
+    7: "d2d",
+    8: "d2d",
+    9: "h2h",
+    10: "p2p",
+}
+_HOST_MEMORY = {0: "pageable", 1: "pinned"}
+_VERSION = re.compile(r"_v\d+$")
+_NVTX_RANGES = (59, 60, 70, 71)
+_LONGEST = 1 << 20
+
+Rows = list[tuple[Any, ...]]
+
+
+def recognizes(path: Path) -> bool:
+    """Tell whether a file is a database of SQLite."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def read(path: Path, trace: Trace) -> None:
+    """Read a database into a trace.
+
+    Raises:
+        UnreadableError: It is no database, or none of Nsight Systems.
+        OSError: It cannot be opened.
+    """
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        _Database(connection, trace).read()
+    except sqlite3.Error as error:
+        if not trace.events:
+            raise UnreadableError(f"the database cannot be read: {error}") from error
+        trace.skipped[f"the rest of the database: {error}"] += 1
+    finally:
+        connection.close()
+
+
+class _Database:
+    def __init__(self, connection: sqlite3.Connection, trace: Trace) -> None:
+        self._connection = connection
+        self._trace = trace
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        self._tables = {str(name) for (name,) in tables}
+        if "StringIds" not in self._tables:
+            raise UnreadableError(
+                "it is a database of SQLite, but has no table StringIds: not of Nsight Systems"
+            )
+
+    def read(self) -> None:
+        """Take in all tables that have a place in ours."""
+        for (start,) in self._select("TARGET_INFO_SESSION_START_TIME", "utcEpochNs", whole=True):
+            if isinstance(start, int):
+                self._trace.offset_ns = start
+        names = [name for (name,) in self._select("TARGET_INFO_GPU", "name", whole=True)]
+        self._trace.facts["devices"] = [{"id": number, "name": name} for number, name in enumerate(names)]
+        for rows in self._events("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, "demangledName"):
+            self._kernels(rows)
+        for rows in self._events(
+            "CUPTI_ACTIVITY_KIND_MEMCPY",
+            "deviceId, streamId, correlationId, bytes, copyKind, srcKind, dstKind",
+        ):
+            self._copies(rows, [_COPIES.get(row[6], "d2d") for row in rows])
+        for rows in self._events(
+            "CUPTI_ACTIVITY_KIND_MEMSET", "deviceId, streamId, correlationId, bytes, 0, 2, 2"
+        ):
+            self._copies(rows, ["memset"] * len(rows))
+        for rows in self._events("CUPTI_ACTIVITY_KIND_RUNTIME", "globalTid, correlationId", "nameId"):
+            times = _times(rows)
+            correlation = np.array([row[3] or 0 for row in rows], np.int64)
+            host_events.calls(
+                self._trace,
+                [_VERSION.sub("", row[-1] or "") for row in rows],
+                self._threads(rows),
+                *times,
+                correlation,
+            )
+        for table in sorted(self._tables):
+            if table == "OSRT_API":
+                self._ranges(table, "nameId", "runtime")
+            elif table.startswith("MPI_") and table.endswith("_EVENTS"):
+                self._ranges(table, "textId", "runtime")
+            elif table == "PROFILER_OVERHEAD":
+                self._ranges(table, "nameId", "overhead")
+        self._nvtx()
+        for tid, name in self._select(
+            "ThreadNames", "globalTid, (SELECT value FROM StringIds WHERE id = nameId)", whole=True
+        ):
+            self._trace.name(*_ids(tid), name or "", None)
+        for tid, name in self._select("PROCESSES", "globalPid, name", whole=True):
+            self._trace.name(_ids(tid)[0], None, name or "", None)
+
+    def _select(
+        self, table: str, columns: str, where: str = "", *, whole: bool = False
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield rows of a table, none when it is not there or lacks a column."""
+        if table not in self._tables:
+            return
+        try:
+            cursor = self._connection.execute(f'SELECT {columns} FROM "{table}" {where}')  # noqa: S608 (names of ours)
+        except sqlite3.OperationalError as error:
+            self._trace.skipped[f"table {table}: {error}"] += 1
+            return
+        yield from cursor.fetchmany(100_000) if whole else cursor
+
+    def _events(self, table: str, columns: str, name: str | None = None, where: str = "") -> Iterator[Rows]:
+        """Yield rows of events, some at a time: start, end, the columns asked for, and the name at last."""
+        if name is not None:
+            columns += ", (SELECT value FROM StringIds WHERE id = " + name + ")"
+        rows: Rows = []
+        for row in self._select(table, f"start, end, {columns}", where or "ORDER BY start"):
+            self._trace.events += 1
+            if type(row[0]) is not int or type(row[1]) is not int or row[1] < row[0]:
+                self._trace.skipped["an event without a time"] += 1
+                continue
+            rows.append(row)
+            if len(rows) >= _ROWS:
+                yield rows
+                rows = []
+        if rows:
+            yield rows
+
+    def _threads(self, rows: Rows) -> NDArray[np.int64]:
+        return np.array([self._trace.threads[_ids(row[2])] for row in rows], np.int64)
+
+    def _device(self, rows: Rows) -> dict[str, NDArray[Any]]:
+        time, duration = _times(rows)
+        device, stream = ([_number(row[n]) for row in rows] for n in (2, 3))
+        for both in set(zip(device, stream, strict=True)):
+            self._trace.stream(*both)
+        return {
+            "time": time,
+            "duration": duration,
+            "device": np.array(device).clip(-1, 32767).astype(np.int16),
+            "stream": np.array(stream).clip(-1, 2**31 - 1).astype(np.int32),
+            "correlation": np.array([_number(row[4], 0) for row in rows], np.int64),
+        }
+
+    def _kernels(self, rows: Rows) -> None:
+        names = [row[-1] or "" for row in rows]
+        kinds = ["communication" if is_communication(name) else "compute" for name in names]
+        which = [
+            collective(n) if kind == "communication" else "" for n, kind in zip(names, kinds, strict=True)
+        ]
+        text = self._trace.text
+        details = [_DETAIL.format(*row[5:-1]) for row in rows]
+        self._trace.append(
+            "kernels",
+            **self._device(rows),
+            name=text(names),
+            kind=text(kinds),
+            collective=text(which),
+            process_group=self._trace.same("", len(rows)),
+            group_size=np.zeros(len(rows), np.int32),
+            bytes=np.zeros(len(rows), np.int64),
+            detail=text(details),
+        )
+
+    def _copies(self, rows: Rows, kinds: list[str]) -> None:
+        memory = [_HOST_MEMORY.get(row[7], _HOST_MEMORY.get(row[8], "")) for row in rows]
+        self._trace.append(
+            "memory_operations",
+            **self._device(rows),
+            kind=self._trace.text(kinds),
+            memory=self._trace.text(memory),
+            bytes=np.array([_number(row[5], 0) for row in rows], np.int64),
+        )
+
+    def _ranges(self, table: str, name: str, kind: str) -> None:
+        for rows in self._events(table, "globalTid", name):
+            self._operators(rows, kind)
+
+    def _nvtx(self) -> None:
+        columns = "globalTid, coalesce(text, (SELECT value FROM StringIds WHERE id = textId))"
+        where = f"WHERE eventType IN {_NVTX_RANGES} AND end IS NOT NULL ORDER BY start"
+        for rows in self._events("NVTX_EVENTS", columns, where=where):
+            self._operators(rows, "annotation")
+
+    def _operators(self, rows: Rows, kind: str) -> None:
+        time, duration = _times(rows)
+        self._trace.append(
+            "operators",
+            time=time,
+            duration=duration,
+            thread=self._threads(rows),
+            name=self._trace.text([row[-1] or "" for row in rows]),
+            kind=self._trace.same(kind, len(rows)),
+            detail=self._trace.same("", len(rows)),
+        )
+
+
+_KERNEL = (
+    "deviceId, streamId, correlationId, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread, "
+    "staticSharedMemory + dynamicSharedMemory"
+)
+_DETAIL = '{{"grid": [{}, {}, {}], "block": [{}, {}, {}], "registers per thread": {}, "shared memory": {}}}'
+
+
+def _times(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    times = np.array([row[:2] for row in rows], np.int64)
+    return times[:, 0], times[:, 1] - times[:, 0]
+
+
+def _ids(global_tid: Any) -> tuple[int, int]:
+    """Return process and thread of what Nsight Systems makes one number of."""
+    number = _number(global_tid, 0)
+    return (number >> 24) & 0xFFFFFF, number & 0xFFFFFF
+
+
+def _number(value: Any, default: int = -1) -> int:
+    return value if isinstance(value, int) else default
