@@ -19,6 +19,8 @@ LOADING_SHARE = 10.0
 COPIES_SHARE = 10.0
 COMMUNICATION_SHARE = 15.0
 ALLOCATION_SHARE = 10.0
+MANY_ALLOCATIONS = 100
+"""A caching allocator asks for memory some dozens of times, then no more."""
 CHECKPOINT_SHARE = 10.0
 HOST_SHARE = 20.0
 """Idle for so long because the host had not asked for work, without any of the reasons above."""
@@ -173,11 +175,13 @@ def _memory_pressure(facts: DeviceFacts) -> Candidate:
     names = [name for name, part in facts.blamed["allocation"] if ALLOCATING.search(name) and part >= 5]
     called = " and ".join(names[:2]) or "allocating memory"
     text = f"the accelerator idles {pct(share)} of the time while the host is in {called}"
+    why = "That is a start without warm-up, or so little memory that the cache is given back."
+    if facts.allocations >= MANY_ALLOCATIONS:
+        why = f"{facts.allocations:,} such calls mean that freed memory is not kept, or that there is too little."
     return Candidate(
         guilty=True,
         sentence=f"Allocation of device memory holds {who(facts)} up: idle {pct(share)} of the time while "
-        f"the host is in {called}. That is a start without warm-up, or so little memory that the cache is "
-        "given back.",
+        f"the host is in {called}. {why}",
         share=share,
         evidence=[seen(text, "allocation", share, ALLOCATION_SHARE)],
     )

@@ -67,6 +67,8 @@ class DeviceFacts:
     """Copies from pageable memory of the host."""
     loading_pct: float = 0.0
     """Share of the window in which the host waited for batches, whether the device had work or not."""
+    allocations: int = 0
+    """Calls that allocate or free memory of a device, or the host's that a device reads."""
     syncs: int = 0
     after_sync_pct: float = 0.0
     """Share of the window in which the device idled since the host had waited for it to finish."""
@@ -127,6 +129,7 @@ def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
         h2d_pct=mean("h2d"),
         pageable=int(((copies["memory"] == "pageable") & (copies["kind"] == "h2d")).sum()),
         loading_pct=mean("loading"),
+        allocations=allocating.rows,
         syncs=int((tables["syncs"]["duration"] > 0).sum()) if "syncs" in tables else 0,
         after_sync_pct=mean("after_sync"),
         blamed={name: _most([part["blamed"].get(name, {}) for part in parts]) for name in PARTS[3:7]},

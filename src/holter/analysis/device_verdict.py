@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.advice import Advice
 from holter.analysis.candidates import GPU_BUSY, GPU_SATURATED
-from holter.analysis.device_candidates import HOST_SHARE, TESTS, seen, short, who
+from holter.analysis.device_candidates import HOST_SHARE, MANY_ALLOCATIONS, TESTS, seen, short, who
 from holter.analysis.device_facts import DeviceFacts, device_facts
 from holter.analysis.evidence import ms, pct
 from holter.analysis.suspects import UNEXPLAINED, Verdict
@@ -240,6 +240,15 @@ def _fewer_launches(facts: DeviceFacts) -> Advice:
 
 
 def _allocate_less(facts: DeviceFacts) -> list[Advice]:
+    if facts.allocations >= MANY_ALLOCATIONS:
+        text = (
+            "Keep freed memory: no PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() in the loop; if it "
+            "is short, a smaller batch."
+        )
+        why = (
+            f"{facts.allocations:,} calls allocate or free, {pct(facts.breakdown['allocation'])} of the time"
+        )
+        return [Advice(text, None, why)]
     text = (
         "Profile after a few steps of warm-up; if it stays, leave the allocator room: a smaller batch, or "
         "expandable_segments:True."
