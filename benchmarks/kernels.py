@@ -32,6 +32,7 @@ COLUMNS = {
     "memory_operations": ("time", "duration", "rank", "device", "stream", "kind", "correlation"),
 }
 RANK_COLUMNS = {**COLUMNS, "kernels": (*COLUMNS["kernels"], "collective", "process_group")}
+RANKS_AT_ONCE = 256
 SHARE_OF_KERNELS = 0.1
 """Of the events of a trace: the rest are operators, launches, arrows (df_index_resolver: 22,290 of 216,092)."""
 
@@ -79,8 +80,8 @@ def _compare(folder: JobFolder) -> object:
     trial = Trial(folder, threads=1)
     parts: list[RankPart] = []
     count = int(trial.sql("SELECT max(rank) AS n FROM kernels")["n"][0]) + 1
-    for first in range(0, count, 32):
-        where = f"rank >= {first} AND rank < {first + 32}"
+    for first in range(0, count, RANKS_AT_ONCE):
+        where = f"rank >= {first} AND rank < {first + RANKS_AT_ONCE}"
         read = {n: trial.table(n, columns=columns, where=where) for n, columns in RANK_COLUMNS.items()}
         parts += rank_parts(read)
     found = rank_summary(parts)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device_work import COMPUTE, Work
+from holter.analysis.device_work import COMMUNICATION, COMPUTE, Work
 from holter.analysis.intervals import measure, union
 
 if TYPE_CHECKING:
@@ -48,13 +48,12 @@ def collectives(kernels: Table, work: Work) -> Collectives:
     """Return the collectives of one device.
 
     Args:
-        kernels: Rows of table `kernels` of one rank and device.
-        work: The same as work, with what else that device ran.
+        kernels: Table `kernels`.
+        work: What that device ran, with the row of `kernels` in place of the correlation.
     """
-    rows = np.flatnonzero(kernels["kind"] == "communication")
-    rows = rows[np.argsort(kernels["time"][rows], kind="stable")]
-    begin = kernels["time"][rows].astype(np.int64)
-    end = begin + kernels["duration"][rows]
+    mine = np.flatnonzero(work.kind == COMMUNICATION)
+    mine = mine[np.argsort(work.begin[mine], kind="stable")]
+    rows, begin, end = work.correlation[mine], work.begin[mine], work.end[mine]
     columns = [kernels[name][rows].tolist() for name in ("process_group", "collective", "name")]
     keys = tuple(f"{g} {c}" if g and c else name for g, c, name in zip(*columns, strict=True))
     computing = work.kind == COMPUTE
@@ -79,22 +78,26 @@ class Arrivals(NamedTuple):
     @property
     def late(self) -> Ints:
         """How much later each rank began than the median of the others, ns; below 0 when earlier."""
-        count = len(self.ranks)
-        order = np.sort(self.begin, axis=0)
-        position = np.argsort(np.argsort(self.begin, axis=0, kind="stable"), axis=0, kind="stable")
-        # The median without oneself: of the sorted column, the middle of what remains.
-        low, high = (count - 2) // 2, (count - 1) // 2
-        columns = np.arange(self.begin.shape[1])
-
-        def nth(n: int) -> Ints:
-            return np.asarray(order[n + (position <= n), columns], dtype=np.int64)
-
-        return np.asarray(self.begin - (nth(low) + nth(high)) // 2, dtype=np.int64)
+        return _beyond_others(self.begin)
 
     @property
     def skew(self) -> Ints:
         """From the first to the last arrival of each collective, ns."""
         return np.asarray(np.ptp(self.begin, axis=0), dtype=np.int64)
+
+
+def _beyond_others(values: Ints) -> Ints:
+    """Take from each value the median of the others in its column; at least two rows."""
+    count = len(values)
+    position = np.argsort(np.argsort(values, axis=0, kind="stable"), axis=0, kind="stable")
+    ordered = np.sort(values, axis=0)
+    columns = np.arange(values.shape[1])
+
+    def nth(n: int) -> Ints:
+        # Without itself: what stands behind a value moves up by one.
+        return np.asarray(ordered[n + (position <= n), columns], dtype=np.int64)
+
+    return np.asarray(values - (nth((count - 2) // 2) + nth((count - 1) // 2)) // 2, dtype=np.int64)
 
 
 def arrivals(by_rank: Mapping[int, Collectives]) -> tuple[list[Arrivals], list[str]]:
@@ -176,9 +179,15 @@ def late_ranks(matched: Sequence[Arrivals], span_ns: int) -> list[LateRank]:
         span_ns: How long the trace is.
     """
     ranks = np.unique(np.concatenate([a.ranks for a in matched])) if matched else np.empty(0, np.int64)
+    told: dict[int, list[tuple[Ints, NDArray[np.bool_], Ints]]] = {}
+    for these in matched:
+        lasts = these.begin >= these.begin.max(axis=0)
+        rows = zip(these.ranks.tolist(), these.late, lasts, _beyond_others(these.busy_before), strict=True)
+        for rank, *row in rows:
+            told.setdefault(rank, []).append(tuple(row))
     found = []
     for rank in ranks.tolist():
-        late, last, extra = _of_rank(matched, rank)
+        late, last, extra = map(np.concatenate, zip(*told[rank], strict=True))
         count, later = len(late), int((late > 0).sum())
         cost = int(late[late > 0].sum())
         share = 100.0 * cost / span_ns if span_ns > 0 else 0.0
@@ -198,19 +207,6 @@ def late_ranks(matched: Sequence[Arrivals], span_ns: int) -> list[LateRank]:
             )
         )
     return sorted(found, key=lambda x: -x.lateness_ns)
-
-
-def _of_rank(matched: Sequence[Arrivals], rank: int) -> tuple[Ints, NDArray[np.bool_], Ints]:
-    late, last, extra = [], [], []
-    for these in matched:
-        row = np.flatnonzero(these.ranks == rank)
-        if len(row):
-            i = int(row[0])
-            others = np.delete(these.busy_before, i, axis=0)
-            late.append(these.late[i])
-            last.append(these.begin[i] >= these.begin.max(axis=0))
-            extra.append(these.busy_before[i] - np.median(others, axis=0).astype(np.int64))
-    return np.concatenate(late), np.concatenate(last), np.concatenate(extra)
 
 
 def _by_chance(hits: int, tries: int) -> float:

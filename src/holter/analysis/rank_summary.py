@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.arrivals import Arrivals, Collectives, LateRank, arrivals, collectives, late_ranks
 from holter.analysis.device_work import device_work
-from holter.analysis.time_breakdown import TimeBreakdown, time_breakdown
+from holter.analysis.time_breakdown import TimeBreakdown, broken_down, split
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -66,12 +66,11 @@ def rank_parts(tables: Mapping[str, Table]) -> list[RankPart]:
     """
     kernels = tables.get("kernels") or Table.empty("kernels")
     work = device_work(tables)
-    found = []
-    for part in time_breakdown(tables):
-        own = kernels.where((kernels["rank"] == part.rank) & (kernels["device"] == part.device))
-        mine = work.where((work.rank == part.rank) & (work.device == part.device))
-        found.append(RankPart(breakdown=part, collectives=collectives(own, mine)))
-    return found
+    work = work._replace(correlation=np.arange(len(work.begin)))  # the row: kernels come first
+    return [
+        RankPart(breakdown=broken_down(mine, key), collectives=collectives(kernels, mine))
+        for key, mine in split(work)
+    ]
 
 
 def rank_summary(parts: Iterable[RankPart]) -> RankSummary:

@@ -91,7 +91,7 @@ def time_breakdown(tables: Mapping[str, Table], definition: str = "all") -> list
         ValueError: No such definition.
     """
     work = device_work(tables, definition)
-    return [_broken_down(part, key, definition) for key, part in split(work, devices=definition == "all")]
+    return [broken_down(part, key, definition) for key, part in split(work, devices=definition == "all")]
 
 
 def split(work: Work, *, devices: bool = True) -> Iterator[tuple[tuple[int, int], Work]]:
@@ -107,11 +107,14 @@ def split(work: Work, *, devices: bool = True) -> Iterator[tuple[tuple[int, int]
         yield (int(work.rank[first]), int(work.device[first]) if devices else -1), work.where(rows)
 
 
-def _broken_down(work: Work, key: tuple[int, int], definition: str) -> TimeBreakdown:
+def broken_down(work: Work, key: tuple[int, int], definition: str = "all") -> TimeBreakdown:
+    """Break down what one device ran; `key` is its rank and number."""
+
     def covered(*kinds: int) -> int:
-        some = np.isin(work.kind, kinds)
+        some = wanted[list(kinds)].any(axis=0)
         return union(work.begin[some], work.end[some]).length
 
+    wanted = np.arange(4)[:, None] == work.kind
     compute, communication, memory = covered(COMPUTE), covered(COMMUNICATION), covered(MEMORY)
     both = covered(COMPUTE, COMMUNICATION) if communication else compute
     known = covered(COMPUTE, COMMUNICATION, MEMORY) if memory else both
