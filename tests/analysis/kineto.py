@@ -15,7 +15,17 @@ from holter.store.job import create
 from holter.store.trial import Trial
 
 DATA = Path(os.environ.get("HOLTER_DATA", "../shared/data"))
-TABLES = ("kernels", "launches", "memory_operations", "syncs", "operators", "counters", "flows", "spans")
+TABLES = (
+    "kernels",
+    "launches",
+    "memory_operations",
+    "syncs",
+    "operators",
+    "counters",
+    "flows",
+    "spans",
+    "tracks",
+)
 
 
 def given(*parts: str) -> Path:

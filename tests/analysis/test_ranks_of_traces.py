@@ -10,10 +10,13 @@ from hypothesis import given as given_by
 from hypothesis import settings
 from hypothesis import strategies as st
 from tests.analysis.kineto import given, load
+from tests.rules.tables import START
 from tests.rules.traces import MS, US, Trace
 
+from holter.analysis.operator_tree import host
 from holter.analysis.rank_summary import RankSummary, odd_ranks, rank_parts, rank_summary
 from holter.analysis.time_breakdown import time_breakdown
+from holter.analysis.unequal_threads import slow_threads
 from holter.schema.table import Table
 
 
@@ -108,6 +111,40 @@ def test_the_odd_rank_out_is_named() -> None:
     odd = odd_ranks(time_breakdown({"kernels": Table.of("kernels", trace.rows["kernels"])}))
     assert {found.rank for found in odd} == {4}
     assert {found.part for found in odd} == {"compute", "idle"}
+
+
+def workers(times: list[float], name: str = "forward-compute") -> list[str]:
+    """Return the slow ones of workers that each make 20 calls of so many microseconds."""
+    rows = [
+        {
+            "time": START + k * MS,
+            "duration": round(us * US),
+            "rank": 0,
+            "thread": n,
+            "name": name,
+            "kind": "operator",
+        }
+        for n, us in enumerate(times)
+        for k in range(20)
+    ]
+    return [found.label for found in slow_threads(host({"operators": Table.of("operators", rows)}))]
+
+
+def test_a_worker_that_is_slow_at_what_others_do_too_is_named() -> None:
+    assert workers([400, 410, 395, 800, 405]) == ["thread 3"]
+    assert workers([400, 410, 395, 440, 405]) == []
+    assert workers([400, 800, 400]) == []  # too few to say what is usual
+    assert workers([400, 410, 395, 800, 405], name="backward-recv") == []  # waiting for others
+
+
+@pytest.mark.parametrize(("name", "slow"), [("AR", {"PP rank 0"}), ("ST", {"PP rank 3"})])
+def test_the_slow_workers_of_real_jobs_are_those_of_the_published_analysis(name: str, slow: set[str]) -> None:
+    """AR: one worker, of data-parallel rank 0 and stage 0, explains all; ST: stage 3."""
+    tables = load(given("traces", "bytedance-straggler", f"timeline-{name}.json.gz"))
+    labels = [found.label for found in slow_threads(host(tables), tables["tracks"])]
+    assert {label.split(", ")[1] for label in labels} == slow
+    ideal = load(given("traces", "bytedance-straggler", f"ideal-timeline-{name}.json.gz"))
+    assert slow_threads(host(ideal), ideal["tracks"]) == []
 
 
 def test_of_eight_real_ranks_the_one_that_is_always_late_is_named() -> None:

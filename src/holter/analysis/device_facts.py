@@ -15,6 +15,7 @@ from holter.analysis.intervals import Intervals, difference, measure, union
 from holter.analysis.operator_tree import Host, host, named
 from holter.analysis.rank_summary import OddRank, rank_parts, rank_summary
 from holter.analysis.time_breakdown import split
+from holter.analysis.unequal_threads import SlowThread, slow_threads
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class DeviceFacts:
     late: list[LateRank] = field(default_factory=list)
     odd: list[OddRank] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
+    slow: list[SlowThread] = field(default_factory=list)
+    """Without device work: threads that take longer for what others do too."""
     host_parts: dict[str, float] = field(default_factory=dict)
     """Without device work: own time of the host's events by name, percent of the window."""
 
@@ -90,7 +93,7 @@ def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
     tree = host(tables)
     steps = _steps(tables)
     if not len(work.begin):
-        return _of_the_host(tree, steps)
+        return _of_the_host(tree, steps, tables.get("tracks"))
     launches = tables.get("launches") or Table.empty("launches")
     loading, saving = named(tables, LOADING), named(tables, SAVING)
     allocating = named(tables, ALLOCATING)
@@ -252,7 +255,7 @@ def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int
     return int((waits.end - waits.begin)[during].sum())
 
 
-def _of_the_host(tree: Host, steps: Table) -> DeviceFacts:
+def _of_the_host(tree: Host, steps: Table, tracks: Table | None) -> DeviceFacts:
     """Return what a trace without device work tells: where the host's threads spent the time."""
     if not len(tree.begin):
         return DeviceFacts(steps=_count(steps))
@@ -268,6 +271,7 @@ def _of_the_host(tree: Host, steps: Table) -> DeviceFacts:
         steps=_count(steps),
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
         loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
+        slow=slow_threads(tree, tracks),
         host_parts={
             tree.names[i]: 100.0 * float(sums[i]) / max(window, 1) for i in top.tolist() if sums[i] > 0
         },

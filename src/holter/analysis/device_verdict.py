@@ -174,11 +174,41 @@ def _without_device(facts: DeviceFacts) -> Verdict:
             evidence=[seen(text, "data_loading.host", facts.loading_pct, HOST_LOADING), *evidence],
             missing=["kernels"],
         )
+    if facts.slow:
+        return _slow(facts)
     return Verdict(
         suspect="inconclusive",
         sentence=f"The trace holds no work of an accelerator. The host's main thread spends most in {doing}.",
         evidence=evidence,
         missing=["kernels: the trace has no device activity"],
+    )
+
+
+def _slow(facts: DeviceFacts) -> Verdict:
+    """Judge a trace of workers' operations: whom the others have to wait for."""
+    first = facts.slow[0]
+    lost = 100.0 * (1 - 1 / first.ratio) * first.share_pct / 100
+    more = f", as do {len(facts.slow) - 1} more" if len(facts.slow) > 1 else ""
+    return Verdict(
+        suspect="communication",
+        sentence=f"{first.label} takes {first.ratio:.2g} times as long as the median of {first.alike} threads that "
+        f"do the same{more}, most of it in {short(first.name)}: who needs its results waits.",
+        share_pct=lost,
+        evidence=[
+            seen(
+                f"{slow.label} takes {slow.ratio:.3g} times the median thread's time for the same calls, "
+                f"{pct(slow.share_pct)} of its own",
+                "thread.ratio",
+                slow.ratio,
+                1.0,
+                slow.label,
+            )
+            for slow in facts.slow[:5]
+        ],
+        advice=[
+            Advice("Look at what it has more of: work, or a slower machine.", None, "all others are alike")
+        ],
+        missing=["kernels"],
     )
 
 

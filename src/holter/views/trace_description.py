@@ -26,6 +26,7 @@ TABLES = {
     "memory_operations": None,
     "syncs": None,
     "operators": ("time", "duration", "rank", "thread", "name", "kind"),
+    "tracks": None,
     "spans": ("time", "duration", "rank", "step", "phase"),
 }
 """What the verdict reads, and of which columns; shapes and stacks of operators are most of a trace."""
