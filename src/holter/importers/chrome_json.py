@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers import device_events, host_events, marks
+from holter.importers import ascend, device_events, host_events, marks
 from holter.importers.trace_events import Event, TraceEvents
 
 if TYPE_CHECKING:
@@ -115,9 +115,25 @@ def _other(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
     cat = (events[0].cat or "").lower()
     if cat.endswith(("_runtime", "_driver")):
         host_events.runtime(trace, events, time, duration)
-    else:
-        kind = {"fee": "python", "overhead": "overhead"}.get(cat, "operator")
+        return
+    kind = {"fee": "python", "overhead": "overhead"}.get(cat, "operator")
+    sorts = np.zeros(len(events), np.int8)
+    if not cat:  # as Ascend's are
+        for row, event in enumerate(events):
+            if ascend.is_device(event):
+                sorts[row] = 1
+            elif trace.called(event.pid, event.tid)[0] == ascend.COLLECTIVES:
+                sorts[row] = 2
+    if not sorts.any():
         host_events.named(trace, events, time, duration, kind)
+        return
+    for sort, take in enumerate((None, ascend.tasks, ascend.collectives)):
+        rows = np.flatnonzero(sorts == sort)
+        own = [events[row] for row in rows.tolist()]
+        if own and take is None:
+            host_events.named(trace, own, time[rows], duration[rows], kind)
+        elif own and take is not None:
+            take(trace, own, time[rows], duration[rows])
 
 
 def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
@@ -179,6 +195,7 @@ _READERS: dict[str, Any] = {
     **dict.fromkeys(host_events.ANNOTATIONS, host_events.ranges),
     **dict.fromkeys(host_events.PYTHON, host_events.python),
     "runtime": host_events.runtime,
+    "iteration time": ascend.iterations,
     **dict.fromkeys(device_events.KERNELS | device_events.MEMORY, device_events.device_work),
     **dict.fromkeys(device_events.ANNOTATIONS | device_events.SYNCS, device_events.on_streams),
 }

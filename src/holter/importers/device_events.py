@@ -36,7 +36,9 @@ _ENDS = {
     "p": "p",
 }
 _ARROW = re.compile(r"(host|pageable|pinned|device|array)\w*\s*->\s*(host|pageable|pinned|device|array)")
-_SHORT = re.compile(r"(?<![a-z])([hdp])\w*to_?([hdp])|(host|device)\w*_?to_?(host|device|peer)|(peer)")
+_SHORT = re.compile(
+    r"(?<![a-z])([hdp])\w*to_?([hdp])|(host|device)\w*_?to_?(host|device|peer)|([hdp])2([hdp])|(peer)"
+)
 
 
 class _Args(msgspec.Struct, gc=False):

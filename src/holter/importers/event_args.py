@@ -22,16 +22,11 @@ class Details:
     """Keeps the fields of a type, all of which are not decoded (`Raw`), as one JSON object."""
 
     def __init__(self, type_: type[msgspec.Struct]) -> None:
-        fields = msgspec.structs.fields(type_)
         self._type = type_
-        self._words = [f'"{field.encode_name}"'.encode() for field in fields]
 
     def read(self, trace: Trace, events: list[Event]) -> NDArray[np.int32]:
         """Return for each event the number of its text; that of the empty text where there is nothing."""
-        joined = _joined(events)
-        if not any(word in joined for word in self._words):
-            return trace.same("", len(events))  # most operators carry nothing but numbers of themselves
-        args = _decoded(joined, events, self._type)
+        args = decode_args(events, self._type)
         lines = _ENCODER.encode_lines(args).split(b"\n")
         if len(lines) != len(args) + 1:  # what is not decoded may hold line feeds itself
             lines = [*map(_ENCODER.encode, args), b""]

@@ -91,11 +91,12 @@ def calls(
 ) -> None:
     """Take in calls of a runtime by their names: launches, waits for the device, and others."""
     codes = trace.text(names)
-    sorts = {name: (bool(_LAUNCH.search(name)), bool(_WAIT.search(name))) for name in set(names)}
-    launched, waited = (
-        np.array([sorts[name] for name in names], bool).reshape(-1, 2).T
-    )  # a copy may be launched and waited for
-    launches, waits, others = map(np.flatnonzero, (launched, waited, ~(launched | waited)))
+    launched, waited = np.zeros((2, len(trace.staging.texts)), bool)  # a copy may be launched and waited for
+    for name in set(names):
+        code = trace.staging.texts[name]
+        launched[code], waited[code] = bool(_LAUNCH.search(name)), bool(_WAIT.search(name))
+    sorts = (launched, waited, ~(launched | waited))
+    launches, waits, others = (np.flatnonzero(sort[codes]) for sort in sorts)
     trace.append(
         "launches",
         time=time[launches],
@@ -110,7 +111,7 @@ def calls(
         duration=duration[waits],
         thread=threads[waits],
         name=codes[waits],
-        kind=trace.text([_wait(names[row]) for row in waits]),
+        kind=trace.text([_wait(names[row]) for row in waits.tolist()]),
     )
     trace.append(
         "operators",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from holter.importers import chrome_json, nsight, sagemaker
+from holter.importers import chrome_json, nsight, sagemaker, xplane
 from holter.importers.report import Report, UnreadableError
 from holter.importers.trace import Trace
 from holter.store import job
@@ -33,7 +33,7 @@ class Importer(Protocol):
         """Read a file into a trace; raises `UnreadableError` or `OSError`."""
 
 
-SHELF: tuple[Importer, ...] = (sagemaker, nsight, chrome_json)
+SHELF: tuple[Importer, ...] = (sagemaker, xplane, nsight, chrome_json)
 """In the order in which they are asked: those that know a file by its name and place first."""
 
 

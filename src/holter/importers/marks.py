@@ -162,19 +162,28 @@ def names(trace: Trace, events: list[Event]) -> None:
 def memory(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
     """Take in what PyTorch's allocator told: bytes allocated and reserved, else how much they changed."""
     told = decode_args(events, _MemoryArgs)
-    where = trace.text([f"{a.type}:{a.device}" for a in told])
+    where = np.array([a.type * 1024 + a.device for a in told])
     for code in np.unique(where).tolist():
         rows = np.flatnonzero(where == code)
-        own = [told[row] for row in rows.tolist()]
+        own = told if len(rows) == len(told) else [told[row] for row in rows.tolist()]
         device, number = _DEVICE_TYPES.get(own[0].type, f"device{own[0].type}"), own[0].device
         name = f"memory {device}:{number}" if number >= 0 else f"memory {device}"
-        known = any(a.allocated is not None for a in own)
-        for series in ("allocated", "reserved") if known else ("change",):
-            values = [getattr(a, "bytes" if series == "change" else series) for a in own]
-            given = [row for row, value in enumerate(values) if value is not None]
-            if len(given) < len(values):
-                values = [values[row] for row in given]
-            _counters(trace, time[rows[given]], [-1] * len(given), [f"{name}/{series}"] * len(given), values)
+        series = {"allocated": [a.allocated for a in own], "reserved": [a.reserved for a in own]}
+        if all(value is None for value in series["allocated"]):
+            series = {"change": [a.bytes for a in own]}
+        for which, values in series.items():
+            at = time[rows]
+            if None in values:
+                at = at[[value is not None for value in values]]
+                values = [value for value in values if value is not None]
+            if values:
+                trace.append(
+                    "counters",
+                    time=at,
+                    process=np.full(len(at), -1, np.int64),
+                    name=trace.same(f"{name}/{which}", len(at)),
+                    value=np.array(values, np.float64),
+                )
 
 
 def counters(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
@@ -196,10 +205,6 @@ def counters(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None
             processes.append(whole(event.pid) or 0)
             told.append(name if len(numbers) == 1 else f"{name}/{key}")
             values.append(float(value))
-    _counters(trace, at, processes, told, values)
-
-
-def _counters(trace: Trace, at: Any, processes: list[int], told: list[str], values: list[float]) -> None:
     if told:
         trace.append(
             "counters",

@@ -38,6 +38,7 @@ _COPIES = {
 }
 _HOST_MEMORY = {0: "pageable", 1: "pinned"}
 _VERSION = re.compile(r"_v\d+$")
+_MPI_RANK = re.compile(r"MPI Rank (\d{1,9})")
 _NVTX_RANGES = (59, 60, 70, 71)
 _LONGEST = 1 << 20
 
@@ -89,6 +90,8 @@ class _Database:
                 self._trace.offset_ns = start
         names = [name for (name,) in self._select("TARGET_INFO_GPU", "name", whole=True)]
         self._trace.facts["devices"] = [{"id": number, "name": name} for number, name in enumerate(names)]
+        for number, name in enumerate(names):
+            self._trace.name(number, None, str(name), None)
         for rows in self._events("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, "demangledName"):
             self._kernels(rows)
         for rows in self._events(
@@ -101,15 +104,7 @@ class _Database:
         ):
             self._copies(rows, ["memset"] * len(rows))
         for rows in self._events("CUPTI_ACTIVITY_KIND_RUNTIME", "globalTid, correlationId", "nameId"):
-            times = _times(rows)
-            correlation = np.array([row[3] or 0 for row in rows], np.int64)
-            host_events.calls(
-                self._trace,
-                [_VERSION.sub("", row[-1] or "") for row in rows],
-                self._threads(rows),
-                *times,
-                correlation,
-            )
+            self._calls(rows)
         for table in sorted(self._tables):
             if table == "OSRT_API":
                 self._ranges(table, "nameId", "runtime")
@@ -118,10 +113,15 @@ class _Database:
             elif table == "PROFILER_OVERHEAD":
                 self._ranges(table, "nameId", "overhead")
         self._nvtx()
+        ranks: set[int] = set()
         for tid, name in self._select(
             "ThreadNames", "globalTid, (SELECT value FROM StringIds WHERE id = nameId)", whole=True
         ):
             self._trace.name(*_ids(tid), name or "", None)
+            if rank := _MPI_RANK.fullmatch(name or ""):
+                ranks.add(int(rank[1]))
+        if len(ranks) == 1:
+            self._trace.rank = ranks.pop()
         for tid, name in self._select("PROCESSES", "globalPid, name", whole=True):
             self._trace.name(_ids(tid)[0], None, name or "", None)
 
@@ -141,7 +141,7 @@ class _Database:
     def _events(self, table: str, columns: str, name: str | None = None, where: str = "") -> Iterator[Rows]:
         """Yield rows of events, some at a time: start, end, the columns asked for, and the name at last."""
         if name is not None:
-            columns += ", (SELECT value FROM StringIds WHERE id = " + name + ")"
+            columns += f", (SELECT value FROM StringIds WHERE id = {name})"  # noqa: S608 (a name of ours)
         rows: Rows = []
         for row in self._select(table, f"start, end, {columns}", where or "ORDER BY start"):
             self._trace.events += 1
@@ -200,6 +200,19 @@ class _Database:
             memory=self._trace.text(memory),
             bytes=np.array([_number(row[5], 0) for row in rows], np.int64),
         )
+
+    def _calls(self, rows: Rows) -> None:
+        once: Rows = []
+        for row in rows:
+            name = _VERSION.sub("", row[-1] or "")
+            # Newer exports hold a call and, within it, the same by the name of its version.
+            if once and row[3] and row[3] == once[-1][3] and name == once[-1][-1] and row[1] <= once[-1][1]:
+                self._trace.omitted["calls that are told twice"] += 1
+                continue
+            once.append((*row[:-1], name))
+        correlation = np.array([_number(row[3], 0) for row in once], np.int64)
+        names = [row[-1] for row in once]
+        host_events.calls(self._trace, names, self._threads(once), *_times(once), correlation)
 
     def _ranges(self, table: str, name: str, kind: str) -> None:
         for rows in self._events(table, "globalTid", name):

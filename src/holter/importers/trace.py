@@ -160,17 +160,17 @@ class Trace:
         tracks: list[tuple[str, int, int, int, str, int]] = []
         for process in dict.fromkeys(process for process, _ in self.threads):
             number = whole(process)
-            tracks.append(("process", -1 if number is None else number, -1, -1, *self._called(process, None)))
+            tracks.append(("process", -1 if number is None else number, -1, -1, *self.called(process, None)))
         for (process, thread), number in self.threads.items():
             own = whole(process)
-            name, position = self._called(process, thread)
+            name, position = self.called(process, thread)
             name = name or (str(thread) if thread is not None and whole(thread) is None else "")
             tracks.append(("thread", -1 if own is None else own, number, -1, name, position))
         devices = {device for device, _ in self._streams}
-        tracks += [("device", device, -1, device, *self._called(device, None)) for device in devices]
+        tracks += [("device", device, -1, device, *self.called(device, None)) for device in devices]
         for device, stream in self._streams:
             if stream >= 0:
-                called = max(self._called(device, stream), self._called(device, f"stream {stream}"))
+                called = max(self.called(device, stream), self.called(device, f"stream {stream}"))
                 tracks.append(("stream", device, stream, device, *called))
         if not tracks:
             return
@@ -181,7 +181,8 @@ class Trace:
         writer.append("tracks", {**told, "time": when, "rank": [rank] * len(tracks)})
         report.rows["tracks"] += len(tracks)
 
-    def _called(self, process: Any, thread: Any) -> tuple[str, int]:
+    def called(self, process: Any, thread: Any) -> tuple[str, int]:
+        """Return what a thread is called so far and where it stands; of a process, with no thread."""
         name, position = self._names.get((str(process), None if thread is None else str(thread)), ("", 0))
         return name, position
 

@@ -1,0 +1,145 @@
+"""Import torch.profiler traces: events per CPU-second, bytes and peak memory, beside gzip + json.load.
+
+Each measurement is a process of its own, rounds of both take turns, the best of each counts. With
+`--times N` the first trace is also imported when it is N times as long (its events again and again, each
+time later and with correlations of its own), which shows whether time and memory grow with the file.
+
+    python benchmarks/importing.py [TRACE…] [--rounds 3] [--times 1 5 20]
+
+Without TRACE: all torch.profiler traces below `$HOLTER_DATA` (default ../shared/data).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+IMPORT = """
+import json, resource, sys, time
+from pathlib import Path
+import duckdb  # what every command loads is not what an import takes
+from holter.importers import import_job
+began = time.process_time()
+folder, report = import_job([Path(sys.argv[1])], sys.argv[2], "job", now_ns=0)
+cpu = time.process_time() - began
+size = sum(p.stat().st_size for p in Path(sys.argv[2]).rglob("*.parquet"))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps({"cpu": cpu, "events": report.events, "bytes": size, "peak": peak}))
+"""
+LOAD = """
+import gzip, json, resource, sys, time
+began = time.process_time()
+with gzip.open(sys.argv[1]) as file:
+    document = json.load(file)
+cpu = time.process_time() - began
+events = document["traceEvents"] if isinstance(document, dict) else document
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps({"cpu": cpu, "events": len(events), "peak": peak}))
+"""
+SOURCES = ("hta", "kineto", "param", "tracelens")
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("traces", nargs="*", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--times", type=int, nargs="*", default=[])
+    given = parser.parse_args()
+    traces = given.traces or found()
+    if not traces:
+        print("no traces are here; HOLTER_DATA names the folder of real traces")
+        return
+    print(
+        "| trace | events | json.gz MB | M events/CPU-s | json.load | stored/json.gz | peak MB | json.load |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for trace in traces:
+        told(trace.name, trace, given.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        for times in given.times:
+            longer = Path(folder) / "longer.json.gz"
+            repeat(traces[0], longer, times)
+            told(f"{traces[0].name} x {times}", longer, 1 if times > 5 else given.rounds)
+
+
+def found() -> list[Path]:
+    """Return the real traces of torch.profiler, the largest first."""
+    root = Path(os.environ.get("HOLTER_DATA", "../shared/data")) / "traces"
+    listed = [path for source in SOURCES for path in (root / source).rglob("*.json.gz")]
+    return sorted(listed, key=lambda path: -path.stat().st_size)
+
+
+def told(name: str, trace: Path, rounds: int) -> None:
+    """Measure one trace and print its line."""
+    ours: list[dict[str, Any]] = []
+    theirs: list[dict[str, Any]] = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as store:
+            ours.append(run(IMPORT, str(trace), store))
+        theirs.append(run(LOAD, str(trace)))
+    size = trace.stat().st_size
+    mine, other = (min(each, key=lambda one: one["cpu"]) for each in (ours, theirs))
+    if mine["events"] != other["events"]:
+        raise SystemExit(f"{name}: {mine['events']} events imported, of {other['events']}")
+    speeds = [one["events"] / one["cpu"] / 1e6 for one in (mine, other)]
+    print(
+        f"| {name[:60]} | {mine['events']:,} | {size / 1e6:.2f} | {speeds[0]:.2f} | {speeds[1]:.2f} "
+        f"| {mine['bytes'] / size:.2f} | {mine['peak'] / 1e6:.0f} | {other['peak'] / 1e6:.0f} |",
+        flush=True,
+    )
+
+
+def run(code: str, *arguments: str) -> dict[str, Any]:
+    """Run code in a process of its own; returns what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
+    )
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def repeat(trace: Path, target: Path, times: int) -> None:
+    """Write a trace again so many times as long."""
+    document = msgspec.json.decode(gzip.decompress(trace.read_bytes()))
+    events = document.pop("traceEvents")
+    moments = [event["ts"] for event in events if event.get("ts")]
+    length = max(moments) - min(moments) + 1000
+    with gzip.open(target, "wb", compresslevel=6) as file:
+        file.write(msgspec.json.encode(document)[:-1] + b', "traceEvents": [')
+        for number in range(times):
+            if number:
+                file.write(b",\n")
+                for event in events:
+                    later(event, length)
+            file.write(b",\n".join(msgspec.json.encode(event) for event in events))
+        file.write(b"]}")
+
+
+def later(event: dict[str, Any], length: float) -> None:
+    """Move an event to the next round."""
+    if event.get("ts"):
+        event["ts"] += length
+    args = event.get("args")
+    if isinstance(args, dict) and isinstance(args.get("correlation"), int):
+        args["correlation"] += 10_000_000
+    name = event.get("name")
+    if isinstance(name, str) and name.startswith("ProfilerStep#"):
+        event["name"] = f"ProfilerStep#{int(name[13:]) + 1000}"
+    if isinstance(event.get("id"), int):
+        event["id"] += 10_000_000
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""Import XPlane files (`.xplane.pb`) of TensorFlow and JAX: threads of the host, streams of GPUs, TPUs."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from holter.importers import host_events, protobuf
+from holter.importers.device_events import copy_kind
+from holter.importers.kernel_kinds import collective, is_communication
+from holter.importers.protobuf import BadMessageError, message, text, whole
+from holter.importers.report import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from holter.importers.trace import Trace
+
+FORMAT = "xplane"
+
+# Numbers of fields in xplane.proto of OpenXLA.
+_PLANES, _HOSTS = 1, 4
+_PLANE_ID, _PLANE_NAME, _LINES, _EVENT_NAMES, _STAT_NAMES = 1, 2, 3, 4, 5
+_LINE_ID, _LINE_NAME, _LINE_TIME, _EVENTS, _DISPLAY_ID, _DISPLAY_NAME = 1, 2, 3, 4, 10, 11
+_EVENT, _OFFSET_PS, _DURATION_PS, _STATS = 1, 2, 3, 4
+_STAT, _UINT, _INT, _STRING, _REFERENCE = 1, 3, 4, 5, 7
+
+_DEVICE = re.compile(r"/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d+)")
+_STREAM = re.compile(r"Stream #?(\d+)")
+_COPY = re.compile(r"memcpy|memset", re.IGNORECASE)
+_SIZE = re.compile(r"(?:num_bytes|size):(\d+)")
+_RUNTIME = re.compile(r"(cuda|cu|hip|nccl)[A-Z]\w+")
+_HOST = 1 << 20
+"""Number of the first process of the host; below are the devices."""
+_ROWS = 20_000
+
+
+class _Event(NamedTuple):
+    name: str
+    time: int
+    duration: int
+    stats: dict[str, int | str]
+
+
+def recognizes(path: Path) -> bool:
+    """Tell by its name whether a file is an XPlane."""
+    return path.name.endswith(".xplane.pb")
+
+
+def read(path: Path, trace: Trace) -> None:
+    """Read a file into a trace.
+
+    Raises:
+        UnreadableError: Nothing of it can be read.
+        OSError: It cannot be opened.
+    """
+    if not path.stat().st_size:
+        raise UnreadableError("it is empty")
+    with path.open("rb") as file:
+        # It is not closed here: what was read of it may still look at its pages.
+        space = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    try:
+        for number, value in protobuf.fields(space):
+            if number == _HOSTS:
+                trace.facts["host"] = text(value)
+            elif number == _PLANES:
+                _Plane(trace, message(value)).read()
+    except BadMessageError as error:
+        if not trace.events:
+            raise UnreadableError(f"it is no XPlane: {error}") from None
+        trace.skipped[f"the rest of the file: {error}"] += 1
+
+
+class _Plane:
+    """One plane: the host, or a device. Its names come behind its events, so it is gone through twice."""
+
+    def __init__(self, trace: Trace, data: memoryview) -> None:
+        self._trace = trace
+        self._data = data
+        self._names: dict[int, str] = {}
+        self._stats: dict[int, str] = {}
+        self._name = ""
+        self._id = 0
+
+    def read(self) -> None:
+        """Take in all lines of the plane."""
+        for number, value in protobuf.fields(self._data):
+            if number == _PLANE_NAME:
+                self._name = text(value)
+            elif number == _PLANE_ID:
+                self._id = whole(value)
+            elif number in (_EVENT_NAMES, _STAT_NAMES):
+                key, name = _entry(message(value))
+                (self._names if number == _EVENT_NAMES else self._stats)[key] = name
+        device = _DEVICE.search(self._name)
+        self._trace.name(_HOST + self._id if device is None else int(device[1]), None, self._name, None)
+        for number, value in protobuf.fields(self._data):
+            if number == _LINES:
+                try:
+                    self._line(message(value), None if device is None else int(device[1]))
+                except BadMessageError as error:
+                    self._trace.skipped[f"a line of {self._name}: {error}"] += 1
+
+    def _line(self, data: memoryview, device: int | None) -> None:
+        told: dict[int, Any] = {n: value for n, value in protobuf.fields(data) if n != _EVENTS}
+        name = text(told.get(_DISPLAY_NAME, b"")) or text(told.get(_LINE_NAME, b"")) if told else ""
+        number = whole(told.get(_DISPLAY_ID, 0)) or whole(told.get(_LINE_ID, 0))
+        start = whole(told.get(_LINE_TIME, 0))
+        stream = _STREAM.match(name)
+        for events in self._events(data, start):
+            if device is None:
+                self._trace.name(_HOST + self._id, number, name, None)
+                self._host(events, self._trace.threads[_HOST + self._id, number])
+            elif name == "Steps":
+                self._steps(events)
+            elif stream is not None or name == "XLA Ops" or self._name.startswith("/device:TPU"):
+                self._streams(events, device, int(stream[1]) if stream else number, name)
+            else:
+                self._operators(events, self._trace.threads[self._name, number], "device_annotation")
+                self._trace.name(self._name, number, name, None)
+
+    def _events(self, data: memoryview, start: int) -> Iterator[list[_Event]]:
+        events: list[_Event] = []
+        for number, value in protobuf.fields(data):
+            if number != _EVENTS:
+                continue
+            told: dict[int, Any] = {}
+            stats: dict[str, int | str] = {}
+            for own, content in protobuf.fields(message(value)):
+                if own == _STATS:
+                    key, stat = self._stat(message(content))
+                    stats[key] = stat
+                else:
+                    told[own] = content
+            self._trace.events += 1
+            time = start + round(whole(told.get(_OFFSET_PS, 0)) / 1000)
+            duration = max(0, round(whole(told.get(_DURATION_PS, 0)) / 1000))
+            events.append(_Event(self._names.get(whole(told.get(_EVENT, 0)), ""), time, duration, stats))
+            if len(events) >= _ROWS:
+                yield events
+                events = []
+        if events:
+            yield events
+
+    def _stat(self, data: memoryview) -> tuple[str, int | str]:
+        name, told = "", 0  # type: str, int | str
+        for number, value_ in protobuf.fields(data):
+            if number == _STAT:
+                name = self._stats.get(whole(value_), "")
+            elif number in (_UINT, _INT):
+                told = whole(value_)
+            elif number == _STRING:
+                told = text(value_)
+            elif number == _REFERENCE:
+                told = self._stats.get(whole(value_), "")
+        return name, told
+
+    def _host(self, events: list[_Event], thread: int) -> None:
+        groups: dict[str, list[_Event]] = {"launch": [], "call": [], "operator": []}
+        for event in events:
+            launches = event.stats.get("correlation_id")
+            sort = "launch" if launches else "call" if _RUNTIME.fullmatch(event.name) else "operator"
+            groups[sort].append(event)
+        for sort, chosen in groups.items():
+            if not chosen:
+                continue
+            time, duration = _times(chosen)
+            threads = np.full(len(chosen), thread, np.int64)
+            names, correlation = [event.name for event in chosen], _correlations(chosen)
+            if sort == "launch":
+                self._trace.append(
+                    "launches",
+                    time=time,
+                    duration=duration,
+                    thread=threads,
+                    name=self._trace.text(names),
+                    correlation=correlation,
+                )
+            elif sort == "call":
+                host_events.calls(self._trace, names, threads, time, duration, correlation)
+            else:
+                self._operators(chosen, thread, "operator")
+
+    def _steps(self, events: list[_Event]) -> None:
+        for event in events:
+            if event.name.isdecimal() and len(event.name) < 10:
+                end = event.time + event.duration
+                self._trace.step(int(event.name), event.time, end, f"step {event.name}")
+
+    def _operators(self, events: list[_Event], thread: int, kind: str) -> None:
+        time, duration = _times(events)
+        self._trace.append(
+            "operators",
+            time=time,
+            duration=duration,
+            thread=np.full(len(events), thread, np.int64),
+            name=self._trace.text([event.name for event in events]),
+            kind=self._trace.same(kind, len(events)),
+            detail=self._trace.same("", len(events)),
+        )
+
+    def _streams(self, events: list[_Event], device: int, stream: int, line: str) -> None:
+        copies = [event for event in events if _COPY.search(event.name)]
+        kernels = [event for event in events if not _COPY.search(event.name)]
+        text_, trace = self._trace.text, self._trace
+        trace.stream(device, stream)
+        trace.name(device, stream, line, None)
+
+        def where(chosen: list[_Event]) -> dict[str, NDArray[Any]]:
+            time, duration = _times(chosen)
+            return {
+                "time": time,
+                "duration": duration,
+                "device": np.full(len(chosen), min(device, 32767), np.int16),
+                "stream": np.full(len(chosen), min(stream, 2**31 - 1), np.int32),
+                "correlation": _correlations(chosen),
+            }
+
+        if kernels:
+            kinds = ["communication" if is_communication(event.name) else "compute" for event in kernels]
+            which = [
+                collective(e.name) if kind == "communication" else ""
+                for e, kind in zip(kernels, kinds, strict=True)
+            ]
+            trace.append(
+                "kernels",
+                **where(kernels),
+                name=text_([event.name for event in kernels]),
+                kind=text_(kinds),
+                collective=text_(which),
+                process_group=trace.same("", len(kernels)),
+                group_size=np.zeros(len(kernels), np.int32),
+                bytes=np.zeros(len(kernels), np.int64),
+                detail=trace.same("", len(kernels)),
+            )
+        if copies:
+            told = [
+                str(event.stats.get("memcpy_details", event.stats.get("memset_details", "")))
+                for event in copies
+            ]
+            sizes = [match[1] if (match := _SIZE.search(detail)) else "0" for detail in told]
+            trace.append(
+                "memory_operations",
+                **where(copies),
+                kind=text_([copy_kind(event.name)[0] for event in copies]),
+                memory=text_([copy_kind(detail)[1] for detail in told]),
+                bytes=np.array([int(size[:15]) for size in sizes], np.int64),
+            )
+
+
+def _entry(data: memoryview) -> tuple[int, str]:
+    """Return key and name of an entry of a map of names."""
+    key, name = 0, ""
+    for number, value in protobuf.fields(data):
+        if number == 1:
+            key = whole(value)
+        elif number == 2:
+            told = {own: content for own, content in protobuf.fields(message(value)) if own in (2, 4)}
+            name = text(told.get(4, memoryview(b""))) or text(told.get(2, memoryview(b"")))
+    return key, name
+
+
+def _times(events: list[_Event]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    times = np.array([(event.time, event.duration) for event in events], np.int64)
+    return times[:, 0], times[:, 1]
+
+
+def _correlations(events: list[_Event]) -> NDArray[np.int64]:
+    told = [event.stats.get("correlation_id", 0) for event in events]
+    return np.array([number if isinstance(number, int) else 0 for number in told], np.int64)

@@ -1,0 +1,58 @@
+"""`holter import`: a job that all commands read, exit codes, what it says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holter.cli import main
+
+EVENT = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 10**15, "dur": 5}
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOLTER_STORE", str(tmp_path / "jobs"))
+    return tmp_path / "jobs"
+
+
+def test_a_job_is_made_and_described(written, store, capsys):
+    steps = [
+        dict(EVENT, cat="user_annotation", name=f"ProfilerStep#{n}", ts=10**15 + n * 10, dur=10)
+        for n in range(4)
+    ]
+    path = written([EVENT, *steps], "rank3.pt.trace.json.gz")
+    assert main(["import", str(path), "--job", "mine", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["job"], told["ranks"], told["rows"]["spans"]) == ("mine", {str(path): 3}, 4)
+    assert main(["describe", "mine", "--json"]) == 0
+    described = json.loads(capsys.readouterr().out)
+    assert described["job"]["status"] == "Completed"
+    assert described["job"]["duration_s"] == pytest.approx(40e-6)
+    assert described["steps"]["count"] == 4
+
+
+def test_it_says_in_words_what_it_did_and_skipped(written, store, capsys):
+    path = written(json.dumps({"traceEvents": [EVENT]}).encode()[:-2])
+    assert main(["import", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "1 file, 1 rank, 1 events" in out
+    assert "cut off before its events end" in err
+    (job,) = store.iterdir()
+    assert job.name.startswith("trace-")
+
+
+def test_refusals(written, store, capsys, tmp_path):
+    assert main(["import", str(tmp_path / "nothing")]) == 4
+    assert "nothing" in capsys.readouterr().err
+    path = written(b'{"a": 1}')
+    assert main(["import", str(path), "--job", "x"]) == 65
+    error = capsys.readouterr().err
+    assert "trace.json" in error
+    assert "no list of trace events" in error
+    assert not (store / "x").exists()  # there is no job without rows
+    assert main(["import", str(written([EVENT])), "--job", "no/name"]) == 64
+    assert main(["import"]) == 64
+    assert main(["import", str(written([EVENT])), "--job", "twice"]) == 0
+    assert main(["import", str(written([EVENT])), "--job", "twice"]) == 64
