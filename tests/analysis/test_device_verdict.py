@@ -179,6 +179,17 @@ def test_nothing_is_said_of_nothing() -> None:
     assert verdict({}).suspect == "inconclusive"
 
 
+@pytest.mark.parametrize(("waiting", "suspect"), [(4 * MS, "communication"), (MS // 2, "inconclusive")])
+def test_timelines_of_horovod_tell_waiting_from_moving(waiting: int, suspect: str) -> None:
+    loop = Loop()
+    for n in range(STEPS):
+        loop.host("NEGOTIATE_ALLREDUCE", n * 10 * MS, waiting, "operator")
+        loop.host("ALLREDUCE", n * 10 * MS + 5 * MS, MS, "operator")
+    found = loop.judged()
+    assert found.suspect == suspect
+    assert "exchange" in found.sentence
+
+
 KNOWN = {
     "kineto/resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz": "data_pipeline",
     "kineto/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz": "framework_overhead",

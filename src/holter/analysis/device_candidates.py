@@ -177,7 +177,7 @@ def _memory_pressure(facts: DeviceFacts) -> Candidate:
     text = f"the accelerator idles {pct(share)} of the time while the host is in {called}"
     why = "That is a start without warm-up, or so little memory that the cache is given back."
     if facts.allocations >= MANY_ALLOCATIONS:
-        why = f"{facts.allocations:,} such calls mean that freed memory is not kept, or that there is too little."
+        why = f"{facts.allocations:,} such calls: freed memory is not kept, or there is too little of it."
     return Candidate(
         guilty=True,
         sentence=f"Allocation of device memory holds {who(facts)} up: idle {pct(share)} of the time while "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device_work import COMMUNICATION, COMPUTE, MEMORY, device_work, launch_of
+from holter.analysis.horovod import Horovod, horovod
 from holter.analysis.host_waits import blamed as doing
 from holter.analysis.host_waits import host_waits
 from holter.analysis.intervals import Intervals, difference, measure, union
@@ -83,6 +84,7 @@ class DeviceFacts:
     unmatched: list[str] = field(default_factory=list)
     slow: list[SlowThread] = field(default_factory=list)
     """Without device work: threads that take longer for what others do too."""
+    horovod: Horovod | None = None
     host_parts: dict[str, float] = field(default_factory=dict)
     """Without device work: own time of the host's events by name, percent of the window."""
 
@@ -264,6 +266,7 @@ def _of_the_host(tree: Host, steps: Table, tracks: Table | None) -> DeviceFacts:
     alone = np.where(main, tree.own_ns, 0)
     sums = np.bincount(tree.name, weights=alone, minlength=len(tree.names))
     top = np.argsort(-sums, kind="stable")[:10]
+    whole = max(window, float(sums.sum()), 1.0)  # slices of one thread may overlap where nothing nests
     loading = np.array([bool(LOADING.search(name)) for name in tree.names])[tree.name] & main
     return DeviceFacts(
         ranks=tuple(np.unique(tree.rank).tolist()),
@@ -272,9 +275,8 @@ def _of_the_host(tree: Host, steps: Table, tracks: Table | None) -> DeviceFacts:
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
         loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
         slow=slow_threads(tree, tracks),
-        host_parts={
-            tree.names[i]: 100.0 * float(sums[i]) / max(window, 1) for i in top.tolist() if sums[i] > 0
-        },
+        horovod=horovod(tree),
+        host_parts={tree.names[i]: 100.0 * float(sums[i]) / whole for i in top.tolist() if sums[i] > 0},
         stacks=bool(np.isin(tree.kind, ("python", "module")).any()),
     )
 

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.advice import Advice
 from holter.analysis.candidates import GPU_BUSY, GPU_SATURATED
-from holter.analysis.device_candidates import HOST_SHARE, MANY_ALLOCATIONS, TESTS, seen, short, who
+from holter.analysis.device_candidates import (
+    HOST_SHARE,
+    MANY_ALLOCATIONS,
+    TESTS,
+    seen,
+    who,
+)
 from holter.analysis.device_facts import DeviceFacts, device_facts
 from holter.analysis.evidence import ms, pct
+from holter.analysis.host_verdict import without_device
 from holter.analysis.suspects import UNEXPLAINED, Verdict
 
 if TYPE_CHECKING:
@@ -20,8 +27,6 @@ if TYPE_CHECKING:
 
 LEAST_KERNELS = 50
 """Fewer kernels are no ground for a verdict."""
-HOST_LOADING = 30.0
-"""Of a trace without accelerators, the share of its main thread."""
 MINOR = 0.5
 """A second suspect is told with the first if it costs at least this part of what that costs."""
 
@@ -40,7 +45,7 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
     """
     facts = facts or device_facts(tables)
     if not facts.kernels:
-        return _without_device(facts)
+        return without_device(facts)
     if facts.kernels < LEAST_KERNELS:
         return Verdict(
             suspect="inconclusive",
@@ -152,66 +157,6 @@ _WORDS = {
 }
 
 
-def _without_device(facts: DeviceFacts) -> Verdict:
-    if not facts.host_parts:
-        return Verdict(
-            suspect="inconclusive",
-            sentence="The trace holds no kernel, and no operator or function of the host.",
-            missing=["kernels", "operators"],
-        )
-    top = [(name, share) for name, share in facts.host_parts.items() if name][:3]
-    doing = ", ".join(f"{short(name)} {pct(share)}" for name, share in top)
-    evidence = [
-        seen(f"{short(name)} takes {pct(share)} of the main thread's time", name, share)
-        for name, share in top
-    ]
-    if facts.loading_pct >= HOST_LOADING:
-        text = f"waiting for batches takes {pct(facts.loading_pct)} of the main thread's time"
-        return Verdict(
-            suspect="data_pipeline",
-            sentence=f"Data loading takes {pct(facts.loading_pct)} of the main thread's time.",
-            share_pct=facts.loading_pct,
-            evidence=[seen(text, "data_loading.host", facts.loading_pct, HOST_LOADING), *evidence],
-            missing=["kernels"],
-        )
-    if facts.slow:
-        return _slow(facts)
-    return Verdict(
-        suspect="inconclusive",
-        sentence=f"The trace holds no work of an accelerator. The host's main thread spends most in {doing}.",
-        evidence=evidence,
-        missing=["kernels: the trace has no device activity"],
-    )
-
-
-def _slow(facts: DeviceFacts) -> Verdict:
-    """Judge a trace of workers' operations: whom the others have to wait for."""
-    first = facts.slow[0]
-    lost = 100.0 * (1 - 1 / first.ratio) * first.share_pct / 100
-    more = f", as do {len(facts.slow) - 1} more" if len(facts.slow) > 1 else ""
-    return Verdict(
-        suspect="communication",
-        sentence=f"{first.label} takes {first.ratio:.2g} times as long as the median of {first.alike} threads that "
-        f"do the same{more}, most of it in {short(first.name)}: who needs its results waits.",
-        share_pct=lost,
-        evidence=[
-            seen(
-                f"{slow.label} takes {slow.ratio:.3g} times the median thread's time for the same calls, "
-                f"{pct(slow.share_pct)} of its own",
-                "thread.ratio",
-                slow.ratio,
-                1.0,
-                slow.label,
-            )
-            for slow in facts.slow[:5]
-        ],
-        advice=[
-            Advice("Look at what it has more of: work, or a slower machine.", None, "all others are alike")
-        ],
-        missing=["kernels"],
-    )
-
-
 def _missing(facts: DeviceFacts) -> list[str]:
     found = []
     if not facts.steps:
@@ -272,8 +217,8 @@ def _fewer_launches(facts: DeviceFacts) -> Advice:
 def _allocate_less(facts: DeviceFacts) -> list[Advice]:
     if facts.allocations >= MANY_ALLOCATIONS:
         text = (
-            "Keep freed memory: no PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() in the loop; if it "
-            "is short, a smaller batch."
+            "Keep freed memory: no PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() in the loop; "
+            "if it is short, a smaller batch."
         )
         why = (
             f"{facts.allocations:,} calls allocate or free, {pct(facts.breakdown['allocation'])} of the time"

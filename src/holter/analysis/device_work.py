@@ -62,7 +62,7 @@ class Names(dict[str, int]):
         return np.fromiter(map(self.__getitem__, listed), dtype=np.int64, count=len(listed))
 
 
-def matching(names: NDArray[Any], test: Callable[[str], object]) -> NDArray[np.bool_]:
+def matching(names: Iterable[str], test: Callable[[str], object]) -> NDArray[np.bool_]:
     """Tell of each name whether it passes a test; each distinct one is tested once."""
     known = Names()
     codes = known.codes(names)

@@ -1,4 +1,4 @@
-"""Threads that do the same work and take unlike long: the slow workers of a job whose trace has only operations."""
+"""Threads that do the same work and take unlike long: slow workers, in a trace of operations alone."""
 
 from __future__ import annotations
 

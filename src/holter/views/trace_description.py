@@ -30,7 +30,6 @@ TABLES = {
     "spans": ("time", "duration", "rank", "step", "phase"),
 }
 """What the verdict reads, and of which columns; shapes and stacks of operators are most of a trace."""
-_JUDGED = ("kernels", "memory_operations", "operators")
 _MOST = 15
 
 
@@ -40,10 +39,17 @@ def tables(trial: Trial) -> dict[str, Table]:
 
 
 def is_trace(trial: Trial) -> bool:
-    """Tell whether a job was imported and holds events of a device or a host, to be judged by them."""
+    """Tell whether a job was imported and is judged by its events: those of devices, or else of the host.
+
+    Operators beside samples of the machine are a profile of another kind: it is judged as a recorded job is.
+    """
     if "imported" not in trial.manifest:
         return False
-    return any(trial.table(name, columns=("time",)).rows for name in _JUDGED)
+
+    def some(table: str) -> bool:
+        return trial.table(table, columns=("time",)).rows > 0
+
+    return some("kernels") or some("memory_operations") or (some("operators") and not some("samples"))
 
 
 def describe_trace(trial: Trial, *, skipped: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
