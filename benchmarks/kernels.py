@@ -1,6 +1,6 @@
-"""How fast traces are analysed from the store: breakdown, overlap and top kernels; a thousand ranks compared.
+"""How fast traces are analysed from the store: breakdown, overlap, top kernels; a thousand ranks compared.
 
-`kernels.py` generates all; `kernels.py TRACE` measures the first part on a trace of your own too. CPU seconds,
+`kernels.py` generates all; `kernels.py TRACE` measures the first part on that trace too. CPU seconds,
 all threads together; the best of several runs.
 """
 
@@ -37,7 +37,7 @@ COLUMNS = {
 RANK_COLUMNS = {**COLUMNS, "kernels": (*COLUMNS["kernels"], "collective", "process_group")}
 RANKS_AT_ONCE = 256
 SHARE_OF_KERNELS = 0.1
-"""Of the events of a trace: the rest are operators, launches, arrows. One of DDP on V100 had 22,290 of 216,092."""
+"""Of the events of a trace: the rest are operators, launches, arrows (22,290 of 216,092 in one)."""
 
 
 def main() -> None:

@@ -87,8 +87,8 @@ def _slow(facts: DeviceFacts) -> Verdict:
     more = f", like {len(facts.slow) - 1} more of them" if len(facts.slow) > 1 else ""
     return Verdict(
         suspect="communication",
-        sentence=f"{first.label} takes {first.ratio:.2g} times as long as the median of {first.alike} threads "
-        f"that do the same{more}, most of it in {short(first.name)}: who needs its results waits.",
+        sentence=f"{first.label} takes {first.ratio:.2g} times as long as the median of {first.alike} "
+        f"threads that do the same{more}, most of it in {short(first.name)}: who needs its results waits.",
         share_pct=lost,
         evidence=[
             seen(
