@@ -155,20 +155,20 @@ COMPARED = (
     "hta/amd_trace_mi250_minitoy_train_ROCm6_2_kineto.json.gz",
     "hta/critical_path_alexnet_benchmark_result_2869224_1695835535_trace.json.gz",
     "hta/nccl_parser_config_nccl_data.json.gz",
-    "hta/ns_resolution_trace_rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
-    "kineto/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz",
     "tracelens/b200_eager_trace.json.gz",
     "tracelens/h100_Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
-    "tracelens/mi300_ddp_resnet18_no_pool_train_resnet18.json.gz",
 )
 IMPORTED = (
     "hta/distributed_info_unavailable_distributed_info_not_found.json.gz",
     "hta/negative_queue_length_values_check_rank0.json.gz",
+    "hta/ns_resolution_trace_rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
     "hta/rank_unavailable_rank_not_found.json.gz",
     "hta/trace_diff_control_control.json.gz",
     "hta/trace_diff_test_test.json.gz",
     "kineto/resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz",
+    "kineto/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz",
     "param/linear_kineto.json.gz",
+    "tracelens/mi300_ddp_resnet18_no_pool_train_resnet18.json.gz",
     "tracelens/mi300_resnet_act_checkpoint.json.gz",
 )
 """The others are larger: `benchmarks/importing.py` imports them."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from holter.store.job import JobFolder
 
-ROWS_A_FILE = 491_520
-"""Rows of a file of the store: four row groups. Many small files would be larger together."""
+ROWS_A_FILE = 245_760
+"""Rows of a file of the store: two row groups. Many small files would be larger together."""
 MOST_FILES = 100_000
 
 

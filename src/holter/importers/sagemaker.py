@@ -22,6 +22,7 @@ _SYSTEM = re.compile(r"\d{10}\.(algo-\d+)\.json(\.corrupt)?")
 _EVENTS = re.compile(r"\d+_(?P<node>.+)_(python|model|horovod|smdataparallel)_?timeline\.json")
 _RANKED = re.compile(r"(\d{1,6})-algo-\d+")
 _METADATA = re.compile(r"(.+)_(\d{10,17})_(\d{10,17})\.metadata")
+_STATISTICS = ("python_stats", "python_stats.json")
 _LINES = 20_000
 _METRICS = {
     ("cpu", "CPUUtilization"): "cpu.core.util",
@@ -52,7 +53,7 @@ def recognizes(path: Path) -> bool:
         return True
     if "detailed_profiling" in path.parts and path.name.endswith(".trace.json.gz"):
         return True
-    return _EVENTS.fullmatch(path.name) is not None
+    return path.name in _STATISTICS or _EVENTS.fullmatch(path.name) is not None
 
 
 def read(path: Path, trace: Trace) -> None:
@@ -67,6 +68,8 @@ def read(path: Path, trace: Trace) -> None:
         trace.node = system[1]
         _system(path, trace)
         return
+    if path.name in _STATISTICS:
+        raise UnreadableError("statistics of cProfile and pyinstrument are not imported")
     if events := _EVENTS.fullmatch(path.name):
         trace.owner = events["node"]
         if ranked := _RANKED.fullmatch(trace.owner):

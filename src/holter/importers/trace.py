@@ -27,6 +27,8 @@ _LATEST_NS = 1 << 62
 MOST_NAMES = 1_000_000
 """Names of threads that are kept, at most."""
 
+_MANY = 50_000
+"""So many rows of one trace are worth a file of their own."""
 _DEVICE_TABLES = ("kernels", "memory_operations")
 _RANK_IN_NAME = re.compile(
     r"(?:^|[^a-z])(?:rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE
@@ -136,6 +138,8 @@ class Trace:
                     rows["rank"] = np.full(len(rows["time"]), rank, np.int32)
                 writer.append(table, rows)
                 report.rows[table] += len(rows["time"])
+            if self.staging.rows[table] >= _MANY:
+                writer.flush(table)  # what waits for rows of other traces is memory
         self._write_tracks(writer, rank, report)
         if steps:
             writer.append(

@@ -32,6 +32,8 @@ MOST_EXPANSION = 150
 """A compressed file may be so many times as long as it is on disk, once it is longer than a header; real ones
 are 10 to 60 times, a bomb 200 to 1000."""
 
+_BEHIND = 1 << 16
+"""Characters that were read and are still kept."""
 _FIRST = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 _LAST = re.compile(rb'\}\s*\](?=\s*,\s*"[^"\n]{1,200}"\s*:|\s*\}?\s*\Z)')
@@ -149,6 +151,8 @@ class TraceEvents:
         events: list[Event] = []
         at = 0
         while True:
+            if at > _BEHIND:  # each error counts the lines before it
+                letters, at = letters[at:], 0
             blanks = _BLANKS.match(letters, at)
             at = blanks.end() if blanks else at
             if at >= len(letters):
