@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from holter.analysis.device_work import Ints, Work
 
 PARTS = (*KINDS, "kernel_delay", "launch_delay", "sync", "host")
-"""What a piece of the path is: work of a kind; from the end of one work to the begin of the next; from a launch
-to its run; from the end of work until the host noticed; or what the host did."""
+"""What a piece of the path is: work of a kind; from the end of one work to the begin of the next; from
+a launch to its run; from the end of work until the host noticed; or what the host did."""
 
 
 def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table:
     """Return the critical path of the busiest device.
 
     It is a path by time, over what a trace tells: waits of one stream for another are taken for waits for
-    what ended last. HTA's critical path runs through a graph of operators within a chosen annotation, and gives
-    other shares.
+    what ended last. HTA's critical path runs through a graph of operators within a chosen annotation,
+    and gives other shares.
 
     Args:
         tables: `kernels`, `memory_operations`, `launches`, `syncs`; `spans` with the steps, if there are any.

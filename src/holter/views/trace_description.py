@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.critical_path import critical_path, path_shares
 from holter.analysis.device_facts import DeviceFacts, device_facts
 from holter.analysis.device_verdict import verdict
 from holter.analysis.idle_time import idle_time
@@ -158,6 +159,7 @@ def _trace(read: Mapping[str, Table], facts: DeviceFacts, imported: Mapping[str,
             }
             for part in idle_time(read)
         ],
+        "critical_path": path_shares(critical_path(read)),
         "late_ranks": [
             {"rank": late.rank, "cause": late.cause, "lateness_us": late.lateness_ns / 1e3,
              "collectives": late.collectives, "later": late.later, "last": late.last}
