@@ -183,7 +183,8 @@ def test_nothing_is_said_of_nothing() -> None:
 def test_timelines_of_horovod_tell_waiting_from_moving(waiting: int, suspect: str) -> None:
     loop = Loop()
     for n in range(STEPS):
-        loop.host("NEGOTIATE_ALLREDUCE", n * 10 * MS, waiting, "operator")
+        loop.host("NEGOTIATE_ALLREDUCE", n * 10 * MS, waiting // 2, "operator")
+        loop.host("NEGOTIATE_ALLREDUCE", n * 10 * MS + waiting // 2, waiting // 2, "operator")
         loop.host("ALLREDUCE", n * 10 * MS + 5 * MS, MS, "operator")
     found = loop.judged()
     assert found.suspect == suspect
