@@ -61,8 +61,8 @@ def test_what_is_no_job_is_refused_with_what_is(holter):
     job("mine")
     Path("trace.json").write_text("{}")
     Path("folder/inner").mkdir(parents=True)
-    holter("diagnose", "trace.json").refused(65, "trace.json", "a file")
-    holter("diagnose", "./folder/inner").refused(65, "without job.json")
+    holter("diagnose", "trace.json").refused(65, "trace.json")
+    holter("diagnose", "./folder/inner").refused(65, "./folder/inner", "no file of a known format")
     holter("diagnose", "./holter-jobs").refused(65, "a store", "holter jobs --store")
     holter("diagnose", "gone/trace.json").refused(4, "trace.json")
 

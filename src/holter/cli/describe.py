@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.card import bar, legend
-from holter.cli.options import Refusal
 from holter.cli.output import clean
 from holter.views.issues import not_judged, ordered
 from holter.views.wording import (
@@ -62,8 +61,7 @@ def described(folder: JobFolder) -> dict[str, Any]:
     from holter.store.trial import Trial
     from holter.views.description import describe
 
-    if folder.fault and "start" not in folder.manifest():
-        raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+    options.check_readable(folder)
     return describe(Trial(folder))
 
 

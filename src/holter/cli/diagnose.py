@@ -1,54 +1,47 @@
-"""`holter diagnose JOB`: the verdict with its evidence, and the breakdown it stands on."""
+"""`holter diagnose JOB|TRACE…`: the verdict with its evidence, and the breakdown it stands on."""
 
 from __future__ import annotations
 
-import os
 import sys
 
-from holter.cli import options, output
-from holter.cli.options import Refusal
+from holter.cli import options, output, traces
 
-ABOUT = "Say why a job is slow or sick, with the evidence. Works on finished and on running jobs."
+ABOUT = (
+    "Say why a job is slow or sick, with the evidence. Works on finished and on running jobs, and on "
+    "traces that holter did not record: files of torch.profiler, and folders with one a rank."
+)
 EXAMPLES = """  holter diagnose latest
-  holter diagnose holter-jobs/train-20260131-120000 --json"""
+  holter diagnose holter-jobs/train-20260131-120000 --json
+  holter diagnose trace.json.gz
+  holter diagnose rank0.pt.trace.json.gz rank1.pt.trace.json.gz"""
 
 
 def main(words: list[str]) -> int:
     """Run `holter diagnose`."""
     parser = options.Parser("diagnose", ABOUT, EXAMPLES)
-    options.add_job(parser)
+    parser.add_argument(
+        "jobs",
+        metavar="JOB|TRACE",
+        nargs="+",
+        help="a job's name, the start of one, `latest`, or a job's folder; or files and folders of traces",
+    )
     options.add_store(parser)
     options.add_json(parser)
     given = parser.read(words)
-    _refuse_other_kinds(given.job)
-    folder = options.find_job(given.job, given.store)
     from holter.cli.card import print_card
-    from holter.cli.describe import described
     from holter.views.description import diagnosis
 
-    description = described(folder)
+    if traces.is_trace(given.jobs):
+        description = traces.described(given.jobs)
+        more = "the same with --json: kernels, operators, ranks, numbers as HTA and TraceLens define them"
+    else:
+        from holter.store.trial import Trial
+
+        folder = options.find_job(given.jobs[0], given.store)
+        options.check_readable(folder)
+        description, more = traces.judged(Trial(folder)), options.look(folder)
     if given.json:
         output.write_json(diagnosis(description))
     else:
-        print_card(description, sys.stdout, options.look(folder))
+        print_card(description, sys.stdout, more)
     return 0
-
-
-def _refuse_other_kinds(path: str) -> None:
-    """Refuse a file, or a folder that is no job: this version reads only what holter recorded."""
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            first = file.read(1)
-        what = "an empty file" if not first else "a file"
-    elif os.path.isdir(path) and "/" in path and not os.path.isfile(os.path.join(path, "job.json")):
-        if any(os.path.isfile(os.path.join(path, name, "job.json")) for name in os.listdir(path)):
-            raise Refusal(
-                f"{path} is a store, not a job; list its jobs: holter jobs --store {path}", Refusal.UNREADABLE
-            )
-        what = "a folder without job.json"
-    else:
-        return
-    raise Refusal(
-        f"{path} is {what}, not a job; this version diagnoses recorded jobs: a job's name or its folder",
-        Refusal.UNREADABLE,
-    )

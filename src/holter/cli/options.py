@@ -183,6 +183,12 @@ def find_job(text: str, store: str | None) -> JobFolder:
         raise Refusal(f"store {url}: {error}", Refusal.UNREADABLE) from None
 
 
+def check_readable(folder: JobFolder) -> None:
+    """Raise `Refusal` with code 65 for a job whose manifest cannot be read, saying why."""
+    if folder.fault and "start" not in folder.manifest():
+        raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+
+
 def look(folder: JobFolder) -> str:
     """Return the command that shows this job, for who is in this folder and has this environment."""
     from holter.store.job import store_url

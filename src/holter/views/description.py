@@ -73,10 +73,14 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
 
 
 def diagnosis(description: dict[str, Any]) -> dict[str, Any]:
-    """Return what `holter diagnose --json` prints: the verdict and the breakdown, and which job it is of."""
+    """Return what `holter diagnose --json` prints: the verdict and the breakdown, and which job it is of.
+
+    Of a trace that holter did not record it has the operators and the numbers of the trace too.
+    """
     job = {name: description["job"][name] for name in ("name", "status", "failure")}
     kept = ("schema", "verdict", "breakdown", "dataloading", "skipped")
-    return {"job": job, **{name: description[name] for name in kept}}
+    more = ("ranks", "steps", "operators", "trace") if "trace" in description else ()
+    return {"job": job, **{name: description[name] for name in (*kept, *more)}}
 
 
 def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:

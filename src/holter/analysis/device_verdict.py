@@ -1,0 +1,256 @@
+"""The verdict on a trace that holter did not record: the suspects of a job, told from kernels alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from holter.analysis.advice import Advice
+from holter.analysis.candidates import GPU_BUSY, GPU_SATURATED
+from holter.analysis.device_candidates import (
+    HOST_SHARE,
+    MANY_ALLOCATIONS,
+    TESTS,
+    seen,
+    who,
+)
+from holter.analysis.device_facts import DeviceFacts, device_facts
+from holter.analysis.evidence import ms, pct
+from holter.analysis.host_verdict import without_device
+from holter.analysis.suspects import UNEXPLAINED, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holter.analysis.evidence import Evidence
+    from holter.schema.table import Table
+
+LEAST_KERNELS = 50
+"""Fewer kernels are no ground for a verdict."""
+MINOR = 0.5
+"""A second suspect is told with the first if it costs at least this part of what that costs."""
+
+
+def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Verdict:
+    """Judge a trace.
+
+    Each suspect is tested on its own, as for a recorded job, but in the accelerator's time: a share is what
+    the accelerator lost to it. Several that cost alike are `mixed`. When none qualifies, a busy accelerator
+    is `healthy`, or `model_compute` when it is saturated; else the verdict is `inconclusive`, and `missing`
+    says what would tell.
+
+    Args:
+        tables: kernels, launches, memory_operations, syncs, operators, and spans with the steps.
+        facts: What `device_facts` says of them, if that is known already.
+    """
+    facts = facts or device_facts(tables)
+    if not facts.kernels:
+        return without_device(facts)
+    if facts.kernels < LEAST_KERNELS:
+        return Verdict(
+            suspect="inconclusive",
+            sentence=f"Only {facts.kernels} kernels ran, and the accelerator was busy {pct(facts.busy_pct)} "
+            f"of {ms(facts.window_ns / 1e6)}: too few to say what holds it back.",
+            missing=["a trace of several steps after warm-up"],
+        )
+    tested = {name: test(facts) for name, test in TESTS.items()}
+    guilty = sorted(
+        (name for name, found in tested.items() if found.guilty),
+        key=lambda name: -(tested[name].share or 0.0),
+    )
+    ruled_out = [
+        {"suspect": name, "because": found.because}
+        for name, found in tested.items()
+        if not found.guilty and found.because
+    ]
+    if not guilty:
+        return _innocent(facts, ruled_out)
+    worst = tested[guilty[0]].share or 0.0
+    if facts.breakdown["idle"] >= max(UNEXPLAINED, worst):
+        found = _unexplained(facts, [], ruled_out, _missing(facts))
+        more = [item for name in guilty for item in tested[name].evidence]
+        return replace(found, also=guilty, evidence=[*found.evidence, *more])
+    told = [name for name in guilty if (tested[name].share or 0.0) >= MINOR * worst]
+    shares = [share for name in told if (share := tested[name].share) is not None]
+    return Verdict(
+        suspect=told[0] if len(told) == 1 else "mixed",
+        sentence=" ".join(tested[name].sentence for name in told),
+        share_pct=min(sum(shares), 100.0),
+        also=told if len(told) > 1 else [name for name in guilty if name not in told],
+        evidence=[item for name in guilty for item in tested[name].evidence],
+        ruled_out=ruled_out,
+        advice=[advice for name in guilty for advice in _ADVICE[name](facts)],
+        missing=_missing(facts),
+    )
+
+
+def _innocent(facts: DeviceFacts, ruled_out: list[dict[str, str]]) -> Verdict:
+    parts, busy = facts.breakdown, facts.busy_pct
+    said = f"busy {pct(busy)} of the time, {pct(parts['compute'])} of it computing"
+    evidence = [
+        seen(f"the accelerator is {said}", "busy", busy, GPU_BUSY),
+        seen(
+            f"the median kernel takes {facts.median_kernel_us:.3g} us",
+            "kernel.median_us",
+            facts.median_kernel_us,
+        ),
+    ]
+    missing = _missing(facts)
+    if parts["compute"] >= GPU_SATURATED:
+        return Verdict(
+            suspect="model_compute",
+            sentence=f"The model itself sets the pace: {pct(parts['compute'])} of the time is compute.",
+            share_pct=parts["compute"],
+            evidence=evidence,
+            ruled_out=ruled_out,
+            advice=_faster(facts),
+            missing=missing,
+        )
+    if busy >= GPU_BUSY:
+        lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
+        rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
+        return Verdict(
+            suspect="healthy",
+            sentence=f"Nothing in particular holds {who(facts)} back: {said}"
+            + (f"; the rest is {rest}." if rest else "."),
+            evidence=evidence,
+            ruled_out=ruled_out,
+            missing=missing,
+        )
+    if parts["idle"] >= UNEXPLAINED:
+        return _unexplained(facts, evidence, ruled_out, missing)
+    lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
+    rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
+    return Verdict(
+        suspect="inconclusive",
+        sentence=f"{who(facts).capitalize()} is {said}; no single reason explains the rest ({rest}).",
+        evidence=evidence,
+        ruled_out=ruled_out,
+        missing=missing or ["Python stacks"],
+    )
+
+
+def _unexplained(
+    facts: DeviceFacts, evidence: list[Evidence], ruled_out: list[dict[str, str]], missing: list[str]
+) -> Verdict:
+    idle = facts.breakdown["idle"]
+    text = f"it idles {pct(idle)} of the time with its next work asked for"
+    wanted = ["the other ranks' traces", "waits of streams (cuda_sync events)"]
+    return Verdict(
+        suspect="inconclusive",
+        sentence=f"Idle {pct(idle)} of the time although the next work has been asked for: "
+        f"{who(facts)} waits for what the trace does not show, as an event, a copy or another rank.",
+        evidence=[seen(text, "idle", idle, UNEXPLAINED), *evidence],
+        ruled_out=ruled_out,
+        missing=[*wanted, *(item for item in missing if item not in wanted)],
+    )
+
+
+_WORDS = {
+    "communication": "communication",
+    "copies": "copies",
+    "data_loading": "waiting for batches",
+    "checkpoint": "checkpoints",
+    "allocation": "allocation",
+    "host": "waiting for the host",
+    "idle": "starts of kernels and dependencies",
+}
+
+
+def _missing(facts: DeviceFacts) -> list[str]:
+    found = []
+    if not facts.steps:
+        found.append("steps: call profiler.step() in the loop")
+    if facts.communication_pct >= 1 and len(facts.ranks) == 1:
+        found.append("the other ranks' traces")
+    if facts.breakdown["host"] >= HOST_SHARE and not facts.stacks:
+        found.append("Python stacks: with_stack=True")
+    return found + [f"collectives of all ranks ({why})" for why in facts.unmatched[:1]]
+
+
+def _load_data(facts: DeviceFacts) -> list[Advice]:
+    lost = facts.breakdown["data_loading"]
+    found = []
+    if lost >= facts.h2d_pct:
+        expected = facts.step_ms * (1 - lost / 100) if facts.step_ms and facts.steps > 1 else None
+        text = "Load the next batch while this one runs: DataLoader workers (num_workers), or prepared data."
+        found.append(Advice(text, expected, f"the accelerator idles {pct(lost)} of the time for batches"))
+    if facts.pageable and facts.h2d_pct >= 1:
+        text = "Copy from pinned memory, without blocking: pin_memory=True and non_blocking=True."
+        found.append(Advice(text, None, f"{facts.pageable} copies come from pageable memory"))
+    return found
+
+
+def _communicate(facts: DeviceFacts) -> list[Advice]:
+    if facts.late:
+        late = facts.late[0]
+        what = "what its host does between collectives: loading, Python, a busy core"
+        if late.cause == "device":
+            what = "its share of the work and its accelerator's clocks"
+        return [Advice(f"Look at rank {late.rank}: {what}.", None, "the others wait for it")]
+    text = (
+        "Overlap communication with backward: larger buckets less often, prefetching, gradient accumulation."
+    )
+    return [
+        Advice(text, None, f"{pct(facts.breakdown['communication'])} of the time nothing else runs meanwhile")
+    ]
+
+
+def _launch_less(facts: DeviceFacts) -> list[Advice]:
+    if facts.after_sync_pct >= facts.breakdown["host"] / 2:
+        text = "Wait for the accelerator less often: no .item(), .cpu() or print of a tensor in the loop."
+        return [Advice(text, None, f"it idles {pct(facts.after_sync_pct)} of the time after such waits")]
+    if facts.pageable and any(name.startswith("cudaMemcpy") for name, _ in facts.blamed["host"][:3]):
+        text = "Copy from pinned memory, without blocking: pin_memory=True and non_blocking=True."
+        return [
+            Advice(text, None, f"the host waits in {facts.pageable} copies from pageable memory"),
+            _fewer_launches(facts),
+        ]
+    return [_fewer_launches(facts)]
+
+
+def _fewer_launches(facts: DeviceFacts) -> Advice:
+    text = "Launch less: torch.compile or CUDA graphs, fused optimizers (foreach, fused), larger batches."
+    return Advice(text, None, f"the median kernel takes {facts.median_kernel_us:.3g} us")
+
+
+def _allocate_less(facts: DeviceFacts) -> list[Advice]:
+    if facts.allocations >= MANY_ALLOCATIONS:
+        text = (
+            "Keep freed memory: no PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() in the loop; "
+            "if it is short, a smaller batch."
+        )
+        why = (
+            f"{facts.allocations:,} calls allocate or free, {pct(facts.breakdown['allocation'])} of the time"
+        )
+        return [Advice(text, None, why)]
+    text = (
+        "Profile after a few steps of warm-up; if it stays, leave the allocator room: a smaller batch, or "
+        "expandable_segments:True."
+    )
+    return [
+        Advice(text, None, f"allocation takes {pct(facts.breakdown['allocation'])} of the accelerator's time")
+    ]
+
+
+def _save_aside(facts: DeviceFacts) -> list[Advice]:
+    text = "Write checkpoints in the background (asynchronous saving), or less often."
+    return [
+        Advice(
+            text, None, f"the accelerator idles {pct(facts.breakdown['checkpoint'])} of the time meanwhile"
+        )
+    ]
+
+
+def _faster(facts: DeviceFacts) -> list[Advice]:
+    text = "Make the kernels themselves cheaper: lower precision, fused kernels, less work."
+    return [Advice(text, None, f"the accelerator computes {pct(facts.breakdown['compute'])} of the time")]
+
+
+_ADVICE: dict[str, Callable[[DeviceFacts], list[Advice]]] = {
+    "data_pipeline": _load_data,
+    "communication": _communicate,
+    "framework_overhead": _launch_less,
+    "memory_pressure": _allocate_less,
+    "checkpointing": _save_aside,
+}

@@ -1,0 +1,94 @@
+"""Memory, bandwidth, differences and roofline of small traces known exactly."""
+
+from __future__ import annotations
+
+import pytest
+from tests.rules.tables import START
+from tests.rules.traces import MS, US, Trace
+
+from holter.analysis.bandwidth import bandwidths, bus_factor
+from holter.analysis.memory_timeline import memory_timelines
+from holter.analysis.roofline import operator_cost, roofline, utilization
+from holter.analysis.trace_diff import trace_diff
+from holter.schema.table import Table
+
+
+def tables(trace: Trace) -> dict[str, Table]:
+    return {name: Table.of(name, rows) for name, rows in trace.rows.items()}
+
+
+def calls(trace: Trace, *rows: tuple[str, str, float, float]) -> None:
+    for name, kind, at, length in rows:
+        trace.operator(name, at, length)
+        trace.rows["operators"][-1] |= {"kind": kind, "thread": 1}  # the thread that launches
+
+
+def test_memory_keeps_its_peak_when_thinned_out() -> None:
+    rows = [
+        {"time": START + i * US, "rank": 0, "process": 1, "name": "memory cuda:0/allocated", "value": v}
+        for i, v in enumerate([1.0] * 500 + [9.0] + [2.0] * 499)
+    ]
+    (found,) = memory_timelines({"counters": Table.of("counters", rows)})
+    assert (found.peak, found.peak_time - START, found.growth) == (9.0, 500 * US, 1.0)
+    time, value = found.sampled(10)
+    assert len(time) <= 10
+    assert value.max() == 9.0
+
+
+def test_bus_bandwidth_follows_the_collective() -> None:
+    trace = Trace()
+    for rank, wait in enumerate((0, 300)):
+        trace.collective(
+            (1000 - wait) * US, (100 + wait) * US, rank=rank, bytes=10**9, group_size=2, process_group="0"
+        )
+    (row,) = bandwidths(tables(trace)["kernels"]).to_rows()
+    assert (row["time_ns"], row["ranks"]) == (100 * US, 2)
+    assert row["algorithm_gb_per_s"] == pytest.approx(10_000)
+    assert row["bus_gb_per_s"] == pytest.approx(10_000)
+    assert bus_factor("allreduce", 8) == 1.75
+    assert bus_factor("allgather", 8) == 0.875
+    assert bus_factor("broadcast", 8) == 1.0
+
+
+def test_a_difference_says_what_came_and_went() -> None:
+    before, after = Trace(), Trace()
+    for trace, names in ((before, "aab"), (after, "abbc")):
+        for i, name in enumerate(names):
+            trace.kernel(i * MS, MS, name=name)
+    found = {row["name"]: row["change"] for row in trace_diff(tables(before), tables(after)).to_rows()}
+    assert found == {"a": "decreased", "b": "increased", "c": "added"}
+    assert trace_diff(tables(after), tables(before))["change"].tolist().count("deleted") == 1
+    with pytest.raises(ValueError, match="valid: host, device, both"):
+        trace_diff({}, {}, side="left")
+
+
+MM = '{"Input Dims": [[128, 256], [256, 512]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}'
+
+
+def test_flops_come_out_of_shapes() -> None:
+    cost = operator_cost("aten::mm", MM)
+    assert cost is not None
+    assert cost.flops == 2 * 128 * 256 * 512
+    assert cost.bytes == 2 * (128 * 256 + 256 * 512 + 128 * 512)
+    convolution = (
+        '{"Input Dims": [[10, 64, 56, 56], [64, 64, 3, 3], [], [], [], [], [], [], []],'
+        ' "Input type": ["float"], "Concrete Inputs": ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False"]}'
+    )
+    assert operator_cost("aten::convolution", convolution).flops == 2312110080
+    assert operator_cost("aten::mm", "") is None
+    assert operator_cost("aten::mm", "[" * 100_000) is None
+    assert operator_cost("aten::mm", '{"Input Dims": [[1], "x"]}') is None
+    assert operator_cost("aten::relu", MM) is None
+
+
+def test_utilization_needs_a_known_device() -> None:
+    trace = Trace()
+    calls(trace, ("aten::mm", "operator", 0, 20 * US))
+    trace.rows["operators"][-1]["detail"] = MM
+    trace.kernel(10 * US, 100 * US, launched=5 * US)
+    found = utilization(tables(trace), "NVIDIA H100 80GB HBM3")
+    assert found is not None
+    assert found.mfu_pct == pytest.approx(100 * 2 * 128 * 256 * 512 / (989e12 * 100e-6))
+    assert utilization(tables(trace), "Abacus 3000") is None
+    (row,) = roofline(tables(trace), "NVIDIA H100 80GB HBM3").to_rows()
+    assert (row["device_ns"], row["bound"]) == (100 * US, "memory")

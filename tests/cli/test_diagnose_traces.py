@@ -1,0 +1,150 @@
+"""`holter diagnose TRACE`: files and folders that holter never recorded, read and judged as they are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+US = 1
+MS = 1000
+
+
+class Kineto:
+    """Writes a small trace of torch.profiler; times in microseconds."""
+
+    def __init__(self, rank: int = 0, ranks: int = 1) -> None:
+        self.events: list[dict] = []
+        self.rank, self.ranks, self.correlation = rank, ranks, 0
+
+    def host(self, name: str, at: float, length: float, category: str = "cpu_op", **args: object) -> None:
+        event = {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": at, "dur": length}
+        self.events.append({**event, "args": args})
+
+    def kernel(
+        self, name: str, at: float, length: float, *, launched: float, stream: int = 7, **args: object
+    ) -> None:
+        self.correlation += 1
+        self.host("cudaLaunchKernel", launched, 5, "cuda_runtime", correlation=self.correlation)
+        given = {"device": 0, "stream": stream, "correlation": self.correlation, **args}
+        event = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": at, "dur": length}
+        self.events.append({**event, "args": given})
+
+    def write(self, path: Path) -> Path:
+        document = {
+            "schemaVersion": 1,
+            "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}],
+            "distributedInfo": {"backend": "nccl", "rank": self.rank, "world_size": self.ranks},
+            "traceEvents": self.events,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(document)
+        if path.suffix == ".gz":
+            path.write_bytes(gzip.compress(text.encode()))
+        else:
+            path.write_text(text)
+        return path
+
+
+def waiting_for_batches() -> Kineto:
+    trace = Kineto()
+    for step in range(6):
+        begin = step * 10 * MS
+        trace.host(f"ProfilerStep#{step}", begin, 10 * MS, "user_annotation")
+        name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        trace.host(name, begin, 6 * MS, "user_annotation")
+        for i in range(10):
+            at = begin + 6 * MS + i * 300
+            trace.kernel("ampere_sgemm_128x64_tn", at + 10, 290, launched=at)
+    return trace
+
+
+def late_rank(rank: int) -> Kineto:
+    """One of four ranks; rank 2's host asks for each collective 3 ms after the others' hosts."""
+    trace = Kineto(rank, 4)
+    for step in range(12):
+        begin = step * 10 * MS
+        trace.host(f"ProfilerStep#{step}", begin, 10 * MS, "user_annotation")
+        for i in range(4):
+            trace.kernel("ampere_sgemm_128x64_tn", begin + i * 500 + 10, 490, launched=begin + i * 500)
+        start = begin + 2 * MS + (3 * MS if rank == 2 else rank * 5)
+        trace.kernel(
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL", start, begin + 6 * MS - start, launched=start - 9
+        )
+        trace.kernel("ampere_sgemm_128x64_tn", begin + 6 * MS, 4 * MS, launched=begin + 5 * MS)
+    return trace
+
+
+def test_a_trace_gets_a_verdict_and_a_card(holter, tmp_path):
+    waiting_for_batches().write(tmp_path / "trace.json.gz")
+    shown = holter("diagnose", "trace.json.gz")
+    assert shown.code == 0
+    assert "Data loading holds the accelerator up: idle 60 % of each step (10 ms)" in shown.out
+    assert "num_workers" in shown.out
+    assert len(shown.out.splitlines()) <= 20
+    assert max(map(len, shown.out.splitlines())) <= 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trace.json.gz"]
+
+
+def test_programs_get_one_document(holter, tmp_path):
+    waiting_for_batches().write(tmp_path / "trace.json")
+    document = json.loads(holter("diagnose", "trace.json", "--json").out)
+    assert document["verdict"]["suspect"] == "data_pipeline"
+    assert abs(sum(document["breakdown"].values()) - 100) < 0.5
+    assert document["trace"]["devices"] == ["NVIDIA H100 80GB HBM3"]
+    assert {part["definition"] for part in document["trace"]["breakdowns"]} == {"all", "hta", "tracelens"}
+    (kernel,) = document["operators"]["gpu"]
+    assert (kernel["name"], kernel["count"], kernel["total_ms"]) == ("ampere_sgemm_128x64_tn", 60, 17.4)
+    assert document["trace"]["precision"] == {"fp32": 100.0}
+
+
+def test_a_folder_of_ranks_tells_who_is_late(holter, tmp_path):
+    for rank in range(4):
+        late_rank(rank).write(tmp_path / "ranks" / f"rank{rank}.pt.trace.json")
+    document = json.loads(holter("diagnose", "ranks", "--json").out)
+    assert document["ranks"] == [0, 1, 2, 3]
+    assert document["verdict"]["suspect"] == "communication"
+    assert document["verdict"]["sentence"].startswith("Rank 2 holds the others up: late at 12 of 12")
+    (late,) = document["trace"]["late_ranks"]
+    assert (late["rank"], late["cause"]) == (2, "host")
+
+
+def test_several_files_are_one_job(holter, tmp_path):
+    paths = [late_rank(rank).write(tmp_path / f"worker{rank}.json") for rank in range(4)]
+    document = json.loads(holter("diagnose", *(path.name for path in paths), "--json").out)
+    assert document["ranks"] == [0, 1, 2, 3]
+    assert document["job"]["name"] == "worker0.json and 3 more"
+
+
+def test_what_cannot_be_read_says_where_and_why(holter, tmp_path):
+    (tmp_path / "notes.txt").write_text("no trace")
+    holter("diagnose", "notes.txt").refused(65, "notes.txt")
+    (tmp_path / "cut.json").write_text('{"traceEvents": [{"ph": "X", "ts"')
+    assert holter("diagnose", "cut.json").code in (0, 65)
+    (tmp_path / "empty").mkdir()
+    holter("diagnose", "./empty").refused(65, "./empty")
+
+
+def test_what_is_not_there_is_not_found(holter, tmp_path):
+    waiting_for_batches().write(tmp_path / "trace.json")
+    holter("diagnose", "gone.json").refused(4, "gone.json")
+    holter("diagnose", "trace.json", "gone.json").refused(4, "gone.json")
+
+
+def test_a_trace_without_kernels_is_no_reason_to_guess(holter, tmp_path):
+    trace = Kineto()
+    trace.host("aten::mm", 0, 100)
+    trace.host("aten::add", 200, 50)
+    trace.write(tmp_path / "cpu.json")
+    document = json.loads(holter("diagnose", "cpu.json", "--json").out)
+    assert document["verdict"]["suspect"] == "inconclusive"
+    assert "aten::mm" in document["verdict"]["sentence"]
+    assert document["breakdown"] is None
+
+
+def test_an_imported_job_gets_the_same_verdict(holter, tmp_path):
+    waiting_for_batches().write(tmp_path / "trace.json")
+    assert holter("import", "trace.json", "--job", "slow").code == 0
+    of_job = json.loads(holter("diagnose", "slow", "--json").out)
+    of_file = json.loads(holter("diagnose", "trace.json", "--json").out)
+    assert of_job["verdict"] == of_file["verdict"]
