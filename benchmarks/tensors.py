@@ -1,21 +1,21 @@
 """What saving tensors costs a training step: the default diet, and full statistics of weights and gradients.
 
-    python benchmarks/tensors.py [--rounds 8] [--peers]
+    python benchmarks/tensors.py [--rounds 8] [--peers FOLDER]
 
-One process and one training: short blocks of steps with and without what is measured follow each other, and
-the lower quartile of the CPU time of their steps counts, so that what others do on the machine hits both
-alike and little. The first step of a block is left out: what the step before it left to do falls into it.
-What saving every 100 steps costs is a hundredth of what it adds at every step. TensorBoard's and wandb's
-histograms of the same tensors stand beside it with `--peers`, where they can be imported.
+One process and one training: blocks of steps with and without what is measured follow each other, and the
+lower quartile of the CPU time of blocks counts, so that what others do on the machine hits both alike and
+little. The first step of a block is left out: what the step before it left to do falls into it. What saving
+every 100 steps costs is a hundredth of what it adds at every step. Peers that save the same tensors at each
+step stand beside it with `--peers` and the folder that `benchmarks/peers` filled.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WIDTH, DEPTH, BATCH = 512, 12, 160
-BLOCK = 5
-"""Steps of one block; the first of them is not counted."""
+BLOCK = 11
+"""Steps of one block; the first is not counted, the others hold all that is saved once in ten steps."""
 SAVED = ("gradients", "weights")
-QUARTILE = 25
 
 
 class Loop:
@@ -82,29 +81,6 @@ def recording() -> Iterator[sessions.Session]:
         shutil.rmtree(spool)
 
 
-def tensorboard(loop: Loop, folder: str) -> Callable[[int], None]:
-    """Return what writes histograms of every weight and gradient with TensorBoard."""
-    from torch.utils.tensorboard import SummaryWriter
-
-    writer = SummaryWriter(folder)
-
-    def write(step: int) -> None:
-        for name, parameter in loop.model.named_parameters():
-            writer.add_histogram(name, parameter.detach(), step)
-            writer.add_histogram(f"gradient/{name}", parameter.grad, step)
-
-    return write
-
-
-def wandb_watch(loop: Loop, folder: str) -> Callable[[int], None]:
-    """Return what logs after wandb has been told to watch every weight and gradient."""
-    import wandb
-
-    run = wandb.init(mode="offline", dir=folder)
-    run.watch(loop.model, log="all", log_freq=1)
-    return lambda step: run.log({"step": step})
-
-
 def compare(
     loop: Loop, blocks: int, on: Callable[[], object], off: Callable[[], object]
 ) -> tuple[float, float]:
@@ -113,20 +89,32 @@ def compare(
     for number in range(2 * blocks):
         with_it = number % 2 == 1
         after = (on if with_it else off)()
-        times[with_it] += loop.steps(BLOCK, after if callable(after) else None)[1:]
-    plain, ours = (statistics.quantiles(times[which], n=100)[QUARTILE - 1] for which in (False, True))
-    return plain, ours
+        times[with_it].append(block(loop, after if callable(after) else None))
+    return quartile(times[False]), quartile(times[True])
+
+
+def block(loop: Loop, after: Callable[[int], None] | None = None) -> float:
+    """Return the CPU time of a step, ms: the mean of a block without its first."""
+    return statistics.fmean(loop.steps(BLOCK, after)[1:])
+
+
+def quartile(times: list[float]) -> float:
+    """Return the lower quartile."""
+    return statistics.quantiles(times, n=4)[0]
 
 
 def main() -> None:
     """Measure and print the table."""
+    from tensor_peers import PEERS
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--peers", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     torch.set_num_threads(1)
     loop = Loop()
     loop.steps(3)
+    size = 2 * sum(one.numel() for one in loop.model.parameters()) / 1e6
     print(described())
     with recording() as session:
         diet = session.collector("pytorch.diet")
@@ -134,30 +122,41 @@ def main() -> None:
         plain, ours = compare(
             loop, options.rounds, lambda: setattr(diet, "on", True), lambda: setattr(diet, "on", False)
         )
-        print(f"step: {plain:.1f} ms of CPU; {2 * len(list(loop.model.parameters()))} tensors")
-        print(f"default diet, beside the rest of the recorder: x {ours / plain:.4f}")
+        tensors = 2 * len(list(loop.model.parameters()))
+        print(f"\nA step of {plain:.1f} ms of CPU, {tensors} tensors of {size:.1f} million elements:\n")
+        print("| saved | ratio | ms a step |\n|---|---|---|")
+        print(f"| nothing asked for: the default diet | {ours / plain:.3f} | {ours - plain:.1f} |")
         diet.on = False
         watch = session.watch
         assert watch is not None
 
-        def save(every: int) -> None:
-            watch(requests([f"{name}@{every}" for name in SAVED]))
+        def save(every: int, how: str = "") -> None:
+            watch(requests([f"{name}@{every}{how}" for name in SAVED]))
 
         never = 1 << 40
         save(1)
         loop.steps(BLOCK)
         plain, ours = compare(loop, options.rounds, lambda: save(1), lambda: save(never))
-        print(f"full statistics at every step:                 x {ours / plain:.3f}  ({ours - plain:.1f} ms)")
-        print(f"full statistics every 100 steps:               x {1 + (ours / plain - 1) / 100:.5f}")
-    peers = {"tensorboard": tensorboard, "wandb": wandb_watch} if options.peers else {}
-    for name, start in peers.items():
-        if importlib.util.find_spec(name) is None:
-            print(f"{name}: cannot be imported here")
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            write = start(loop, folder)
-            plain, ours = compare(loop, options.rounds, lambda write=write: write, lambda: None)
-            print(f"{name}, histograms at every step: x {ours / plain:.3f}")
+        rows = {
+            "full statistics at every step": 1,
+            "the same every 100 steps": 100,
+            "at every step, with `:each`": 1,
+        }
+        for said, every in rows.items():
+            if "each" in said:
+                plain, ours = compare(loop, options.rounds, lambda: save(1, ":each"), lambda: save(never))
+            more = (ours - plain) / every
+            print(f"| {said} | {1 + more / plain:.3f} | {more:.2f} |")
+    if options.peers:
+        for name, (environment, said, _) in PEERS.items():
+            python = options.peers / environment / "bin/python"
+            script = Path(__file__).with_name("tensor_peers.py")
+            command = [python, script, name, "--rounds", str(options.rounds)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            found = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+            print(found[0] if found else f"| {said} | failed | |", flush=True)
+            if not found:
+                print(done.stderr, file=sys.stderr)
 
 
 if __name__ == "__main__":

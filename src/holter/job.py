@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
     from holter.tensors import Source, Tensors
+    from holter.views.figures import Figure
 
 
 def open(url: str) -> Job:
@@ -106,6 +107,16 @@ class Job:
         """Rare facts: processes, loaders, exceptions, faults."""
         return Frame(self.trial, "events")
 
+    @property
+    def operators(self) -> Frame:
+        """Operators of the framework and functions of Python on the host, as profiling windows saw them."""
+        return Frame(self.trial, "operators")
+
+    @property
+    def kernels(self) -> Frame:
+        """Kernels on accelerators, as profiling windows saw them."""
+        return Frame(self.trial, "kernels")
+
     def tensors(self, *patterns: str, collection: str | None = None, role: str | None = None) -> Tensors:
         """Choose tensors by patterns found in their names, by collection, by role; all when nothing is given.
 
@@ -132,6 +143,43 @@ class Job:
 
         return Document(diagnosis(self.summary()))
 
+    def figure(self, name: str) -> Picture:
+        """Return one chart of the report; a notebook shows it. `holter.views.figures.names()` lists them.
+
+        Raises:
+            KeyError: There is no such chart; the text names those there are.
+        """
+        from holter.views.figures import Reading, draw
+
+        return Picture(draw(name, Reading(self.trial)))
+
+    def compare(self, *others: Job | str, **how: Any) -> Document:
+        """Compare other jobs with this one: the document that `holter compare --json` prints.
+
+        Args:
+            others: The jobs, or their URLs.
+            how: `price`, `epochs`, `nodes`, `epoch_steps`, `statistic`: see `holter.views.comparison`.
+
+        Raises:
+            ValueError: No other job is given, or a number is negative.
+        """
+        from holter.views.comparison import compare
+
+        jobs = [self, *(open(other) if isinstance(other, str) else other for other in others)]
+        return Document(compare([job.trial for job in jobs], **how))
+
+    def python_profile(self, **chosen: Any) -> list[Document]:
+        """Return what profilers of Python found; `holter.views.python_profile` says what can be chosen."""
+        from holter.views.python_profile import python_profile
+
+        return [Document(one) for one in python_profile(self.trial, **chosen)]
+
+    def loaders(self) -> Document:
+        """Return what the data loaders did: waits, workers, queues; see `holter.views.loaders`."""
+        from holter.views.loaders import loaders
+
+        return Document(loaders(self.trial))
+
     def __repr__(self) -> str:
         return f"holter.open({self.url!r})"
 
@@ -140,6 +188,21 @@ class Job:
         command = " ".join(map(str, manifest.get("command") or []))
         status = escape(str(manifest.get("status")))
         return f"<b>{escape(self.name)}</b> · {status} · <code>{escape(command)}</code>"
+
+
+class Picture:
+    """One chart: `data` holds its rows and marks, or is the reason why there is nothing to draw."""
+
+    def __init__(self, data: Figure | str) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return self.data if isinstance(self.data, str) else f"<figure {self.data.title!r}>"
+
+    def _repr_html_(self) -> str:
+        from holter.report.html import figure, style
+
+        return escape(self.data) if isinstance(self.data, str) else style(".holter") + figure(self.data)
 
 
 class Frame(Rows):

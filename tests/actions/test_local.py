@@ -111,12 +111,16 @@ def test_stacks_are_asked_for_where_somebody_dumps_them(occasion):
 
 
 def test_profiling_is_refused_where_nobody_obeys(occasion):
-    with pytest.raises(ActionFailed, match="refused: no agent of this job starts profiling windows"):
+    with pytest.raises(
+        ActionFailed, match=r"no agent of this job \(node\) starts profiling windows; they are older"
+    ):
         StartProfiling(steps=3).act(occasion, NONE)
     request = occasion.folder.control()["profile"]
     assert (request["steps"], request["rank"], request["by"]) == (3, 1, {"rule": "LossSpike"})
     occasion.folder.write_node("node", {"obeys": ["profile"]})
-    assert StartProfiling(rank=0).act(occasion, NONE) == "asked for 5 steps"
+    assert StartProfiling(rank=0).act(occasion, NONE) == "asked for 5 steps of rank 0"
+    occasion.folder.write_node("older", {"obeys": ["stop"]})
+    assert StartProfiling(rank=0).act(occasion, NONE).endswith("; not on older, whose agent is too old")
     assert occasion.folder.control()["profile"]["rank"] == 0
     occasion.folder.update(end=1)
     with pytest.raises(ActionFailed, match="the job has ended"):

@@ -101,6 +101,7 @@ def test_rows_values_and_whole_tensors_arrive(tmp_path, killed):
     ]
     data = (folder / "000000002-train.safetensors").read_bytes()
     header = json.loads(data[8 : 8 + struct.unpack_from("<Q", data)[0]])
+    assert set(json.loads(header["__metadata__"].pop("crc32"))) == {"a.weight"}
     assert header["__metadata__"] == {"step": "2", "mode": "train", "time": "1002"}
     document = json.loads((spool.folder.place.path / "tensors.json").read_text())
     assert (document["schema"], document["modes"], document["ranks"]) == (1, ["eval", "train"], [0, 1, 2, 3])

@@ -25,6 +25,14 @@ def test_list_goes_by_category_and_fits_eighty_columns(holter):
     assert "LowGPUUtilization" in listed["packs"]["essentials"]
 
 
+def test_one_pack_is_listed_and_an_unknown_one_names_the_nearest(holter):
+    of_pack = json.loads(holter("rules", "list", "--pack", "essentials", "--json").out)
+    assert [rule["name"] for rule in of_pack["rules"]] == of_pack["packs"]["essentials"]
+    assert "LowGPUUtilization *" in holter("rules", "list", "--pack", "essentials").out
+    assert "Overfit" not in holter("rules", "list", "--pack", "essentials").out
+    holter("rules", "list", "--pack", "esentials").refused(64, "'essentials'")
+
+
 @pytest.mark.parametrize("name", ["LowGPUUtilization", "StepOutlier", "OverallSystemUsage"])
 def test_show_tells_everything(holter, name):
     rule = catalogue()[name]

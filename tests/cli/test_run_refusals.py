@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import job
 
 from holter.cli.run import plan
+from holter.schema.windows import ENV_PROFILE, Order
 
 TOUCH = ("--", "touch", "started")
 
@@ -96,8 +97,18 @@ def test_fail_on_takes_any_spelling():
     assert made.fail_on == ("StepOutlier", "issue")
 
 
-def test_options_of_later_versions_are_refused(holter):
-    holter("run", "--profile-steps", "5:10", *TOUCH).refused(64, "--profile-steps", "not in this version")
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("5", "FIRST:LAST"),
+        ("10:5", "FIRST:LAST"),
+        ("0:20000", "valid: 1 to 10000"),
+        ("5:10:cprofil", "did you mean 'cprofile'"),
+        ("5:10:rank=x", "no 'rank=x'"),
+    ],
+)
+def test_steps_that_cannot_be_profiled(holter, given, says):
+    holter("run", "--profile-steps", given, *TOUCH).refused(64, "--profile-steps", says)
 
 
 def test_option_after_the_dashes_is_the_commands_own(holter):
@@ -133,3 +144,43 @@ def test_tensors_that_cannot_be_saved(holter):
     holter("run", "--config", "hook.json", *TOUCH).refused(64, "gradiants", "did you mean 'gradients'")
     Path("hook.json").write_text('{"HookParameters": {"reductions": "men"}}')
     holter("run", "--config", "hook.json", *TOUCH).refused(64, "'men'", "mean")
+
+
+def test_sagemakers_profiler_configuration(holter):
+    def config(text):
+        Path("profilerconfig.json").write_text(text)
+        return holter("run", "--config", "profilerconfig.json", *TOUCH)
+
+    config('{"ProfilingParameters": {').refused(64, "profilerconfig.json", "Expecting")
+    config("[]").refused(64, "profilerconfig.json", "ProfilingParameters")
+    config('{"ProfilingParameters": {"DetailedProfilingConfig": "open(1)"}}').refused(
+        64, "DetailedProfilingConfig is off", "'open(1)' is no dictionary"
+    )
+    config('{"ProfilingIntervalInMilliseconds": 300, "DisableProfiler": true}').refused(64, "300", "100, 200")
+
+
+def test_sagemakers_profiler_configuration_becomes_windows(own_folder):
+    Path("p.json").write_text(
+        '{"ProfilingIntervalInMilliseconds": "200", "ProfilingParameters":'
+        " {\"PythonProfilingConfig\": \"{'StartStep': '1000', 'NumSteps': 500}\"}}"
+    )
+    made = plan(["--config", "p.json", "--profile-steps", "7:9", "--", "true"])
+    assert made.interval_ms == 200
+    order = Order.from_text(made.variables[ENV_PROFILE])
+    assert [(one.profiler, one.start_step, one.steps) for one in order.requests] == [
+        ("python", 1000, 500),
+        ("operators", 7, 2),
+    ]
+    disabled = '{"DisableProfiler": "True", "ProfilingParameters": {"DetailedProfilingConfig": "{}"}}'
+    Path("p.json").write_text(disabled)
+    assert plan(["--config", "p.json", "--", "true"]).variables[ENV_PROFILE] == ""
+
+
+def test_sagemakers_own_variable_names_a_configuration_and_refuses_nothing(own_folder, monkeypatch, capsys):
+    monkeypatch.setenv("SMPROFILER_CONFIG_PATH", "p.json")
+    assert plan(["--", "true"]).variables[ENV_PROFILE] == ""  # it is not there
+    detailed = '"DetailedProfilingConfig": {"StartStep": 3}, "PythonProfilingConfig": "x"'
+    Path("p.json").write_text(f'{{"ProfilingParameters": {{{detailed}}}}}')
+    (request,) = Order.from_text(plan(["--", "true"]).variables[ENV_PROFILE]).requests
+    assert (request.profiler, request.start_step) == ("operators", 3)
+    assert "p.json: PythonProfilingConfig is off: 'x' is no dictionary" in capsys.readouterr().err

@@ -200,3 +200,27 @@ def test_nothing_falls_between_two_looks(name):
     rule = find(name)()
     if rule.lookback.seconds:
         assert spacing(rule, 720 * 3600 * S) <= max(rule.lookback.seconds, rule.every_s) * S
+
+
+@pytest.mark.parametrize(
+    ("code", "norm", "loss", "together"),
+    [
+        ("spike", 100, 118, True),
+        ("spike", 100, 121, False),
+        ("spike", 100, 99, False),
+        ("followed", 5, 6, True),
+        ("always_clipped", 100, 100, False),
+    ],
+)
+def test_a_loss_that_jumps_soon_after_its_gradients(code, norm, loss, together):
+    def issue(step, code):
+        return {"step_start": step, "step_end": step, "code": code, "severity": "warning",
+                "time_start": None, "time_end": None, "group_id": None, "caused_by": None}  # fmt: skip
+
+    rules = [
+        {"rule": "LossSpike", "issues": [issue(loss, "spike")]},
+        {"rule": "GradientNormSpike", "issues": [issue(norm, code)]},
+    ]
+    group(rules)
+    found = {(one["group_id"], one["caused_by"]) for rule in rules for one in rule["issues"]}
+    assert found == {(f"GradientNormSpike-{norm}", "GradientNormSpike") if together else (None, None)}

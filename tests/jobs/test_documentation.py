@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.actions.receivers import http, smtp
+from tests.gateway import Gateway
 from tests.jobs.starting import ROOT, TRAININGS, Jobs, environment
 
 BASH = re.compile(r"^ *```bash\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
@@ -25,7 +26,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bin_folder = made / "bin"
     bin_folder.mkdir()
     # `holter` and `python` as an activated environment has them.
-    for name, words in {"holter": f'"{sys.executable}" -m holter', "python": f'"{sys.executable}"'}.items():
+    python = f'"{sys.executable}"'
+    programs = {
+        "holter": f"{python} -m holter",
+        "python": python,
+        "torchrun": f"{python} -m torch.distributed.run",
+    }
+    for name, words in programs.items():
         (bin_folder / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         (bin_folder / name).chmod(0o755)
     return made
@@ -97,6 +104,32 @@ def test_a_rule_of_one_s_own_as_written(folder: Path) -> None:
     assert "distance > 0.3 for 3 steps: step" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_job_in_an_object_store_as_written(folder: Path, gateway: Gateway) -> None:
+    page = (ROOT / "docs/how-to/store-in-s3.md").read_text()
+    (folder / "train.py").write_text((TRAININGS / "plain.py").read_text())
+    gateway.bucket("my-bucket")
+    variables = {**gateway.variables, "XDG_CACHE_HOME": str(folder / "cache")}
+    done = typed(folder, "".join(BASH.findall(page)), **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "recording job first into s3://my-bucket/trainings/first" in done.stderr
+    assert re.search(r"^\d+ steps$", done.stdout, re.MULTILINE)
+    assert "Deleted 1 job" in done.stdout
+
+
+@pytest.mark.slow
+def test_one_job_over_several_nodes_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/several-nodes.md").read_text()
+    (folder / "train.py").write_text((TRAININGS / "ddp.py").read_text())
+    done = typed(folder, "".join(BASH.findall(page)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count("holter: recording job both into") == 2
+    assert "ranks: 0, 1" in done.stdout
+    assert re.search(
+        r"node node1: .*; Completed; rank 1; clock against node node0: ", " ".join(done.stdout.split())
+    )
+
+
 def test_own_loop_example(jobs: Jobs) -> None:
     script = str(ROOT / "examples/own_loop/train.py")
     alone = subprocess.run(
@@ -121,3 +154,36 @@ def test_the_first_command_of_the_readme(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Data loading takes" in done.stderr
     assert "advice" in done.stderr
+
+
+@pytest.mark.slow
+def test_comparing_and_reporting_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/compare-and-report.md").read_text()
+    (folder / "train.py").write_text(
+        "import sys, time\n"
+        "import holter\n"
+        "for _ in range(80):\n"
+        "    with holter.step():\n"
+        "        time.sleep(0.01 if '--workers' in sys.argv else 0.03)\n"
+    )
+    done = typed(folder, "".join(BASH.findall(page)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "times as fast" in done.stdout
+    assert "pass: " in done.stdout
+    assert "changed: command" in done.stdout
+    assert (folder / "after.html").read_text().count("<svg") >= 3
+    assert json.loads((folder / "after.ipynb").read_text())["cells"]
+
+
+@pytest.mark.slow
+def test_watching_live_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/watch-live.md").read_text()
+    (folder / "train.py").write_text(
+        "import time, holter\nfor _ in range(80):\n    with holter.step():\n        time.sleep(0.01)\n"
+    )
+    done = typed(folder, "".join(BASH.findall(page)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"name": "live"' in done.stdout
+    assert '"kind":"lines"' in done.stdout
+    assert 'holter_jobs{status="Completed"}' in done.stdout
+    assert (folder / "live.html").read_text().startswith("<!doctype html>")

@@ -199,6 +199,15 @@ class TestWeightUpdateRatio:
         assert not issues
         assert "save every 5 steps" in window.lack.text
 
+    @pytest.mark.parametrize("state", ["frozen", "skipped"])
+    def test_what_did_not_learn_before_owes_no_change(self, state):
+        values = {0: [1.0, 2.0], 1: [1.0, 2.0], 2: [1.0, 2.0], 3: [1.0, 2.0]}
+        table = weight("w", values)
+        for row in table[:2]:
+            row["state"] = state
+        (issue,) = judged(WeightUpdateRatio(), rows(table))
+        assert (issue.code, issue.step_start) == ("small", 3)
+
 
 class TestUnchangedTensor:
     def test_the_third_equal_value_fires(self):

@@ -175,6 +175,24 @@ def test_windows_may_be_cut_anywhere(rule: type[Rule], defaults: str) -> None:
     assert told or rule.formula == "never"
 
 
+@pytest.mark.parametrize("rule", [r for r in RULES if "doubtful" in vars(r)], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("defaults", ["modern", "classic"])
+def test_steps_that_are_passed_over_hold_nothing(rule: type[Rule], defaults: str) -> None:
+    looks_at_all = type(rule.__name__, (rule,), {"doubtful": TensorRule.doubtful})
+    names = {p.name for p in rule.parameters()}
+    given = {k: v for k, v in EAGER.items() if k in names} | {"ignore_first_step": False}
+    quick, thorough = (
+        made.of({k: v for k, v in given.items() if k in names}, defaults=defaults)
+        for made in (rule, looks_at_all)
+    )
+    told = 0
+    for seed in range(8):
+        whole = seen(thorough, story(seed), story(99), [])
+        assert seen(quick, story(seed), story(99), []) == whole
+        told += len(whole)
+    assert told
+
+
 def test_the_state_stays_small_over_a_long_run():
     random = np.random.default_rng(5)
     for rule in RULES:

@@ -1,4 +1,4 @@
-"""The same store over an object store's client: in memory, and on a disk through that client."""
+"""The same store on every shelf: a folder, a real S3 server, and the client's own memory and disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import obstore.store
 import pytest
+from tests.gateway import Gateway
 from tests.store.strategies import bag, columns, numbered, write
 
 from holter.store import job
@@ -20,12 +21,17 @@ from holter.store.trial import Trial
 from holter.store.writer import Writer
 
 
-@pytest.fixture(params=["folder", "memory", "client"])
+@pytest.fixture(params=["folder", "s3", "memory", "client"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Each kind of place, empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     if request.param == "folder":
         return LocalPlace(tmp_path / "store").below("job")
+    if request.param == "s3":
+        gateway: Gateway = request.getfixturevalue("gateway")
+        for name, value in gateway.variables.items():
+            monkeypatch.setenv(name, value)
+        return ObjectPlace.open(f"{gateway.bucket()}/deep/store").below("job")
     if request.param == "memory":
         return ObjectPlace(obstore.store.MemoryStore(), "", f"memory:{tmp_path}").below("job")
     (tmp_path / "store").mkdir()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save as safetensors
 from tests.tensors.writing import Recording
 
+from holter.recorder.tensors.safetensors import save
 from holter.store.raw import DamagedRaw, parse_raw, read_header
 from holter.tensors.errors import IndexReaderException
 
@@ -63,6 +64,28 @@ def test_a_large_tensor_is_mapped_and_not_copied(tmp_path):
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     assert isinstance(owner, np.memmap)
+
+
+def test_bytes_that_changed_are_not_handed_out(tmp_path):
+    # D30: the reference's checksums are of a constant.
+    path = tmp_path / "a.safetensors"
+    arrays = {name: np.arange(1000, dtype=np.float32) + n for n, name in enumerate("xy")}
+    entries = [(name, "float32", (1000,), array.tobytes()) for name, array in arrays.items()]
+    save(str(path), entries, {"step": "0"})
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 4
+    path.write_bytes(data)
+    found, _ = read_header(path)
+    assert np.array_equal(found["x"].array(), arrays["x"])
+    with pytest.raises(DamagedRaw, match=r"'y' have changed: CRC-32 \(at byte \d+\)"):
+        found["y"].array()
+
+
+@pytest.mark.parametrize("told", ["{", "[]", "7", "null", '{"x": "1", "z": 1}'])
+def test_checksums_that_are_none_are_passed_over(tmp_path, told):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(safetensors({"x": torch.ones(3)}, {"crc32": told}))
+    assert read_header(path)[0]["x"].array().tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

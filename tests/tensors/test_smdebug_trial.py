@@ -233,6 +233,13 @@ def test_a_wrong_path_is_answered_at_once(tmp_path):
         smd.create_trial(str(tmp_path / "nothing"), profiler=True)
 
 
+def test_blanks_around_a_path(tmp_path):
+    recording = Recording(tmp_path)
+    steps_of(recording, range(2), 1)
+    recording.open()
+    assert smd.create_trial(f"  {recording.folder.url} ").steps() == [0, 1]
+
+
 def test_a_file_that_is_listed_and_gone(tmp_path):
     # The reference's index without its events: never a wait without end.
     recording = Recording(tmp_path)

@@ -78,7 +78,7 @@ CASES = [
 
 _GPU = "needs a GPU"
 _TRACE = "needs a trace of kernels, which only a GPU gives"
-_XGBOOST = "needs trees, as XGBoost grows them"
+_XGBOOST = "needs trees: XGBoost grows them in tests/rules/test_xgboost.py"
 _RANKS = "needs several ranks: they train in test_ranks.py"
 _NODES = "needs several nodes, or a clock that is set"
 _HOURS = "needs minutes or hours of readings"

@@ -1,31 +1,38 @@
-"""No rule of the catalogue warns of any of twenty healthy trainings."""
+"""No rule of the catalogue warns of any of the healthy trainings."""
 
 from __future__ import annotations
 
 import inspect
+import os
+from typing import Any
 
 import pytest
-from tests.zoo import healthy, healthy_special
+from tests.zoo import healthy, healthy_shapes, healthy_special
 from tests.zoo.conftest import Zoo
 
 from holter.rules import catalogue
 
 TRAININGS = [
     name
-    for shelf in (healthy, healthy_special)
+    for shelf in (healthy, healthy_special, healthy_shapes)
     for name, made in vars(shelf).items()
     if inspect.isfunction(made) and made.__module__ == shelf.__name__
 ]
 
 
-def test_there_are_twenty() -> None:
-    assert len(TRAININGS) >= 20
+def test_there_are_many() -> None:
+    assert len(TRAININGS) >= 26
 
 
 @pytest.fixture(scope="module")
 def trained(zoo: Zoo) -> Zoo:
     zoo.train(TRAININGS)
     return zoo
+
+
+def crowded(rule: str, issue: dict[str, Any]) -> bool:
+    """Tell whether an issue is true of this very machine, because others keep all its cores busy."""
+    return rule == "CPUOversubscription" and issue["evidence"]["cpu.load1"] > 2 * (os.cpu_count() or 1)
 
 
 @pytest.mark.slow
@@ -36,7 +43,7 @@ def test_no_rule_warns(trained: Zoo, name: str) -> None:
         (rule["name"], issue["severity"], issue["summary"], issue["evidence"])
         for rule in found
         for issue in rule["issues"]
-        if issue["severity"] != "info"
+        if issue["severity"] != "info" and not crowded(rule["rule"], issue)
     ]
     assert not alarms
     # Silence counts only where something was judged.

@@ -52,8 +52,13 @@ class StartProfiling(Action):
             occasion.folder.order(profile=request)
         except OSError as error:
             raise TryAgain(f"the request cannot be written: {error}") from None
-        if not any("profile" in (node.get("obeys") or ()) for node in occasion.folder.nodes().values()):
+        nodes = occasion.folder.nodes()
+        deaf = sorted(name for name, facts in nodes.items() if "profile" not in (facts.get("obeys") or ()))
+        if len(deaf) == len(nodes):
+            where = f" ({', '.join(deaf)})" if deaf else ""
             raise ActionFailed(
-                "refused: no agent of this job starts profiling windows; the request is written"
+                f"refused: no agent of this job{where} starts profiling windows; they are older than this "
+                "command: run the job with this version of holter. The request is written"
             )
-        return f"asked for {self.steps} steps"
+        told = f"asked for {self.steps} steps" + (f" of rank {rank}" if rank is not None else "")
+        return told + (f"; not on {', '.join(deaf)}, whose agent is too old" if deaf else "")

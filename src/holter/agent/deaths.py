@@ -200,5 +200,10 @@ def _before(process: Process, raised: Sequence[Process], clock_offset: int) -> b
     facts, when = raised[0].exception or {}, _raised_at(raised[0]) - clock_offset
     if process.checked > when:
         return False
-    text = f"{facts.get('type', '')} {facts.get('message', '')}".lower()
-    return process.died < when or any(word in text for word in _CONSEQUENCE)
+    return process.died < when or is_consequence(f"{facts.get('type', '')} {facts.get('message', '')}")
+
+
+def is_consequence(exception: str) -> bool:
+    """Tell whether an exception's text says that another rank is gone, rather than why."""
+    text = exception.lower()
+    return any(word in text for word in _CONSEQUENCE)

@@ -8,8 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.agent.drain import Drain
+from holter.agent.profiling import Profiling
 from holter.agent.sampling import Sampler
 from holter.agent.tensors import TensorDrain
+from holter.store.place import LocalPlace
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ RELIEF_ROWS = 16_384
 RELIEF_S = 2.0
 """… but not more often than this: many small files cost who reads them."""
 _FINAL_S = 60.0
-_CLOSE_S = 5.0
+_CLOSE_S, _CLOSE_REMOTE_S = 5.0, 20.0
+"""How long the last rows are tried to be written; a network is away for a moment more often than a disk."""
 _LINGER_TRAINER_S = 5.0
 _LINGER_WORKER_S = 0.5
 
@@ -48,6 +51,7 @@ class Intake:
     ) -> None:
         self.writer = Writer(folder, node)
         self.drain = None if spool is None else Drain(spool, clock)
+        self.profiling = None if self.drain is None else Profiling(self.drain)
         self.tensors = None if spool is None else TensorDrain(folder, node, spool, clock)
         self.sampler = Sampler(collectors, clock, interval_ms, on_fault=notes.fault)
         self._watched = watched
@@ -61,11 +65,14 @@ class Intake:
         if self.drain is None:
             return False
         batch = self.drain.poll(final=final)
-        self._notes.add(*batch.events)
         if batch.spans:
             self.writer.append("spans", batch.spans)
         if batch.scalars:
             self.writer.append("scalars", batch.scalars)
+        if self.profiling is not None:
+            self.profiling.pass_on()
+            batch.events = self.profiling.take(batch.events, self.writer)
+        self._notes.add(*batch.events)
         if self.tensors is not None:
             try:
                 self._notes.add(*self.tensors.poll(self.drain, self.writer, final=final))
@@ -122,7 +129,8 @@ class Intake:
 
     def close(self, alarm: threading.Event) -> None:
         """Write all; a store that cannot be written now is tried a few times."""
-        deadline = time.monotonic() + _CLOSE_S
+        local = isinstance(self.writer.folder.place, LocalPlace)
+        deadline = time.monotonic() + (_CLOSE_S if local else _CLOSE_REMOTE_S)
         while not self.writer.flush() and time.monotonic() < deadline and not alarm.wait(0.5):
             pass
         if self.writer.fault:

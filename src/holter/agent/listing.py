@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holter.schema import record
+from holter.schema import record, windows
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -55,7 +55,7 @@ class Listing:
 
     def remove(self, key: str) -> None:
         """Remove the files of a process, all but its stacks, which somebody may still read."""
-        names = [record.journal_name(key)]
+        names = [record.journal_name(key), windows.orders_name(key)]
         names += [record.head_name(key, thread) for owner, thread in self.heads if owner == key]
         for (owner, thread), numbers in self.segments.items():
             if owner == key:

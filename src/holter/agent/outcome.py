@@ -44,6 +44,17 @@ class Outcome:
         """How long the command ran."""
         return (self.ended - self.started) / 1e9
 
+    @property
+    def cost(self) -> dict[str, Any]:
+        """What recording cost on this node, as its facts hold it: only the agent knows it."""
+        return {
+            "recorder_ns": self.recorder_cost_ns,
+            "agent_cpu_s": self.agent_cpu_s,
+            "duration_s": self.duration_s,
+            "records": self.records,
+            "dropped": self.dropped,
+        }
+
 
 def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
     """Put together what the scribe knows at the end; times are wall ns."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from holter.agent.companions import START_AFTER_S, Companions
 from holter.agent.deaths import Ended, OomCounters, failure, oom_kill
 from holter.agent.node import node_facts
 from holter.agent.notes import Notes
+from holter.agent.priority import give_memory_back, lower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
 
 POLL_S = 0.5
 LOOK_S = 1.0
+CONTROL_S = 0.4
+"""Less than a poll: who asks for a window wants it now."""
 HEARTBEAT_S = 4.0
-NICE = 10
 INTERRUPTED_S = 60.0
 """A job that ends within this time of a Ctrl-C was ended by it."""
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 _CLOCK_STEP_NS = 100_000_000
 _FAILURES = 20
 """A duty that fails so many times in a row is given up."""
@@ -52,6 +51,10 @@ class Plan:
     companions: Sequence[list[str]] = ()
     environment: dict[str, str] = field(default_factory=dict)
     attached: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What the node says of itself beside what the machine tells."""
+    leads: bool = True
+    """Whether it is this node that writes the job's manifest."""
 
 
 class Scribe(threading.Thread):
@@ -122,13 +125,12 @@ class Scribe(threading.Thread):
 
     def run(self) -> None:
         """Work until `finish`; whatever fails here concerns neither the command nor the other duties."""
-        # On Linux this holds for the calling thread, and for what it starts.
-        self._duty("priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, _low()))
-        self._duty("memory", _give_memory_back)
+        self._duty("priority", lower)
+        self._duty("memory", give_memory_back)
         self._duty("open", self._open)
         due: dict[str, float] = {}
         duties = (
-            ("control", LOOK_S, self._control),
+            ("control", CONTROL_S, self._control),
             ("watch", LOOK_S, self._look),
             ("heartbeat", HEARTBEAT_S, self._heartbeat),
         )
@@ -153,7 +155,8 @@ class Scribe(threading.Thread):
         try:
             result = duty()
         except Exception as error:
-            self._failures[name] = self._failures.get(name, 0) + 1
+            # A store that is away comes back, after hours even.
+            self._failures[name] = self._failures.get(name, 0) + (not isinstance(error, OSError))
             self.notes.fault(name, error)
             return None
         self._failures[name] = 0
@@ -172,7 +175,7 @@ class Scribe(threading.Thread):
             cgroup=self._cgroup,
         )
         self._made, self._missing = collectors(machine)
-        self._facts = node_facts(machine, self._made, self._missing, plan.clock)
+        self._facts = {**node_facts(machine, self._made, self._missing, plan.clock), **plan.facts}
         from holter.agent.intake import Intake
         from holter.agent.watch import Watch
 
@@ -190,25 +193,29 @@ class Scribe(threading.Thread):
             self.watch = Watch(self.intake.drain, plan.limits)
 
     def _control(self) -> None:
-        """Obey `control.json`: stop, another interval, or the stacks of every process."""
+        """Obey `control.json`: stop, another interval, the stacks of every process, profiling windows."""
         control = self.plan.folder.control()
         wanted = control.get("interval_ms")
         if self.intake is not None and isinstance(wanted, int) and wanted != self.intake.sampler.interval_ms:
             self.intake.sampler.interval_ms = wanted
             self.notes.note("control", "interval", {"interval_ms": wanted})
-            self.plan.folder.update(interval_ms=wanted)
+            if self.plan.leads:
+                self.plan.folder.update(interval_ms=wanted)
         stacks = control.get("stacks")
         if isinstance(stacks, dict) and stacks != self._stacks_wanted and self.watch is not None:
             self._stacks_wanted = stacks
             self.notes.note("control", "stacks", stacks)
             self.watch.ask(time.monotonic_ns())
+        if self.intake is not None and self.intake.profiling is not None:
+            self.intake.profiling.obey(control.get("profile"), self.notes)
         stop = control.get("stop")
         if stop not in (None, False) and self.stop_wanted is None:
             self.stop_wanted = dict(stop) if isinstance(stop, dict) else {}
             self.notes.note("control", "stop", self.stop_wanted)
             self._wake_supervisor()
             by = self.stop_wanted.get("by")
-            self.plan.folder.update(status="Stopping", **({"stopped_by": by} if by else {}))
+            if self.plan.leads:
+                self.plan.folder.update(status="Stopping", **({"stopped_by": by} if by else {}))
 
     def _look(self) -> None:
         """Look after companions, processes, trainers and the clock."""
@@ -234,7 +241,7 @@ class Scribe(threading.Thread):
         self._facts["heartbeat"] = self.plan.clock.time_ns()
         self.plan.folder.write_node(self.plan.node, self._facts)
         drain = None if self.intake is None else self.intake.drain
-        if drain is not None and drain.facts.framework and self._framework is None:
+        if self.plan.leads and drain is not None and drain.facts.framework and self._framework is None:
             self._framework = drain.facts.framework
             self.plan.folder.update(framework=self._framework)
 
@@ -280,15 +287,3 @@ class Scribe(threading.Thread):
             rank = self.failure["rank"]
             certainty = self.failure["certainty"]
             self.notes.note("oom", certainty, self.failure, rank=-1 if rank is None else rank)
-
-
-def _low() -> int:
-    return max(os.getpriority(os.PRIO_PROCESS, 0), NICE)
-
-
-def _give_memory_back() -> None:
-    """Have freed memory returned to the system at once, where the C library can be told so (glibc)."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_ARENA_MAX, 1)
-        library.mallopt(_M_MMAP_THRESHOLD, 65_536)

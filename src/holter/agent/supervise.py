@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.agent.deaths import Ended
+    from holter.agent.members import Member
     from holter.store.job import JobFolder
 
 __all__ = ["Agent", "CommandNotFound", "Outcome"]
@@ -50,6 +51,7 @@ class Agent:
         companions: Sequence[list[str]] = (),
         hang: HangLimits | None = None,
         variables: Mapping[str, str] | None = None,
+        member: Member | None = None,
     ) -> None:
         """Check everything that can be checked before something starts.
 
@@ -62,6 +64,7 @@ class Agent:
             companions: Commands of ours to run beside the job once it has lived 5 s.
             hang: When a silent rank counts as hanging.
             variables: Environment of the command; ours by default.
+            member: What this node is among several that record the job; None when it is the only one.
 
         Raises:
             CommandNotFound: There is no such command, or it cannot be executed.
@@ -79,6 +82,7 @@ class Agent:
         self.hang = hang or HangLimits()
         self._spool_parent = spool_parent
         self._variables = variables
+        self._member = member
         self._stop_at: float | None = None
         self._interrupted: float | None = None
         self._asked: set[int] = set()
@@ -114,6 +118,8 @@ class Agent:
                 roots=[pid],
                 companions=self.companions,
                 environment=variables,
+                facts={"status": "InProgress", "creator": member.creator} if (member := self._member) else {},
+                leads=member is None or member.creator,
             )
             scribe = Scribe(plan, wake=signals.wake)
             if self._spool_fault:
@@ -218,6 +224,9 @@ class Agent:
     def _outcome(self, scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
         outcome = outcome_of(scribe, ended, started, at)
         try:
+            if self._member is not None:
+                self._member.end(outcome)
+                return outcome
             self.folder.update(
                 status=outcome.status,
                 start=started,

@@ -206,21 +206,24 @@ class TensorDrain:
     def _write_document(self) -> None:
         """Write `tensors.json`, joined with what other nodes wrote."""
         place = self._folder.place
-        try:
-            there = json.loads(place.read(DOCUMENT))
-        except (OSError, ValueError):
-            there = {}
+        with place.lock(""):
+            try:
+                there = json.loads(place.read(DOCUMENT))
+            except (FileNotFoundError, ValueError):
+                there = {}
+            place.write(DOCUMENT, json.dumps(self._joined(there), indent=1).encode())
+        self._changed = False
+        self._written = time.monotonic()
+
+    def _joined(self, there: dict[str, Any]) -> dict[str, Any]:
         collections = dict(there.get("collections", {}))
         for name in {*self._collections, *self._tensors}:
             known = collections.get(name, {})
             tensors = set(known.get("tensors", ())) | self._tensors.get(name, set())
             collections[name] = {**known, **self._collections.get(name, {}), "tensors": sorted(tensors)}
-        document = {
+        return {
             "schema": 1,
             "collections": collections,
             "modes": sorted(self._modes | set(there.get("modes", ()))),
             "ranks": sorted(self._ranks | set(there.get("ranks", ()))),
         }
-        place.write(DOCUMENT, json.dumps(document, indent=1).encode())
-        self._changed = False
-        self._written = time.monotonic()

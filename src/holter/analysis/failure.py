@@ -109,7 +109,9 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
         memory = f": {_first_line(said)}" if said else ""
         return f"Out of memory{where}{memory}."
     if kind == "lost":
-        return f"A rank was lost{where}."
+        return (
+            f"A {'node' if failure.get('node') and failure.get('rank') is None else 'rank'} was lost{where}."
+        )
     number = _signal(manifest.get("signal"))
     if kind == "signal" or (number and not said):
         return f"Killed ({number or 'a signal'}){where}."
@@ -124,9 +126,9 @@ def _where(failure: Mapping[str, Any]) -> str:
     text = f" in step {step}" if isinstance(step, int) and step >= 0 else ""
     if phase and phase not in ("step", "other"):
         text += f" while in {phase}"
-    if isinstance(rank, int) and rank >= 0:
-        text += f" (rank {rank})"
-    return text
+    known = [f"rank {rank}"] if isinstance(rank, int) and rank >= 0 else []
+    known += [f"node {failure['node']}"] if failure.get("node") else []
+    return text + (f" ({', '.join(known)})" if known else "")
 
 
 def _exception(events: Table | None, rank: Any) -> str | None:

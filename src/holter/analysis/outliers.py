@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.spread import spread
 from holter.analysis.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
 
@@ -66,8 +67,8 @@ def outliers(
     for rows in by_rank(steps):
         duration = steps["duration"][rows]
         median = float(np.median(duration))
-        spread = max(float(np.median(np.abs(duration - median))), LEAST_SPREAD * median)
-        limit = max(median + multiplier * spread, (1 + min_relative) * median)
+        deviation = max(spread(duration, median), LEAST_SPREAD * median)
+        limit = max(median + multiplier * deviation, (1 + min_relative) * median)
         if not (duration > limit).any():
             continue
         usual = {part: float(np.median(steps[part][rows])) for part in (*BREAKDOWN, "compile")}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.spread import spread
 from holter.analysis.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
 
@@ -79,7 +80,7 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
     wall = float(np.median([rank["duration"] for rank in ranks])) / 1e6
     medians = np.median(own, axis=1)
     middle = float(np.median(medians))
-    spread = 1.4826 * float(np.median(np.abs(medians - middle)))
+    deviation = spread(medians, middle)
     found = []
     for i, rank in enumerate(ranks):
         others = np.arange(len(ranks)) != i
@@ -87,7 +88,7 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
         # Of a thousand ranks hardly one gets further, and what follows looks at all the others' steps.
         if usual > 0 and medians[i] <= (1 + excess) * usual:
             continue
-        if len(ranks) >= MANY_RANKS and medians[i] - middle < MIN_DEVIATIONS * spread:
+        if len(ranks) >= MANY_RANKS and medians[i] - middle < MIN_DEVIATIONS * deviation:
             continue
         rivals = np.median(own[others], axis=0)
         part, part_ms = _blamed(ranks, i)

@@ -5,8 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holter.cli.output import clean, columns, console, duration, milliseconds, percent, size, write
+from holter.cli.output import clean, columns, console, write
 from holter.views.issues import ordered
+from holter.views.wording import (
+    LEAST_PCT,
+    advice_text,
+    duration,
+    issue_text,
+    milliseconds,
+    percent,
+    size,
+    stages_text,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -14,12 +25,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from holter.views.issues import Found
 
 MOST_LINES = 20
 _LABEL = 11
-_LEAST = 0.05
-"""A smaller share, in percent, is not worth a place."""
 _TIE = "\ue000"
 """A sign that nobody uses, in place of a space that is not to be broken at; it is as long."""
 _UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
@@ -40,7 +48,6 @@ _COLORS = {
     "eval": "bright_blue",
     "other": "bright_black",
 }
-_NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _SPARED = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
@@ -213,29 +220,7 @@ def _drawn(breakdown: Mapping[str, float | None], cells: int) -> Iterator[tuple[
 
 def shown(breakdown: Mapping[str, float | None]) -> list[tuple[str, float]]:
     """Return the parts worth a place in the bar, in the order of a step."""
-    return [(name, share) for name, share in breakdown.items() if share is not None and share >= _LEAST]
-
-
-def stages_text(dataloading: Mapping[str, Any] | None) -> str:
-    """Name the stages of data loading with their shares, and of each the callable that takes most of it."""
-    if not dataloading or not dataloading.get("stages"):
-        return ""
-    guilty: dict[str, str] = {}
-    for found in sorted(dataloading.get("callables") or [], key=lambda found: -found["fetch_pct"]):
-        guilty.setdefault(found.get("stage") or "", found["name"])
-    ordered = sorted(((s, n) for n, s in dataloading["stages"].items() if s is not None), reverse=True)
-    said = (
-        f"{words(name)} {percent(share)}" + (f" in {guilty[name]}" if name in guilty else "")
-        for share, name in ordered
-        if share >= _LEAST
-    )
-    return ", ".join(said)
-
-
-def advice_text(advice: Mapping[str, Any]) -> str:
-    """One advice, after the step time that it promises."""
-    expected = advice.get("expected_step_ms")
-    return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
+    return [(name, share) for name, share in breakdown.items() if share is not None and share >= LEAST_PCT]
 
 
 def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
@@ -252,11 +237,6 @@ def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
     broken = [rule["name"] for rule in description.get("rules") or [] if rule["status"] == "Error"]
     if broken:
         yield ("rules", f"could not be evaluated: {', '.join(broken)}", "yellow", 1)
-
-
-def issue_text(found: Found) -> str:
-    """One issue in a sentence: the rule, what it found, and whether that is over."""
-    return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
 
 
 def _cost(description: Mapping[str, Any]) -> Iterator[Block]:
@@ -284,8 +264,3 @@ def _cost(description: Mapping[str, Any]) -> Iterator[Block]:
 
 def _more(count: int) -> str:
     return f" (and {count} more)" if count > 0 else ""
-
-
-def words(name: str) -> str:
-    """Write a name of the schema as a person would say it."""
-    return _NAMES.get(name, name.replace("_", " "))

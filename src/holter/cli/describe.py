@@ -8,9 +8,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.card import advice_text, bar, issue_text, legend, stages_text, words
-from holter.cli.output import clean, duration, milliseconds, percent, size
+from holter.cli.card import bar, legend
+from holter.cli.output import clean
 from holter.views.issues import not_judged, ordered
+from holter.views.wording import (
+    advice_text,
+    duration,
+    issue_text,
+    milliseconds,
+    percent,
+    size,
+    stages_text,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,7 +121,28 @@ def _job(d: Mapping[str, Any]) -> Iterator[str]:
         yield f"ranks: {', '.join(map(str, d['ranks'][:16]))}{' ...' if len(d['ranks']) > 16 else ''}"
     for node in d["nodes"]:
         cpus = f"{node['cpus']:g} CPUs" if node["cpus"] else "CPUs unknown"
-        yield f"node {node['node']}: {cpus}, {size(node['memory_bytes'])} memory, {_gpus(node['gpus'])}"
+        part = f"; {_part(node)}" if len(d["nodes"]) > 1 else ""
+        memory = f"{size(node['memory_bytes'])} memory"
+        yield f"node {node['node']}: {cpus}, {memory}, {_gpus(node['gpus'])}{part}"
+    if (expected := job.get("nodes_expected") or 0) > len(d["nodes"]):
+        yield f"of {expected} nodes {len(d['nodes'])} recorded"
+
+
+def _part(node: Mapping[str, Any]) -> str:
+    """Say what one node of several did, and how its clock differs."""
+    said = [str(node["status"])] if node.get("status") else []
+    if ranks := node.get("ranks"):
+        said.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
+    if clock := node.get("clock"):
+        against = f"clock against node {clock['against']}"
+        if clock["skew_ns"] is None:
+            said.append(f"{against} unknown: {clock['why']}")
+        else:
+            apart, spread = clock["skew_ns"] / 1e6, clock["spread_ns"] / 1e6
+            said.append(
+                f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of {clock['collectives']} collectives"
+            )
+    return "; ".join(said) or "nothing else is known of it"
 
 
 def _gpus(gpus: list[Mapping[str, Any]] | None) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from holter.cli import options, output
+from holter.views.wording import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ _COLLECTORS = {
     "processes": "processes of the job",
     "pressure": "pressure (PSI)",
     "cgroup": "CPU throttling",
+    "counters": "CPU counters",
     "nvidia": "NVIDIA GPUs",
     "amd": "AMD GPUs",
     "own": "holter's own cost",
@@ -65,7 +67,6 @@ def main(words: list[str]) -> int:
         _spool,
         _limits,
         _collectors,
-        _counters,
     ]
     findings = [finding for check in checks for finding in _safely(check)]
     if given.json:
@@ -129,13 +130,26 @@ def _training(given: str | None) -> Iterator[Finding]:
 
 def _store(url: str) -> Iterator[Finding]:
     if "://" in url and not url.startswith("file://"):
-        yield Finding(
-            "store", "partly", f"{url}: an object store; that it can be written shows at `holter run`"
-        )
+        yield _object_store(url)
         return
     path = Path(url.removeprefix("file://")).absolute()
     there = next(folder for folder in (path, *path.parents) if folder.exists())
     yield _writable("store", there, str(url))
+
+
+def _object_store(url: str) -> Finding:
+    """Write and delete a small object in the store, where no job can be, and list the jobs."""
+    from holter.store.place import place
+
+    try:
+        here = place(url)
+        key = f".holter-doctor-{os.getpid()}"
+        here.write(key, b"", new=True)
+        here.delete(key)
+        jobs = len(here.folders())
+    except (OSError, ValueError) as error:
+        return Finding("store", "no", str(error))
+    return Finding("store", "yes", f"{url}: writable, {jobs} job{'' if jobs == 1 else 's'}")
 
 
 def _spool() -> Iterator[Finding]:
@@ -156,8 +170,8 @@ def _writable(what: str, folder: Path, name: str) -> Finding:
     except OSError as error:
         return Finding(what, "no", f"{name}: {error.strerror}")
     if free < _NEEDS_SPACE:
-        return Finding(what, "partly", f"{name}: only {output.size(free)} free")
-    return Finding(what, "yes", f"{name}: writable, {output.size(free)} free")
+        return Finding(what, "partly", f"{name}: only {size(free)} free")
+    return Finding(what, "yes", f"{name}: writable, {size(free)} free")
 
 
 def _file_system(folder: Path) -> str:
@@ -178,13 +192,13 @@ def _limits() -> Iterator[Finding]:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limited = f"limited to {quota:g} by the cgroup" if quota else "no cgroup limit"
     yield Finding("CPUs", "yes", f"{cores} cores, {limited}")
-    limited = f"limited to {output.size(limit)} by the cgroup" if limit else "no cgroup limit"
-    yield Finding("memory", "yes", f"{output.size(total)}, {limited}")
+    limited = f"limited to {size(limit)} by the cgroup" if limit else "no cgroup limit"
+    yield Finding("memory", "yes", f"{size(total)}, {limited}")
     shared = Path("/dev/shm")  # noqa: S108
     if shared.is_dir():
         room = shutil.disk_usage(shared)
         small = room.total < _LITTLE_SHARED
-        why = f"{output.size(room.free)} of {output.size(room.total)} free"
+        why = f"{size(room.free)} of {size(room.total)} free"
         why += "; little for data-loader workers" if small else ""
         yield Finding(str(shared), "partly" if small else "yes", why)
 
@@ -199,19 +213,6 @@ def _collectors() -> Iterator[Finding]:
         what = _COLLECTORS.get(found["what"], found["what"])
         absent = "none" if found["what"] in ("nvidia", "amd", "cgroup") else "no"
         yield Finding(what, "yes" if found["available"] else absent, found["why"] or "can be read")
-
-
-def _counters() -> Iterator[Finding]:
-    try:
-        level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
-    except (OSError, ValueError):
-        yield Finding(
-            "CPU counters", "no", "this kernel has no perf events, and this version does not use them"
-        )
-        return
-    may = "may" if level <= 2 else "may not"
-    why = f"not used by this version (perf_event_paranoid is {level}: own processes {may} be counted)"
-    yield Finding("CPU counters", "no", why)
 
 
 def _print(findings: list[Finding]) -> None:

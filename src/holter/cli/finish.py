@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holter.cli.output import clean, duration
+from holter.cli.output import clean
+from holter.store.layout import MANIFEST
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +31,11 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     Returns:
         The rules that found an issue.
     """
+    folder.place.read(MANIFEST)  # a store that is away now need not be asked for all the rest
     faults: list[str] = []
     trained = any(process["steps"] for process in outcome.processes)
-    _attempt(lambda: _keep_cost(folder, node, outcome), "cost", faults)
+    _attempt(lambda: folder.update_node(node, cost=outcome.cost), "cost", faults)
+    trained = trained or any(facts.get("trained") for facts in folder.nodes().values())
     if not trained and outcome.duration_s < WORTH_JUDGING_S:
         _print_short(folder, outcome, look, stream)
         return set()
@@ -67,23 +71,14 @@ def _attempt(step: Callable[[], object], what: str, faults: list[str]) -> None:
         faults.append(f"{what}: {type(error).__name__}: {error}")
 
 
-def _keep_cost(folder: JobFolder, node: str, outcome: Outcome) -> None:
-    """Write down what recording cost on this node: only the agent knows it."""
-    cost = {
-        "recorder_ns": outcome.recorder_cost_ns,
-        "agent_cpu_s": outcome.agent_cpu_s,
-        "duration_s": outcome.duration_s,
-        "records": outcome.records,
-        "dropped": outcome.dropped,
-    }
-    folder.write_node(node, {**folder.node(node), "cost": cost})
-
-
 def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO) -> None:
     """Say in a few lines what was recorded of a command that took no training step, and what was not."""
     lines = []
     if outcome.failure:
         lines.append(_ending(outcome.failure, outcome))
+    elif isinstance(other := folder.manifest().get("failure"), dict):
+        why = other.get("exception") or other.get("evidence")
+        lines.append(f"the job failed on node {other.get('node')}: {why}")
     if outcome.processes:
         seen = "PyTorch was loaded, but no training step was seen: no optimizer step and no forward pass."
     else:

@@ -6,14 +6,12 @@ import re
 import sys
 import time
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
-from holter.cli.stop import silent_s
-
-if TYPE_CHECKING:
-    from holter.store.job import JobFolder
+from holter.views.jobs import said, summary
+from holter.views.wording import duration
 
 ABOUT = "List the jobs of a store, newest first."
 EXAMPLES = """  holter jobs
@@ -71,23 +69,6 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def summary(folder: JobFolder, now_ns: int) -> dict[str, Any]:
-    """Return one job's line: name, created, status, duration, verdict; absent values are null."""
-    manifest = folder.manifest()
-    start, end = manifest.get("start"), manifest.get("end")
-    running = manifest.get("status") in ("InProgress", "Stopping")
-    until = end or (now_ns if running else None)
-    return {
-        "name": folder.name,
-        "created": manifest.get("created"),
-        "status": "Unreadable" if folder.fault else manifest.get("status", "Unreadable"),
-        "duration_s": (until - start) / 1e9 if until and start else None,
-        "verdict": manifest.get("verdict"),
-        "silent_s": silent_s(folder, now_ns) if running else None,
-        "fault": folder.fault,
-    }
-
-
 def _status(given: str | None) -> str | None:
     if given is None:
         return None
@@ -123,12 +104,12 @@ def _print(listed: list[dict[str, Any]]) -> None:
             job["name"],
             time.strftime("%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
             Text(job["status"], style=_COLORS.get(job["status"], "")),
-            output.duration(job["duration_s"]) if job["duration_s"] is not None else "",
+            duration(job["duration_s"]) if job["duration_s"] is not None else "",
         )
         for job in listed
     ]
     # The verdict is what gives way where it is narrow: the name is what the other commands ask for.
-    width = min(max(len(row[0]) for row in rows), _NAME_WIDTH)
+    width = min(max(len("job"), *(len(row[0]) for row in rows)), _NAME_WIDTH)
     heads = ("created", "status", "duration")
     taken = width + 2
     for i, head in enumerate(heads, start=1):
@@ -140,19 +121,7 @@ def _print(listed: list[dict[str, Any]]) -> None:
     table.add_column("duration", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for job, row in zip(listed, rows, strict=True):
-        said = Text(output.clean(_said(job)))
-        said.truncate(max(console.width - taken, len("verdict")), overflow="ellipsis")
-        table.add_row(*row, said)
+        verdict = Text(output.clean(said(job)))
+        verdict.truncate(max(console.width - taken, len("verdict")), overflow="ellipsis")
+        table.add_row(*row, verdict)
     console.print(table)
-
-
-def _said(job: dict[str, Any]) -> str:
-    """Say in a few words what the card led with, or why there is no card."""
-    if job["fault"]:
-        return str(job["fault"])
-    if job["silent_s"]:
-        return f"its agent said nothing for {output.duration(job['silent_s'])}"
-    verdict = job["verdict"]
-    if not isinstance(verdict, dict):
-        return ""
-    return str(verdict.get("headline") or str(verdict.get("suspect", "")).replace("_", " "))

@@ -138,6 +138,19 @@ def interval_text(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
+def hang_s(given: str | None) -> float | None:
+    """Read `--hang-after`, in seconds; raises `Refusal`."""
+    if given is None:
+        return None
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 86_400:
+        raise Refusal(f"--hang-after {given} is not valid; it takes seconds from 1 to 86400")
+    return seconds
+
+
 def find_job(text: str, store: str | None) -> JobFolder:
     """Return the job that `text` names: a name, `latest`, a path or URL, or the start of exactly one name.
 

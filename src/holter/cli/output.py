@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import sys
@@ -88,46 +87,3 @@ def write_json(document: Any) -> None:
 
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     sys.stdout.write("\n")
-
-
-def duration(seconds: float | None) -> str:
-    """Write a duration for people: `0.4 s`, `35 s`, `2 min 5 s`, `12 h 3 min`."""
-    if seconds is None or math.isnan(seconds):
-        return "unknown"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def milliseconds(value: float | None) -> str:
-    """Write milliseconds with three digits that matter: `0.52 ms`, `12.4 ms`, `1.24 s`."""
-    if value is None or math.isnan(value):
-        return "unknown"
-    if value >= 1000:
-        return f"{value / 1000:.3g} s"
-    return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
-
-
-def size(count: float | None) -> str:
-    """Write a number of bytes: `512 B`, `1.2 MB`, `40 GB` (powers of 1000)."""
-    if count is None or math.isnan(count):
-        return "unknown"
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
-def percent(value: float | None) -> str:
-    """Write a share: `60 %`, `7.5 %`, `0.04 %`."""
-    if value is None or math.isnan(value):
-        return "unknown"
-    if value and abs(value) < 0.1:
-        return f"{value:.2f} %"
-    return f"{value:.1f} %"

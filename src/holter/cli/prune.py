@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
+from holter.views.wording import size
 
 if TYPE_CHECKING:
     from holter.store.prune import Pruned
@@ -61,7 +62,7 @@ def main(words: list[str]) -> int:
         gone = prune(url, **limits)
     except (OSError, ValueError) as error:
         raise Refusal(f"store {url}: {error}", Refusal.UNREADABLE) from None
-    print(f"Deleted {_jobs(len(gone))}, {output.size(sum(job.bytes for job in gone))}.")
+    print(f"Deleted {_jobs(len(gone))}, {size(sum(job.bytes for job in gone))}.")
     return 0
 
 
@@ -110,5 +111,5 @@ def _print(found: list[Pruned]) -> None:
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
     for job in found:
-        table.add_row(job.name, output.size(job.bytes), job.why)
+        table.add_row(job.name, size(job.bytes), job.why)
     output.console(sys.stdout).print(table)

@@ -20,17 +20,24 @@ _ORDER = ("training", "framework", "system", "reliability")
 def list_rules(words: list[str]) -> int:
     """Run `holter rules list`."""
     parser = options.Parser(
-        "rules list", "List every rule.", "  holter rules list\n  holter rules list --json"
+        "rules list", "List every rule.", "  holter rules list\n  holter rules list --pack essentials --json"
     )
+    parser.add_argument("--pack", metavar="NAME", help="only the rules of this pack")
     options.add_json(parser)
     given = parser.read(words)
     from holter.evaluation import packs
     from holter.rules import catalogue
 
-    rules = catalogue()
+    known = packs()
+    if given.pack is not None and given.pack not in known:
+        near = options.nearest(given.pack, known)
+        raise options.Refusal(f"no pack {given.pack!r}{near}; there are: {', '.join(known)}")
+    rules = {
+        name: rule for name, rule in catalogue().items() if given.pack is None or given.pack in rule.packs
+    }
     if given.json:
         cards = [card(rule) for rule in rules.values()]
-        output.write_json({"schema": 1, "packs": packs(), "rules": cards})
+        output.write_json({"schema": 1, "packs": known, "rules": cards})
         return 0
     from rich.padding import Padding
     from rich.table import Table
@@ -41,17 +48,17 @@ def list_rules(words: list[str]) -> int:
     for category in sorted({rule.category for rule in rules.values()}, key=_place):
         out.print(Text(f"{category or 'other'}", style="bold"))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-        table.add_column(no_wrap=True, width=widest)
-        table.add_column(overflow="fold", ratio=3)
-        table.add_column(overflow="fold", ratio=2, style="bright_black")
+        table.add_column(no_wrap=True, width=widest + 2)
+        table.add_column(overflow="fold")
         for name, rule in rules.items():
             if rule.category == category:
-                table.add_row(name, rule.description, ", ".join(rule.packs))
+                table.add_row(f"{name} *" if "default" in rule.packs else name, rule.description)
         out.print(Padding(table, (0, 0, 1, 2)))
     out.print(
         Text(
-            "On the right, the packs a rule is in. `default` is on in every run; --rule pack:NAME adds "
-            "another, --rule NAME one rule. All of a rule: holter rules show NAME"
+            "* on in every run. Of `holter run`, --rule NAME adds a rule and --rule pack:NAME a pack: "
+            + ", ".join(f"{name} ({len(of)})" for name, of in known.items())
+            + ". One pack: holter rules list --pack NAME. All of a rule: holter rules show NAME"
         )
     )
     return 0

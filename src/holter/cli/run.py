@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options, orders, saving
+from holter.cli import options, orders, profile, saving
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.schema.tensor_spool import ENV_SAVE
+from holter.schema.windows import ENV_PROFILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holter.agent.launch import Launch
     from holter.agent.supervise import Outcome
     from holter.store.job import JobFolder
 
@@ -31,7 +33,6 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
   holter run --save gradients@100 --save weights@100:histogram -- python train.py
   holter run --config holter.toml -- python train.py"""
 
-LATER = ("--profile-steps",)
 ISSUES_FOUND = 3
 _LAUNCHER_SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
 
@@ -50,8 +51,12 @@ class Plan:
     rules: list[dict[str, Any]] = field(default_factory=list)
     actions: list[dict[str, Any]] = field(default_factory=list)
     fail_on: tuple[str, ...] = ()
-    save: str = ""
-    """What of the tensors is saved, as the command finds it in its environment."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """What of the tensors is saved and which steps are profiled, as the command finds it."""
+    launch: Launch | None = None
+    """What this node has in common with others that record the same job; None when it is the only one."""
+    node_named: bool = False
+    """Whether the user chose the node's name; a made-up one gets a number when it is taken."""
     hang_s: float | None = None
     """Silence that counts as a hang; None: it depends on the job's own steps."""
 
@@ -62,7 +67,10 @@ def parser() -> options.Parser:
     options.add_store(made)
     made.add_argument("--job", metavar="NAME", help="the job's name; default: the script's name and the time")
     made.add_argument(
-        "--config", metavar="FILE.toml", help="options and rules from a file; the command line wins"
+        "--config",
+        metavar="FILE",
+        help="options and rules from a TOML file, or SageMaker's profilerconfig.json or hook configuration; "
+        "the command line wins",
     )
     made.add_argument(
         "--rule",
@@ -107,7 +115,21 @@ def parser() -> options.Parser:
         default=None,
         help="save tensors every N steps: gradients@100, weights@50:histogram, /regex/@10:raw, role=loss",
     )
+    made.add_argument(
+        "--profile-steps",
+        metavar="FIRST:LAST[:WHAT,...]",
+        action="append",
+        default=None,
+        help="look closer at these steps: operators by default; shapes, stacks, cprofile, pyinstrument, "
+        "dataloader, rank=N; may be repeated",
+    )
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
+    made.add_argument(
+        "--join",
+        action="store_true",
+        default=None,
+        help="one of several nodes that record one job; not needed with srun, nor with torchrun --nnodes N",
+    )
     made.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="what to run, after --")
     return made
 
@@ -121,7 +143,7 @@ def plan(words: Sequence[str]) -> Plan:
     """Read and check the command line; raises `Refusal` before anything is started or written."""
     split = list(words).index("--") if "--" in words else None
     ours = list(words) if split is None else list(words[:split])
-    given = parser().read(ours, LATER)
+    given = parser().read(ours)
     if split is not None and given.command:
         raise Refusal(f"unexpected argument {given.command[0]!r} before --; see `holter run --help`")
     command = given.command if split is None else list(words[split + 1 :])
@@ -130,8 +152,12 @@ def plan(words: Sequence[str]) -> Plan:
     interval = options.interval_ms(settings["interval"]) if settings.get("interval") else DEFAULT_INTERVAL_MS
     rules, fail_on = _rules(settings)
     name = settings.get("job")
+    from holter.agent.launch import Launch, launch
     from holter.store.job import check_name, store_url
 
+    launched = Launch(f"join {name}", None) if settings.get("join") else launch(command, os.environ)
+    if settings.get("join") and not name:
+        raise Refusal("--join needs --job NAME: which job the nodes record together")
     if name:
         try:
             check_name(name)
@@ -140,82 +166,61 @@ def plan(words: Sequence[str]) -> Plan:
     return Plan(
         store=store_url(settings.get("store")),
         command=command,
-        name=name or default_name(command, time.localtime()),
+        name=name or default_name(command, time.localtime(), launched.label if launched else ""),
         named=bool(name),
         interval_ms=interval,
         node=_node(settings.get("node")),
+        node_named=bool(settings.get("node")),
+        launch=launched,
         rules=rules,
         actions=orders.chosen(settings, rules),
         fail_on=fail_on,
-        save=saving.variable(settings["save"]),
-        hang_s=_hang(settings.get("hang-after")),
+        variables={
+            ENV_SAVE: saving.variable(settings["save"]),
+            ENV_PROFILE: profile.variable(settings["profile-steps"], settings.get("windows", ())),
+        },
+        hang_s=options.hang_s(settings.get("hang-after")),
     )
 
 
-def default_name(command: Sequence[str], now: time.struct_time) -> str:
-    """Return the name of a job nobody named: that of the script, and the time."""
+def default_name(command: Sequence[str], now: time.struct_time, label: str = "") -> str:
+    """Return the name of a job nobody named: that of the script, and the time, or the launch's own label."""
     script = next((word for word in command[0:] if _LAUNCHER_SCRIPT.fullmatch(word)), None)
     if script is None and "-m" in command[:-1]:
         script = command[command.index("-m") + 1].rpartition(".")[2]
     stem = Path(script or command[0]).stem
     stem = re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-._") or "job"
-    return f"{stem[:96]}-{time.strftime('%Y%m%d-%H%M%S', now)}"
+    last = re.sub(r"[^A-Za-z0-9._]+", "-", label)[:30].strip("-")
+    return f"{stem[:96]}-{last or time.strftime('%Y%m%d-%H%M%S', now)}"
 
 
 def execute(plan: Plan) -> int:
     """Create the job, run its command to its end, judge it, print the card."""
     from holter.agent.hangs import HangLimits
     from holter.agent.supervise import Agent
+    from holter.cli.joining import begin, judged_here
 
-    folder = _create(plan)
-    _announce(folder)
+    folder, member = begin(plan)
     limit = plan.hang_s
+    judges = plan.rules and (member is None or member.creator)
     outcome = Agent(
         folder,
         plan.command,
-        node=plan.node,
+        node=member.node if member else plan.node,
         interval_ms=plan.interval_ms,
-        companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if plan.rules else [],
-        variables={**os.environ, ENV_SAVE: plan.save} if plan.save else None,
+        companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if judges else [],
+        variables=os.environ | {name: text for name, text in plan.variables.items() if text},
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
+        member=member,
     ).run()
-    fired = _finish(folder, outcome, plan)
+    if member is not None and not judged_here(member, outcome):
+        return outcome.exit_code
+    fired = _finish(folder, outcome, member.node if member else plan.node)
     wanted = any((name == "issue" and fired) or name in fired for name in plan.fail_on)
     return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
 
 
-def _create(plan: Plan) -> JobFolder:
-    from holter.store.job import JobExists, create
-
-    name = plan.name
-    for attempt in range(2, 100):
-        try:
-            folder = create(
-                plan.store,
-                name,
-                command=plan.command,
-                interval_ms=plan.interval_ms,
-                rules=plan.rules,
-                now_ns=time.time_ns(),
-            )
-            if plan.actions:
-                folder.update(actions=plan.actions)
-            return folder
-        except JobExists as error:
-            if plan.named:
-                raise Refusal(str(error)) from None
-            name = f"{plan.name}-{attempt}"
-        except ValueError as error:
-            raise Refusal(str(error)) from None
-    raise Refusal(f"job {name!r} exists in store {plan.store}")
-
-
-def _announce(folder: JobFolder) -> None:
-    print(f"holter: recording job {folder.name} into {folder.url}", file=sys.stderr)
-    print(f"holter: look at it while it runs: {options.look(folder)}", file=sys.stderr, flush=True)
-
-
-def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
+def _finish(folder: JobFolder, outcome: Outcome, node: str) -> set[str]:
     """Judge what was recorded and print the card; returns the rules that found an issue.
 
     Whatever goes wrong here is ours: it is said in one line, and the command's exit code stands.
@@ -223,11 +228,14 @@ def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
     from holter.cli.finish import finish
 
     try:
-        return finish(folder, outcome, plan.node, options.look(folder), sys.stderr)
+        return finish(folder, outcome, node, options.look(folder), sys.stderr)
     except KeyboardInterrupt:
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
     except BrokenPipeError:
         pass
+    except ConnectionError as error:
+        lost = f"{outcome.dropped} rows that came after it are lost; the command was not touched"
+        options.warn(f"{error}; what was recorded before is there, {lost}")
     except Exception as error:
         options.warn(
             f"own fault while judging the job, the command was not touched: {type(error).__name__}: {error}"
@@ -237,15 +245,15 @@ def _finish(folder: JobFolder, outcome: Outcome, plan: Plan) -> set[str]:
 
 def _settings(given: argparse.Namespace) -> dict[str, Any]:
     """Join the config file and the command line, which wins."""
-    from holter.cli.config import read_config
+    from holter.cli.config import from_environment, read_config
 
-    settings = read_config(given.config, parser()) if given.config else {"rules": {}, "actions": []}
-    for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules"):
+    settings = read_config(given.config, parser()) if given.config else from_environment()
+    for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules", "join"):
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value
-    for name, more in (("rule", given.rule), ("action", given.action), ("save", given.save)):
-        settings[name] = [*settings.get(name, []), *(more or [])]
+    for name in ("rule", "action", "save", "profile-steps"):
+        settings[name] = [*settings.get(name, []), *(getattr(given, name.replace("-", "_")) or [])]
     return settings
 
 
@@ -275,19 +283,6 @@ def _rules(settings: dict[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, .
             raise Refusal(f"--fail-on {name}: this rule is off; running: {', '.join(running) or 'none'}")
         fail_on.append(name)
     return rules, tuple(fail_on)
-
-
-def _hang(given: str | None) -> float | None:
-    """Read `--hang-after`, in seconds."""
-    if given is None:
-        return None
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= 86_400:
-        raise Refusal(f"--hang-after {given} is not valid; it takes seconds from 1 to 86400")
-    return seconds
 
 
 def _node(given: str | None) -> str:

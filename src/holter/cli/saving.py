@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.cli.options import Refusal, nearest
-from holter.recorder.tensors.collections import SOURCES, STATISTICS
+from holter.recorder.tensors.collections import EACH, SOURCES, STATISTICS
 from holter.recorder.tensors.requests import requests, to_environment
 
 if TYPE_CHECKING:
@@ -58,22 +56,19 @@ def is_hook(document: Mapping[str, Any]) -> bool:
     return bool({"HookParameters", "CollectionConfigurations", "LocalPath", "S3OutputPath"} & set(document))
 
 
-def read_hook(path: str) -> list[dict[str, Any]]:
-    """Read SageMaker's JSON; returns collections as `holter.recorder.tensors.requests.requests` takes them.
+def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
+    """Read SageMaker's JSON, called `path` in refusals.
+
+    Returns:
+        Collections as `holter.recorder.tensors.requests.requests` takes them.
 
     Raises:
         Refusal: It cannot be read; the text names the file, the entry and what is valid.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise Refusal(f"config {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise Refusal(f"config {path}: {error}") from None
     if not isinstance(document, dict) or not is_hook(document):
         raise Refusal(
-            f"config {path}: no configuration of a Debugger hook; that has HookParameters or"
-            " CollectionConfigurations"
+            f"config {path}: no configuration of SageMaker's: a Debugger hook's has HookParameters or"
+            " CollectionConfigurations, a profiler's has ProfilingParameters"
         )
     hook = _parameters(path, document.get("HookParameters"), "HookParameters")
     if _boolean(path, "dry_run", hook.get("dry_run", False)):
@@ -119,13 +114,14 @@ def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
             )
     raw = _boolean(path, "save_raw_tensor", given.get("save_raw_tensor", False))
     shape = _boolean(path, "save_shape", given.get("save_shape", False))
+    statistics = [*STATISTICS, *((EACH,) if "median" in reductions else ())]
     # Without a word about the form the reference saves tensors whole, and so it is here.
     raw = raw or not (reductions or shape or name == "losses")
     return {
         "name": name,
         "include_regex": regexes,
         "schedule": {mode: _schedule(path, given, mode) for mode in _MODES},
-        "statistics": list(STATISTICS) if reductions or raw or name == "losses" else [],
+        "statistics": statistics if reductions or raw or name == "losses" else [],
         "histogram": _boolean(path, "save_histogram", given.get("save_histogram", False)),
         "raw": raw or "prod" in reductions,
         "shape": shape,

@@ -6,8 +6,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from holter.cli import options, output
+from holter.cli import options
 from holter.cli.options import Refusal
+from holter.views.jobs import RUNNING, why_not_running
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
@@ -16,9 +18,6 @@ ABOUT = "Stop a running job gracefully: SIGTERM, and SIGKILL when it is still th
 EXAMPLES = """  holter stop latest
   holter stop train-20260131-120000 --grace 60 --no-wait"""
 
-RUNNING = ("InProgress", "Stopping")
-_SILENT_S = 60.0
-"""Agents write a sign of life every few seconds; after so long without one they are gone."""
 _POLL_S = 0.2
 _SLACK_S = 30.0
 """How long after the grace the agent may take to write down the end."""
@@ -52,26 +51,10 @@ def running(folder: JobFolder) -> JobFolder:
     """Return the job when it runs; raises `Refusal` with code 5 saying what it is instead."""
     if folder.fault:
         raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
-    status = folder.manifest().get("status")
-    if status not in RUNNING:
-        raise Refusal(f"job {folder.name} is not running (it is {status})", Refusal.NOT_RUNNING)
-    silent = silent_s(folder, time.time_ns())
-    if silent is not None:
-        raise Refusal(
-            f"job {folder.name} is not running: its agent said nothing for {output.duration(silent)}",
-            Refusal.NOT_RUNNING,
-        )
+    why = why_not_running(folder)
+    if why is not None:
+        raise Refusal(why, Refusal.NOT_RUNNING)
     return folder
-
-
-def silent_s(folder: JobFolder, now_ns: int) -> float | None:
-    """Return for how many seconds no agent of an unfinished job has said anything; None while one does."""
-    said = [
-        facts["heartbeat"] for facts in folder.nodes().values() if isinstance(facts.get("heartbeat"), int)
-    ]
-    newest = max(said, default=folder.manifest().get("start") or now_ns)
-    silent = (now_ns - newest) / 1e9
-    return silent if silent > _SILENT_S else None
 
 
 def tell(folder: JobFolder, order: dict[str, object]) -> None:
@@ -88,7 +71,7 @@ def _wait(folder: JobFolder, grace_s: float) -> int:
     while (waited := time.monotonic() - began) < grace_s + _SLACK_S:
         manifest = folder.manifest()
         if manifest.get("status") not in RUNNING:
-            print(f"job {folder.name}: {manifest.get('status')} after {output.duration(waited)}")
+            print(f"job {folder.name}: {manifest.get('status')} after {duration(waited)}")
             return 0
         if live and int(waited) != shown:
             shown = int(waited)
@@ -100,6 +83,6 @@ def _wait(folder: JobFolder, grace_s: float) -> int:
     if live:
         sys.stderr.write("\n")
     raise Refusal(
-        f"job {folder.name} has not ended after {output.duration(waited)}; is its `holter run` still alive?",
+        f"job {folder.name} has not ended after {duration(waited)}; is its `holter run` still alive?",
         Refusal.NOT_RUNNING,
     )

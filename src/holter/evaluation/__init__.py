@@ -157,6 +157,11 @@ def _replay(folder: JobFolder, evaluator: Evaluator, since: int | None, *, ended
     return ended
 
 
+def _all_here(nodes: Mapping[str, Mapping[str, Any]], expected: int) -> bool:
+    """Say whether every node of the launch has told its facts; some come later than others."""
+    return len(nodes) >= expected and all("cpus" in facts for facts in nodes.values())
+
+
 def _follow(
     folder: JobFolder,
     evaluator: Evaluator,
@@ -170,12 +175,15 @@ def _follow(
     stream = Stream(follow, evaluator, since=since)
     saved, statuses, pause = time.monotonic(), list[tuple[Status, int]](), _SAVE_FIRST_S
     tidying = Tidying(folder)
+    expected = int((folder.manifest().get("launch") or {}).get("nodes") or 1)
     while True:
         stop = stopping()
         if stop:
             for run in evaluator.runs:
                 run.phase = "Stopping"
         ended = folder.manifest().get("end")
+        if not _all_here(evaluator.facts.nodes, expected):
+            evaluator.facts.nodes = folder.nodes()
         drained = stream.read()
         if (until := stream.complete_until) is not None:
             evaluator.advance(until)

@@ -1,4 +1,9 @@
-"""Issues of several rules that have one cause: the most specific of them is what to look at first."""
+"""Issues of several rules that have one cause: the most specific of them is what to look at first.
+
+No rule waits for what another finds: what two of them need (how a loss jumps, who waits for whom) is worked
+out by one module for both, so the order in which rules are asked changes nothing. What belongs together is
+said here, once all have spoken.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +47,12 @@ FOLLOW = (
     "LossScaleCollapse",
 )
 """Rules about numbers that find something too once numbers are not finite."""
+JUMPS = ("GradientNormSpike", "LossSpike")
+"""Rules about numbers that jump: a loss that does so soon after the gradients did was thrown by them."""
+SOON = 20
+"""So many steps."""
+_THROWS = ("spike", "followed")
+"""Codes of jumps of gradients; that they vanish, or are clipped always, throws no loss."""
 
 
 def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
@@ -55,13 +66,14 @@ def group(rules: Sequence[Mapping[str, Any]]) -> None:
     """Give issues of one cause the same `group_id`: that of the most specific one among them.
 
     Rules about lost time have one cause when they overlap in time; rules about numbers, when they begin
-    no earlier than numbers that are not finite.
+    no earlier than numbers that are not finite, or when a loss jumps soon after its gradients.
 
     Args:
         rules: Documents of rules, as `RuleRun.shown` makes them; their issues get `group_id`, which stays
             `None` for an issue that stands alone, and `caused_by`, the rule to look at first.
     """
     _group_broken(rules)
+    _group_jumps(rules)
     waiting = sorted(
         (
             (ORDER.index(rule["rule"]), issue["time_start"], n, issue)
@@ -105,6 +117,25 @@ def _group_broken(rules: Sequence[Mapping[str, Any]]) -> None:
     for issue in (head, *same) if same else ():
         issue["group_id"] = f"{order[head_at]}-{began}"
         issue["caused_by"] = order[head_at]
+
+
+def _group_jumps(rules: Sequence[Mapping[str, Any]]) -> None:
+    norms, losses = (
+        [
+            issue
+            for rule in rules
+            if rule["rule"] == name
+            for issue in rule["issues"]
+            if issue["step_start"] is not None and issue["group_id"] is None
+        ]
+        for name in JUMPS
+    )
+    heads = [issue for issue in norms if issue.get("code") in _THROWS]
+    for head in sorted(heads, key=lambda issue: (issue["step_start"], issue["step_end"])):
+        begins, ends = head["step_start"], head["step_end"] + SOON
+        same = [i for i in losses if i["group_id"] is None and begins <= i["step_start"] <= ends]
+        for issue in (head, *same) if same else ():
+            issue["group_id"], issue["caused_by"] = f"{JUMPS[0]}-{begins}", JUMPS[0]
 
 
 def _together(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

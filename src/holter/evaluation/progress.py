@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 VERSION = 1
-KEPT = 2
+KEPT = 3
 """Version of what a restart needs; a restart from another one starts over."""
 _WIDEST_STEP_NS = 3_600_000_000_000
 """A rank whose last step is older than this does not make a restart read everything since then."""

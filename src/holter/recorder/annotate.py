@@ -15,6 +15,7 @@ from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.guard import tell
 from holter.recorder.names import NAMES
+from holter.recorder.nvtx import listener
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 _ANNOTATION = int(Phase.ANNOTATION)
 _MODES = {mode.name.lower(): int(mode) for mode in Mode}
+_nvtx = listener()
 MAX_KEPT = 4096
 """Range objects kept by name; names beyond it (`f"step {i}"`) get a new object each time."""
 
@@ -39,15 +41,17 @@ class Range:
         self.code = _code(name)
 
     def __enter__(self) -> Range:
-        _session.here.begin(self.code)
+        if _session.current is not None:  # cheaper than a call that does nothing
+            _session.here.begin(self.code)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and _session.current is not None:
-            _session.current.note_failing(error, self.code)
-        _session.here.end_of(self.code)
+        if _session.current is not None:
+            if error is not None:
+                _session.current.note_failing(error, self.code)
+            _session.here.end_of(self.code)
 
     def __call__(self, function: Function) -> Function:
         """Return `function` with every call recorded; coroutines and generators for as long as they live.
@@ -85,21 +89,42 @@ class Range:
         return wrapper  # type: ignore[no-any-return]
 
 
+class Heard(Range):
+    """A range that a tool hears of, too."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Range:
+        if _nvtx is not None:
+            _nvtx.push(self.name)
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if _nvtx is not None:
+            _nvtx.pop()
+
+
 class Interleaved:
     """A range that need not nest, as those of asyncio tasks do not: it remembers its own begin."""
 
-    __slots__ = ("_begin", "name")
+    __slots__ = ("_begin", "_handle", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __enter__(self) -> Interleaved:
+        self._handle = None if _nvtx is None else _nvtx.start(self.name)
         self._begin = time.perf_counter_ns()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if _nvtx is not None:
+            _nvtx.end(self._handle)
         session = _session.current
         if session is not None:
             name, begin = session.name(self.name), self._begin
@@ -126,27 +151,37 @@ def annotate(name: str) -> Range | Interleaved:
     asyncio tasks may overlap.
     """
     global _running_loop
-    if _running_loop is not None:
+    if _session.current is None and _nvtx is None:
+        pass  # nobody hears of it, so its kind makes no difference
+    elif _running_loop is not None:
         if _running_loop() is not None:
             return Interleaved(name)
     elif "_asyncio" in _modules:  # not imported for this: it would bring all of asyncio
         _running_loop = _modules["_asyncio"]._get_running_loop
         return annotate(name)
-    return _ranges.get(name) or _new_range(name)
+    try:
+        return _ranges[name]
+    except (KeyError, TypeError):
+        return _new_range(name)
 
 
 def annotation_begin(name: str) -> None:
     """Begin a stretch of code under `name`; `annotation_end` on the same thread ends the innermost one."""
-    _session.here.begin((_ranges.get(name) or _new_range(name)).code)
+    if _nvtx is not None:
+        _nvtx.begin_named(name)
+    if _session.current is not None:
+        _session.here.begin((_ranges.get(name) or _new_range(name)).code)
 
 
 def annotation_end(name: str | None = None) -> None:
     """End the innermost stretch begun on this thread, or the innermost one called `name`."""
-    if name is not None:
-        _session.here.end_of((_ranges.get(name) or _new_range(name)).code)
-        return
+    if _nvtx is not None:
+        _nvtx.end_named(name)
     session = _session.current
     if session is None:
+        return
+    if name is not None:
+        _session.here.end_of((_ranges.get(name) or _new_range(name)).code)
         return
     for _, code in reversed(session.local.marks.open_spans()):
         if code & 255 == _ANNOTATION:
@@ -208,7 +243,8 @@ class step:  # noqa: N801  read as a word: `with holter.step():`
 
 
 def _new_range(name: str) -> Range:
-    new = Range(name if isinstance(name, str) else str(name))
+    kind = Range if _nvtx is None else Heard
+    new = kind(name if isinstance(name, str) else str(name))
     if len(_ranges) < MAX_KEPT:
         _ranges[name] = new
     return new

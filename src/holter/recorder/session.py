@@ -17,6 +17,7 @@ from holter.recorder.marks import NAN, TRAIN, Marks, earliest
 from holter.recorder.names import MAX_LENGTH, NAMES, NO_NAME, OTHER
 from holter.recorder.spool import Spool, ThreadFiles
 from holter.recorder.threads import Local, Nowhere, Threads
+from holter.recorder.window import Windows
 from holter.schema import record
 from holter.schema.phases import Phase
 
@@ -57,25 +58,21 @@ class Session:
         self.spool = Spool(
             directory, self.process, segment_records=segment_records, max_segments=max_segments
         )
-        self.manual_steps = False
-        """Whether the user marks steps with `holter.step`; then an adapter's boundaries do not count."""
+        self.manual_steps = False  # whether the user marks steps; then an adapter's boundaries do not count
         self.told: set[str] = set()  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.by_hand: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
-        self.mark_ns = 0
-        """What one record costs this process, estimated when its files are opened; ns."""
+        self.watch_phases: Callable[..., Any] | None = None  # and to profilers; see `pytorch.listening`
+        self.mark_ns = 0  # what one record costs this process, estimated when its files are opened
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         self.faults = Faults()
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
-        self.noted: int | None = None
-        """Id of the exception that was journaled last."""
-        self.step = 0
-        """Number of the current step, from 0; -1 where steps mean nothing, as in a data-loader worker."""
-        self.since = 0
-        """When the current step began, monotonic ns; 0 before the first."""
-        self._sticky: dict[str, object] = {}
+        self.noted: int | None = None  # id of the exception that was journaled last
+        self.step = 0  # of the current step; -1 where steps mean nothing, as in a data-loader worker
+        self.since = 0  # when the current step began, monotonic ns; 0 before the first
+        self.sticky: dict[str, Any] = {}  # facts that a forked child repeats: framework, rank
         self._lock = threading.RLock()
         self._collectors: dict[str, Collector] = {}
         self._detachers: dict[str, Callable[[], None]] = {}
@@ -83,6 +80,7 @@ class Session:
         self._ended = False
         self.threads = Threads(self)
         self.local = self.threads.local
+        self.windows = Windows(self)
 
     @property
     def process(self) -> str:
@@ -122,9 +120,7 @@ class Session:
                 return
             end = time.perf_counter_ns() if now is None else now
             marks = self.local.marks
-            begin = self.since
-            if not begin:
-                begin = earliest(marks, _LOOP, end)
+            begin = self.since or earliest(marks, _LOOP, end)
             marks.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
             self.next_step(end)
         except Exception as error:
@@ -136,6 +132,8 @@ class Session:
         self.step = step = self.step + 1
         for each in self.threads.all:
             each.settle(step)
+        if step >= self.windows.wake[0]:
+            self.windows.look(step, now)
 
     def first_activity(self, now: int | None = None) -> None:
         """Let the first step begin at `now` (monotonic ns), unless it has begun."""
@@ -153,7 +151,7 @@ class Session:
     def journal(self, kind: str, fact: object) -> None:
         """Note a rare fact; it is held back until this process records its first span."""
         if kind in ("framework", "rank"):
-            self._sticky[kind] = fact
+            self.sticky[kind] = fact
         try:
             self.journal_file.write(kind, fact)
         except OSError as error:
@@ -205,14 +203,15 @@ class Session:
         """Open the journal and what goes with it, for a record or for a fact; raises `OSError`."""
         with self._lock:
             began, self.identity.recording = self.identity.recording, self.identity.recording or recording
-            if self.journal_file.opened:
-                if recording and not began:
-                    self.journal("process", self._identity())
-                return
-            if self.stacks is None:
-                self.stacks = failure.Stacks(self.spool.path(record.stacks_name(self.process)))
-            self.journal_file.open()
-            self.mark_ns = cost.of_a_mark()
+            if not self.journal_file.opened:
+                if self.stacks is None:
+                    self.stacks = failure.Stacks(self.spool.path(record.stacks_name(self.process)))
+                self.journal_file.open()
+                self.mark_ns = cost.of_a_mark()
+            elif recording and not began:
+                self.journal("process", self._identity())
+            if recording:
+                self.windows.open()
 
     def flush(self) -> None:
         """Write journal lines that could not be written before. Raises `OSError`."""
@@ -224,6 +223,7 @@ class Session:
             return
         self._ended = True
         try:
+            self.windows.end()
             failure.note_last(self)
             if self.journal_file.opened:
                 if NAMES.refused:
@@ -263,6 +263,7 @@ class Session:
 
     def forked(self) -> None:
         """Become another process: new key, new files at the first record, nothing of the parent's."""
+        self.windows.forked()
         self.threads.forked()  # first: whatever fails below, nothing is written into the parent's files
         self.identity = self.identity.forked()
         self.spool = self.spool.successor(self.process)
@@ -271,7 +272,7 @@ class Session:
         self._close_stacks()
         self.journal_file.forget()
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
-        for kind, fact in self._sticky.items():
+        for kind, fact in self.sticky.items():
             self.journal_file.write(kind, fact)
         self.faults = Faults()
         self.failing = self.noted = None
@@ -282,8 +283,7 @@ class Session:
 
     def _first(self) -> Iterator[tuple[str, object]]:
         yield "process", self._identity()
-        for number, text in NAMES.listed():
-            yield "name", [number, text]
+        yield from (("name", [number, text]) for number, text in NAMES.listed())
 
     def _identity(self) -> dict[str, object]:
         return self.identity.fact(None if self.stacks is None else self.stacks.signal)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
 from holter.recorder import session as _session
@@ -17,6 +17,8 @@ from holter.recorder.guard import tell
 from holter.recorder.tensors.requests import requests, to_environment
 from holter.schema.record import ENV_DISABLE, ENV_SPOOL
 from holter.schema.tensor_spool import ENV_SAVE
+from holter.schema.windows import ENV_PROFILE
+from holter.schema.windows import to_environment as windows_to_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +42,7 @@ def start(
         job: Name of the job; by default the agent makes one from the script's name and the time.
         store: URL of the store; by default `HOLTER_STORE`, else `./holter-jobs`.
         config: Path of a TOML file with the options of `holter run`, or `{"interval_ms": …, "save": […]}`,
-            where `save` is a list of what `--save` takes.
+            where `save` is a list of what `--save` takes, and so is `profile-steps`.
 
     Raises:
         RuntimeError: The agent did not start, or cannot in this Python; the text says why, and nothing is
@@ -57,7 +59,10 @@ def start(
             f"holter.start needs Python {needed} or newer, this is {running}: the agent would run in this"
             f" environment. `holter run` from another environment records Python {running} too"
         )
-    save = to_environment(requests(_save(config)))
+    asked = {
+        ENV_SAVE: to_environment(requests(_listed(config, "save"))),
+        ENV_PROFILE: windows_to_environment(_listed(config, "profile-steps")),
+    }
     spool = tempfile.mkdtemp(prefix="holter-")
     try:
         _agent = _launch(_arguments(job, store, config, spool), spool)
@@ -66,7 +71,7 @@ def start(
         raise
     _spool = spool
     os.environ[ENV_SPOOL] = spool
-    os.environ[ENV_SAVE] = save
+    os.environ.update({name: text for name, text in asked.items() if text})
     _add_bootstrap()
     current = _session.Session(spool)
     current.install()
@@ -93,7 +98,8 @@ def stop() -> None:
     if _session.current is not None:
         _session.current.close()
     os.environ.pop(ENV_SPOOL, None)
-    os.environ.pop(ENV_SAVE, None)
+    for name in (ENV_SAVE, ENV_PROFILE):
+        os.environ.pop(name, None)
     _remove_bootstrap()
     try:
         agent.wait(FINISH_S)
@@ -119,24 +125,25 @@ def _arguments(
         options += ["--config", config]
     else:
         for key, value in (config or {}).items():
-            if key == "save":
+            if key in ("save", "profile-steps"):
                 continue
             if key != "interval_ms":
-                raise ValueError(f"config key {key!r} is not known here; known are interval_ms, save")
+                known = "interval_ms, save, profile-steps"
+                raise ValueError(f"config key {key!r} is not known here; known are {known}")
             options += ["--interval", str(value)]
     return options
 
 
-def _save(config: Mapping[str, object] | str | None) -> list[str]:
-    """Return what of the tensors is to be saved, as the configuration says."""
+def _listed(config: Mapping[str, Any] | str | None, key: str) -> list[str]:
+    """Return what the configuration says under one key: a list of texts, or one text."""
     if isinstance(config, str):
         import tomllib  # Python 3.11 has it, and the agent needs that anyway
 
         with open(config, "rb") as file:
             document = tomllib.load(file)
-        found = {**document, **document.get("run", {})}.get("save", [])
+        found = {**document, **document.get("run", {})}.get(key, [])
     else:
-        found = (config or {}).get("save", [])
+        found = (config or {}).get(key, [])
     return [found] if isinstance(found, str) else list(found)
 
 

@@ -44,7 +44,8 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
 
     Args:
         name: What it is called, exactly as given.
-        tensor: A tensor, or what makes one: an array, a number, a list of numbers.
+        tensor: A tensor, or what makes one: an array, a number, a list of numbers. Where no framework is
+            loaded, at most 1,048,576 elements.
         role: What it is, so that rules find it: `labels`, `predictions`, `token_ids`, …
 
     Raises:
@@ -58,5 +59,9 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(f"no role {role!r}{hint}; there are: {', '.join(ROLES)}")
     current = _session.current
-    if current is not None and current.by_hand is not None:
+    if current is not None:
+        if current.by_hand is None:  # no framework is loaded that has tensors of its own
+            from holter.recorder.tensors.by_hand import ByHand
+
+            current.by_hand = ByHand(current)
         current.by_hand.save(name, tensor, role)

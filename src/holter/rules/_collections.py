@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
@@ -63,10 +65,16 @@ def matches(patterns: tuple[str, ...] | None, name: str) -> bool:
 
 def pairs_of(tensors: Table) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
     """Return the names and roles that there are, and which of them each row has."""
-    codes: dict[tuple[str, str], int] = {}
-    pairs = zip(tensors["name"].tolist(), tensors["role"].tolist(), strict=True)
-    which = np.fromiter((codes.setdefault(p, len(codes)) for p in pairs), np.int64, tensors.rows)
-    return list(codes), which
+    pairs = list(zip(tensors["name"].tolist(), tensors["role"].tolist(), strict=True))
+    codes = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+    return list(codes), np.fromiter(map(codes.__getitem__, pairs), np.int64, tensors.rows)
+
+
+def tested(texts: NDArray[Any], test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Test texts, of which few are distinct."""
+    listed = texts.tolist()
+    known = {text: test(text) for text in set(listed)}
+    return np.fromiter(map(known.__getitem__, listed), bool, len(listed))
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from holter.analysis.spread import spread
+
 SIZE = 128
 """So many values tell what is usual."""
 
@@ -68,15 +70,6 @@ class History:
         """Return how far a value lies above the median in logarithms, in spreads; all are above 0."""
         middle = math.log(self.median)
         return (math.log(value) - middle) / max(spread(np.log(self._ordered), middle), 1e-3)
-
-
-def spread(values: np.ndarray, middle: float) -> float:
-    """Return 1.4826 x the median distance of values from their middle."""
-    away = np.sort(np.abs(values - middle))
-    half = len(away) // 2
-    # What np.median says, which takes ten times as long for so few values; NaN is sorted last.
-    low = away[half if len(away) % 2 else half - 1]
-    return 1.4826 * float((low + away[half]) / 2 if away[-1] == away[-1] else away[-1])
 
 
 def periodic(steps: list[int]) -> bool:

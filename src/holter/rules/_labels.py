@@ -36,7 +36,7 @@ class LabelRule(TensorRule):
 
     reads: ClassVar[tuple[str, ...]] = ("tensors", "tensor_values")
     kinds = ("value", "shape")
-    save = "labels@10 --save predictions@10"
+    save = "role=labels@10 --save role=logits@10:values"
 
     argmax: bool | None = parameter(None, classic=False)
     """Whether predictions are scores of classes on their last axis; none = when they look like it."""

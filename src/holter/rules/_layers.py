@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+from holter.rules._collections import tested
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
+    import numpy as np
     from numpy.typing import NDArray
 
+    from holter.rules._window import Window
     from holter.schema.table import Table
 
 PARAMETERS = ("weight", "bias", "norm_param", "embedding")
@@ -24,27 +26,32 @@ ADAPTER = re.compile(r"(?i)(^|[^a-z])(lora|adapter|ia3|prefix|prompt)")
 _GRADIENT = "gradient/"
 
 
-def is_parameter(rows: Table) -> NDArray[np.bool_]:
-    """Tell which rows of table `tensors` are of parameters themselves."""
-    return _are(rows["role"], PARAMETERS.__contains__) & ~is_gradient(rows)
+def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which new rows of table `tensors` are of parameters, and which of gradients; answered once."""
+
+    def answer() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        rows = window.new("tensors")
+        gradients = is_gradient(rows)
+        return tested(rows["role"], PARAMETERS.__contains__) & ~gradients, gradients
+
+    return window.answered("kinds of tensors", answer)
 
 
 def is_gradient(rows: Table) -> NDArray[np.bool_]:
     """Tell which rows of table `tensors` are of gradients of parameters."""
-    named = _are(rows["name"], lambda name: name.startswith(_GRADIENT))
-    return named | _are(rows["role"], "grad".__eq__)
-
-
-def _are(texts: NDArray[Any], test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Test texts, of which few are distinct."""
-    listed = texts.tolist()
-    known = {text: test(text) for text in set(listed)}
-    return np.fromiter(map(known.__getitem__, listed), bool, len(listed))
+    named = tested(rows["name"], lambda name: name.startswith(_GRADIENT))
+    return named | tested(rows["role"], "grad".__eq__)
 
 
 def of(name: str) -> str:
     """Return the parameter that a gradient is of; a parameter's own name stays."""
     return name.removeprefix(_GRADIENT)
+
+
+def parameters_of(names: Iterable[str]) -> list[str]:
+    """Return the parameter of each of many gradients, of which few are distinct."""
+    given = list(names)
+    return list(map({name: of(name) for name in set(given)}.__getitem__, given))
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:

@@ -25,7 +25,7 @@ MAIN_LOSS = r"(?i)^((train(ing)?|total)[/_. -]?)?loss([/_. -]?(train(ing)?|total
 """The loss that training minimizes. Parts of one, as `loss_G` of a GAN or `policy_loss`, may jump about."""
 
 
-class Numbers(NamedTuple):
+class Curve(NamedTuple):
     """One number at the steps of one attempt; ranks that train in step log parts of one mean."""
 
     attempt: int
@@ -52,7 +52,7 @@ def is_rate(name: str) -> bool:
 
 def numbers(
     window: Window, state: dict[str, Any], wanted: Callable[[str], bool], *, with_skips: bool = False
-) -> list[tuple[str, Numbers]]:
+) -> list[tuple[str, Curve]]:
     """Return the settled values of wanted scalars of training, by attempt and then by name.
 
     Norms of shards are joined: `grad_norm/shard` of all ranks is `grad_norm`.
@@ -74,7 +74,7 @@ def numbers(
     return [(name, by_step(one, name)) for one in found for name in sorted(set(one.rows["name"].tolist()))]
 
 
-def by_step(given: Settled, name: str) -> Numbers:
+def by_step(given: Settled, name: str) -> Curve:
     """Bring the rows of one number to one value a step."""
     rows = given.rows.where(given.rows["name"] == name)
     step, rank = rows["step"].astype(np.int64), rows["rank"].astype(np.int64)
@@ -85,10 +85,10 @@ def by_step(given: Settled, name: str) -> Numbers:
     other = np.diff(rank, prepend=rank[:1]) != 0
     other[first] = True
     ranks = np.add.reduceat(other, first)
-    return Numbers(given.attempt, step[first].tolist(), mean.tolist(), (count / ranks).tolist())
+    return Curve(given.attempt, step[first].tolist(), mean.tolist(), (count / ranks).tolist())
 
 
-def restarts(rates: Numbers, state: dict[str, Any], factor: float = 2.0) -> list[int]:
+def restarts(rates: Curve, state: dict[str, Any], factor: float = 2.0) -> list[int]:
     """Return the steps at which a learning rate rose more than `factor`-fold: a schedule restarted."""
     before = state.get("rate")
     found = []

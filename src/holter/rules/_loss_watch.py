@@ -13,7 +13,7 @@ from holter.rules._history import History, periodic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.rules._logged import Numbers
+    from holter.rules._logged import Curve
 
 WARMUP_STEPS = 10
 RECENT_STEPS = 1000
@@ -43,7 +43,7 @@ class LossWatch:
     start_steps: int = 100
     history: int = 30
 
-    def jumps(self, loss: Numbers, again: list[int], state: dict[str, Any]) -> Iterator[Jump]:
+    def jumps(self, loss: Curve, again: list[int], state: dict[str, Any]) -> Iterator[Jump]:
         """Judge the next values of a loss.
 
         Args:

@@ -1,4 +1,7 @@
-"""Rows of steps that nothing more will be added to, however live windows cut them."""
+"""Rows of steps that nothing more will be added to, however live windows cut them.
+
+A step is settled when all ranks, which train in step, are past it; `_step_rows` is for one rank by itself.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from holter.rules._waiting import kept, restored
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -46,13 +50,12 @@ def settled(new: Table, state: dict[str, Any], columns: Sequence[str], *, ended:
         columns: What is kept of a row, besides time, rank and step.
         ended: Whether nothing will come any more.
     """
-    if not new.rows and not (ended and state.get("waiting")):
+    if not new.rows and not (ended and state.get("waiting", {}).get("rows")):
         return []
     wanted = ("step", "rank", "time", *columns)
     rows = Table({name: new[name] for name in wanted}).sorted("time", "rank", "step")
     nothing = rows.where(np.zeros(rows.rows, dtype=bool))
-    kept: dict[str, list[Any]] = state.get("waiting", {})
-    waiting = Table({name: np.array(kept.get(name, []), dtype=rows[name].dtype) for name in wanted})
+    waiting = restored(state.get("waiting"), rows)
     last: dict[str, int] = state.get("last", {})
     newest, attempt = int(state.get("newest", -(2**40))), int(state.get("attempt", 0))
     edges = [0, *_restarts(rows["rank"], rows["step"], last), rows.rows]
@@ -69,7 +72,7 @@ def settled(new: Table, state: dict[str, Any], columns: Sequence[str], *, ended:
         found.append(Settled(attempt, _ordered(waiting.where(done), wanted)))
         waiting = waiting.where(~done)
     state.update(newest=newest, attempt=attempt, last=last)
-    state["waiting"] = {name: column.tolist() for name, column in waiting.columns.items()}
+    state["waiting"] = kept(waiting)
     return [one for one in found if one.rows.rows]
 
 

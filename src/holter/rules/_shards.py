@@ -25,9 +25,9 @@ def joined(rows: Table) -> Table:
         rows: All rows of their steps, as `settled` gives them; at least step, name and value.
     """
     names = rows["name"].tolist()
-    parts = np.flatnonzero([name.endswith(SUFFIX) for name in names])
-    if not len(parts):
+    if not any(name.endswith(SUFFIX) for name in set(names)):
         return rows
+    parts = np.flatnonzero([name.endswith(SUFFIX) for name in names])
     first: dict[tuple[int, str], int] = {}
     squares: dict[int, float] = {}
     for at, step, value in zip(

@@ -1,13 +1,16 @@
-"""The rows of one step brought together, however windows cut them."""
+"""The rows of one step of one rank brought together, however windows cut them.
+
+A step of a rank is whole when that rank goes on to another; `_settled` is for what ranks say together.
+"""
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.rules._waiting import kept, restored
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.rules._numbers import Numbers
+    from holter.rules._latest import Latest
 
 
 @dataclass(slots=True)
@@ -26,19 +29,22 @@ class StepRows:
     step: int
     mode: str
     tables: Mapping[str, Table]
-    numbers: Numbers | None = None
+    logged: Latest | None = None
     """The logged numbers of the rule's kind, where it asks for some."""
-    judged: set[str] = field(default_factory=set)
-    """The tensors that the rule judged."""
+    judges: Table | None = None
+    """The rows that the rule judged."""
+    _judged: set[str] | None = field(default=None, init=False)
 
     def number(self) -> float | None:
         """Return the logged number that held at this step."""
-        return None if self.numbers is None else self.numbers.at(self.rank, self.step)
+        return None if self.logged is None else self.logged.at(self.rank, self.step)
 
     @property
-    def rows(self) -> int:
-        """How many rows of all tables."""
-        return sum(table.rows for table in self.tables.values())
+    def judged(self) -> set[str]:
+        """The names of the tensors that the rule judged; what it could not judge after all is taken out."""
+        if self._judged is None:
+            self._judged = set() if self.judges is None else set(self.judges["name"].tolist())
+        return self._judged
 
     @property
     def place(self) -> dict[str, Any]:
@@ -52,80 +58,109 @@ class StepRows:
         }
 
 
-def complete_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> Iterator[StepRows]:
-    """Yield the steps that are whole, each rank's in the order of time.
+@dataclass(slots=True)
+class WholeSteps:
+    """The steps that are whole now, those of a rank one after another in the order of time."""
+
+    places: list[tuple[int, int, str]]
+    """Rank, step and mode of each."""
+    tables: Mapping[str, Table]
+    """The rows of all of them, step by step."""
+    edges: Mapping[str, NDArray[np.int64]]
+    """Where the rows of each step begin in each table, and where those of the last end."""
+
+    def __iter__(self) -> Iterator[StepRows]:
+        cuts = {name: edges.tolist() for name, edges in self.edges.items()}
+        for i, (rank, step, mode) in enumerate(self.places):
+            parts = {
+                name: table.where(slice(cuts[name][i], cuts[name][i + 1]))
+                for name, table in self.tables.items()
+            }
+            yield StepRows(rank, step, mode, parts)
+
+
+def by_step(function: np.ufunc, values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[Any]:
+    """Return for each row what a function makes of all rows of its step, as `np.fmax` their largest."""
+    counts = np.diff(edges)
+    some = counts > 0
+    return np.repeat(function.reduceat(values, edges[:-1][some]), counts[some]) if some.any() else values
+
+
+def whole_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> WholeSteps:
+    """Return the steps that are whole.
 
     A step is whole once a row of another step of its rank has come, or the job has ended; until then its rows
-    wait in `state["waiting"]`. A window is cut at a moment, so what is yielded does not depend on the cuts.
+    wait in `state["waiting"]`. A window is cut at a moment, so what is returned does not depend on the cuts.
 
     Args:
         new: The new rows of each table; all have time, rank, step, mode and node.
         state: The rule's own, as JSON can hold it.
         ended: Whether nothing will come any more.
     """
-    waiting: dict[str, dict[str, list[Any]]] = state.get("waiting", {})
-    tables = {name: _joined(waiting.get(name), rows) for name, rows in new.items()}
-    keys = _keys(list(tables.values()))
-    if not len(keys):
-        return
-    # Sorted by rank, then time, then step and mode: a run of one step ends where another begins.
-    order = np.lexsort((keys[:, 3], keys[:, 2], keys[:, 1], keys[:, 0]))
-    ordered = keys[order]
-    begins = np.ones(len(ordered), dtype=bool)
-    begins[1:] = np.any(ordered[1:][:, [0, 2, 3]] != ordered[:-1][:, [0, 2, 3]], axis=1)
-    runs = np.empty(len(keys), dtype=np.int64)
-    runs[order] = np.cumsum(begins) - 1
-    first = np.flatnonzero(begins)
-    ranks = ordered[first, 0]
-    last = np.append(ranks[1:] != ranks[:-1], True)
-    edges = np.cumsum([0, *(t.rows for t in tables.values())])
-    split = {
-        name: _split(table, runs[low:high], len(first))
-        for (name, table), low, high in zip(tables.items(), edges[:-1], edges[1:], strict=True)
+    waiting: dict[str, dict[str, Any]] = state.get("waiting", {})
+    tables = {
+        name: Table.concat([restored(waiting[name], rows), rows]) if name in waiting else rows
+        for name, rows in new.items()
     }
-    left: dict[str, list[Table]] = {name: [] for name in tables}
-    for run in range(len(first)):
-        parts = {name: one[run] for name, one in split.items()}
-        if last[run] and not ended:
-            for name, part in parts.items():
-                left[name].append(part)
-            continue
-        some = next(part for part in parts.values() if part.rows)
-        yield StepRows(int(ranks[run]), int(some["step"][0]), str(some["mode"][0]), parts)
-    state["waiting"] = {
-        name: {c: v.tolist() for c, v in Table.concat(parts).columns.items()}
-        for name, parts in left.items()
-        if sum(part.rows for part in parts)
-    }
+    rank, time, step = (
+        np.concatenate([t[name] for t in tables.values()]).astype(np.int64)
+        for name in ("rank", "time", "step")
+    )
+    modes, mode = _coded([text for t in tables.values() for text in t["mode"].tolist()])
+    order = _order(rank, time, step, mode)
+    # A run of one step ends where another begins.
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = False
+    for key in (rank, step, mode):
+        begins[1:] |= key[order[1:]] != key[order[:-1]]
+    first = order[begins]
+    last = np.ones(len(first), dtype=bool)
+    last[:-1] = rank[first[1:]] != rank[first[:-1]]
+    done = np.full(len(first), True) if ended else ~last
+    # Steps that are whole are numbered; the others are numbered after all of them.
+    number = np.where(done, np.cumsum(done) - 1, int(done.sum()))
+    runs = np.empty(len(order), dtype=np.int64)
+    runs[order] = number[np.cumsum(begins) - 1]
+    whole, edges, low = {}, {}, 0
+    for name, table in tables.items():
+        whole[name], edges[name], rest = _split(table, runs[low : low + table.rows], int(done.sum()))
+        low += table.rows
+        if rest.rows:
+            waiting = {**waiting, name: kept(rest)}
+        else:
+            waiting = {other: rows for other, rows in waiting.items() if other != name}
+    state["waiting"] = waiting
+    columns = (rank[first[done]].tolist(), step[first[done]].tolist(), mode[first[done]].tolist())
+    places = [(r, s, modes[m]) for r, s, m in zip(*columns, strict=True)]
+    return WholeSteps(places, whole, edges)
 
 
-def _joined(waiting: Mapping[str, list[Any]] | None, rows: Table) -> Table:
-    if not waiting:
-        return rows
-    before = Table({name: np.array(waiting[name], dtype=c.dtype) for name, c in rows.columns.items()})
-    return Table.concat([before, rows])
+def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the distinct texts in order, and which one each is."""
+    known = sorted(set(texts))
+    if len(known) < 2:
+        return known, np.zeros(len(texts), dtype=np.int64)
+    code = {text: i for i, text in enumerate(known)}
+    return known, np.fromiter(map(code.__getitem__, texts), np.int64, len(texts))
 
 
-def _keys(tables: list[Table]) -> NDArray[np.int64]:
-    """Return rank, time, step and a number for the mode of each row of all tables."""
-    modes = {mode: i for i, mode in enumerate(sorted({m for t in tables for m in set(t["mode"].tolist())}))}
-    parts = [
-        np.column_stack(
-            [
-                t["rank"],
-                t["time"],
-                t["step"],
-                np.fromiter(map(modes.__getitem__, t["mode"].tolist()), np.int64, t.rows),
-            ]
-        ).astype(np.int64)
-        for t in tables
-    ]
-    return np.concatenate(parts) if parts else np.empty((0, 4), dtype=np.int64)
+def _order(
+    rank: NDArray[np.int64], time: NDArray[np.int64], step: NDArray[np.int64], mode: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Sort by rank, then time, then step and mode."""
+    order = np.argsort(rank, kind="stable")
+    a, b = order[1:], order[:-1]
+    same = rank[a] == rank[b]
+    # Rows come in the order of time, and those of one moment are of one step: then that is all.
+    if np.any(
+        same & ((time[a] < time[b]) | ((time[a] == time[b]) & ((step[a] != step[b]) | (mode[a] != mode[b]))))
+    ):
+        return np.lexsort((mode, step, time, rank))
+    return order
 
 
-def _split(table: Table, runs: NDArray[np.int64], count: int) -> list[Table]:
-    if table.rows > 1 and np.any(runs[1:] < runs[:-1]):
-        order = np.argsort(runs, kind="stable")
-        table, runs = table.where(order), runs[order]
-    edges = np.searchsorted(runs, np.arange(count + 1)).tolist()
-    return [table.where(slice(low, high)) for low, high in itertools.pairwise(edges)]
+def _split(table: Table, runs: NDArray[np.int64], count: int) -> tuple[Table, NDArray[np.int64], Table]:
+    """Split rows into those of the first so many runs, run by run, and the rest; and say where runs begin."""
+    order = np.argsort(runs, kind="stable")
+    edges = np.searchsorted(runs[order], np.arange(count + 1))
+    return table.where(order[: edges[-1]]), edges, table.where(order[edges[-1] :])

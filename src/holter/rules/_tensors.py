@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from holter.rules import BadRule, Issue, Rule, Window, parameter
-from holter.rules._collections import belongs, has_role, matches, pairs_of
-from holter.rules._numbers import Numbers
+from holter.rules._collections import belongs, has_role, matches, pairs_of, tested
+from holter.rules._latest import Latest
 from holter.rules._parameters import nearest
-from holter.rules._step_rows import StepRows, complete_steps
+from holter.rules._step_rows import StepRows, WholeSteps, whole_steps
+from holter.rules._telling import Finding, told
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
 MODES = ("train", "eval", "predict", "global")
-LISTED = 50
-"""So many tensors are listed in one issue, the worst first."""
 _KEYS = ("time", "rank", "step", "mode", "name", "node")
 _COUNTS = ("role", "state", "count", "nan", "posinf", "neginf")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One tensor that meets a rule's condition at one step."""
-
-    tensor: str
-    what: str
-    """What was measured, as it reads before `of TENSOR`."""
-    value: float
-    comparator: str
-    threshold: float
-    unit: str = ""
-    code: str = ""
-    role: str = ""
-    severity: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +107,19 @@ class TensorRule(Rule):
         """Yield the tensors of one step that meet the condition."""
         raise NotImplementedError
 
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Tell which rows of many steps can be a finding: steps without one need not be looked at.
+
+        Args:
+            window: The look.
+            table: Their rows, step by step.
+            edges: Where the rows of each step begin, and where those of the last end.
+
+        Returns:
+            A mask, which is column `doubtful` of what `judge` is given; nothing = any can be one.
+        """
+        return None
+
     def remember(self, window: Window, at: StepRows) -> None:
         """Keep what later steps are compared with, of a step that is not judged itself."""
 
@@ -137,28 +132,54 @@ class TensorRule(Rule):
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each step that has become whole; remember which tensors there were."""
-        numbers = Numbers(window, "numbers", self.scalars) if self.scalars else None
+        logged = Latest(window, "numbers", self.scalars) if self.scalars else None
         new = self.fresh(window)
         if not window.job.ended and not any(table.rows for table in new.values()):
             window.idle = True
             return
         state = window.state
-        for at in complete_steps(self._chosen(window, new), state, ended=window.job.ended):
-            if not at.tables["tensors"].rows:
+        steps = whole_steps(self._chosen(window, new), state, ended=window.job.ended)
+        counts, steps = self._sifted(window, steps)
+        for at, (rows, good, skipped, doubtful) in zip(steps, counts, strict=True):
+            if not rows:
                 continue
-            at.numbers = numbers
+            at.logged = logged
             state["matched"] = state.get("matched", 0) + 1
             count = state.setdefault("saved", {}).get(str(at.rank), 0)
             state["saved"][str(at.rank)] = count + 1
             late = self.end_step is not None and at.step >= self.end_step
             if at.step < self.start_step or late or count % self.every:
                 self.remember(window, at)
+            elif not (doubtful or skipped or state.get("streaks")):
+                window.judged(good)  # as nearly always: nothing of this step can be told
             else:
-                yield from self._told(window, at, list(self.judge(window, at)))
+                yield from told(self, window, at, list(self.judge(window, at)))
         if state.get("skipped_nonfinite"):
             window.details["skipped_nonfinite"] = state["skipped_nonfinite"]
         if not window.points and window.lack is None:
             self._lacking(window)
+
+    def _sifted(self, window: Window, steps: WholeSteps) -> tuple[list[list[int]], WholeSteps]:
+        """Add to the rows of all steps how many elements are finite, and which can be judged or told.
+
+        Returns:
+            For each step its rows, those that can be judged, those that are skipped, and those that may be
+            told; and the steps.
+        """
+        table = steps.tables["tensors"]
+        finite = table["count"] - (table["nan"] + table["posinf"] + table["neginf"])
+        some, filled = table["count"] > 0, finite > 0
+        columns = {**table.columns, "finite": finite, "good": some if self.nonfinite else some & filled}
+        columns["skipped"] = np.zeros(table.rows, dtype=bool) if self.nonfinite else some & ~filled
+        edges, good = steps.edges["tensors"], columns["good"]
+        doubtful = self.doubtful(window, Table(columns), edges)
+        columns["doubtful"] = good if doubtful is None else doubtful & good
+        sums = [np.append(0, np.cumsum(columns[name])) for name in ("good", "skipped", "doubtful")]
+        counts = [np.diff(edges), *(np.diff(one[edges]) for one in sums)]
+        if doubtful is None:
+            counts[3] = counts[0]
+        table = Table(columns)
+        return np.column_stack(counts).tolist(), replace(steps, tables={**steps.tables, "tensors": table})
 
     def _lacking(self, window: Window) -> None:
         if window.state.get("matched") or window.state.get("waiting", {}).get("tensors"):
@@ -180,7 +201,7 @@ class TensorRule(Rule):
                 whole = narrow is window.new("tensors")
                 found = window.answered("pairs", partial(pairs_of, narrow)) if whole else pairs_of(narrow)
                 pairs, which = found
-                wanted = np.array([self.wants(*pair) for pair in pairs], dtype=bool)
+                wanted = _wanted(self, tuple(pairs))
                 others = {n for (n, _), want in zip(pairs, wanted.tolist(), strict=True) if not want}
                 table = narrow if wanted.all() else narrow.where(wanted[which])
             else:
@@ -200,100 +221,57 @@ class TensorRule(Rule):
         if self.mode is not None and "global" not in self.mode:
             # A loop that never says its mode trains.
             modes = {*self.mode, *(("global",) if "train" in self.mode else ())}
-            table = _kept(table, (mode in modes for mode in table["mode"].tolist()))
+            modes_of = tested(table["mode"], modes.__contains__)
+            table = table if modes_of.all() else table.where(modes_of)
         if self.ranks == "all":
             return table
         ranks = {-1, 0} if self.ranks == "one" else {int(r) for r in self.ranks.split(",")}
         return _kept(table, (rank in ranks for rank in table["rank"].tolist()))
 
-    def rows(
-        self, window: Window, at: StepRows, only: Callable[[Table], NDArray[np.bool_]] | None = None
-    ) -> list[dict[str, Any]]:
-        """Return the tensors of a step that can be judged, by name; the others are counted.
-
-        Args:
-            window: Is told how many there are.
-            at: The step.
-            only: Tells which of them can be a finding, so that the others, nearly all, need not be looked at.
-        """
+    def judgeable(self, window: Window, at: StepRows) -> Table:
+        """Return the rows of a step that can be judged; they count as judged, and the others are counted."""
         table = at.tables["tensors"]
-        odd = table["nan"] + table["posinf"] + table["neginf"]
-        good, filled = table["count"] > 0, table["count"] > odd
-        if not self.nonfinite:
-            skipped = int((good & ~filled).sum())
-            if skipped:
-                window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + skipped
-            good &= filled
-        window.judged(int(good.sum()))
-        at.judged.update(table["name"][good].tolist())
-        if only is not None:
-            good &= only(table)
-            if not good.any():
-                return []
-        wanted = {name: table[name] for name in ("name", "time", *_COUNTS, *self.statistics)}
-        found = list(Table({**wanted, "finite": table["count"] - odd}).where(good).to_rows())
+        if skipped := int(np.count_nonzero(table["skipped"])):
+            window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + skipped
+        good = table["good"]
+        at.judges = table if good.all() else table.where(good)
+        window.judged(at.judges.rows)
+        return at.judges
+
+    def rows(self, window: Window, at: StepRows) -> list[dict[str, Any]]:
+        """Return the tensors of a step that can be judged, by name, as plain values."""
+        return self.listed(self.judgeable(window, at))
+
+    def listed(self, table: Table, **more: NDArray[Any]) -> list[dict[str, Any]]:
+        """Return rows of a step as plain values, by name, with further columns."""
+        if not table.rows:
+            return []
+        names = ("name", "time", *_COUNTS, "finite", *self.statistics)
+        found = list(Table({**{name: table[name] for name in names}, **more}).to_rows())
         # Rows that say the same place twice have an order too, whichever came first.
         twice = len({row["name"] for row in found}) < len(found)
         found.sort(key=lambda row: (row["name"], row["time"], repr(row) if twice else ""))
         return found
+
+    def newest(self, table: Table) -> Table:
+        """Return one row for each name: that which was recorded last at the step."""
+        names = table["name"].tolist()
+        if len(set(names)) == len(names):
+            return table
+        rows = [repr(row) for row in table.to_rows()]
+        order = sorted(range(len(names)), key=lambda i: (table["time"][i], rows[i]))
+        return table.where(np.array(list({names[i]: i for i in order}.values()), dtype=np.int64))
 
     def withdraw(self, window: Window, at: StepRows) -> None:
         """Say that a step could not be judged after all."""
         window.points = max(0, window.points - len(at.judged))
         at.judged.clear()
 
-    def _told(self, window: Window, at: StepRows, findings: list[Finding]) -> Iterator[Issue]:
-        """Yield one issue for each code, with the tensors that have met the condition often enough."""
-        groups: dict[str, list[Finding]] = {}
-        for finding in self._lasting(window.state, at, findings):
-            groups.setdefault(finding.code, []).append(finding)
-        about: dict[str, str] = window.state.setdefault("about", {})
-        for code, group in sorted(groups.items()):
-            group.sort(key=lambda f: (f.value if f.comparator.startswith("<") else -f.value, f.tensor))
-            key = f"{at.rank}/{code}"
-            if key not in about and len(about) >= self.max_findings:
-                window.state["more"] = window.state.get("more", 0) + 1
-                window.details["findings_left_out"] = window.state["more"]
-                continue
-            yield self._issue(at, group, about.setdefault(key, group[0].tensor))
 
-    def _lasting(self, state: dict[str, Any], at: StepRows, findings: list[Finding]) -> list[Finding]:
-        if self.successive == 1:
-            return findings
-        # Those that were judged and are no finding start over; those that were not keep their count.
-        here, streaks = f"{at.rank}/", state.setdefault("streaks", {})
-        held = {f"{here}{f.code}/{f.tensor}" for f in findings}
-        for key in [k for k in streaks if k.startswith(here) and k not in held]:
-            if key.split("/", 2)[2] in at.judged:
-                del streaks[key]
-        for key in held:
-            streaks[key] = streaks.get(key, 0) + 1
-        return [f for f in findings if streaks[f"{here}{f.code}/{f.tensor}"] >= self.successive]
-
-    def _issue(self, at: StepRows, group: list[Finding], tensor: str) -> Issue:
-        worst = group[0]
-        evidence = {
-            "tensors": [f.tensor for f in group[:LISTED]],
-            "values": [f.value for f in group[:LISTED]],
-            "tensors_in_all": len(group),
-            "value": worst.value,
-            "comparator": worst.comparator,
-            "threshold": worst.threshold,
-            "mode": at.mode,
-            "role": worst.role or None,
-            **worst.more,
-        }
-        return self.issue(
-            self.say(group, at.step),
-            code=worst.code,
-            severity=worst.severity or self.severity,
-            rank=at.rank,
-            tensor=tensor,
-            step_start=at.step,
-            step_end=at.step,
-            evidence=evidence,
-            **at.place,
-        )
+@lru_cache(maxsize=256)
+def _wanted(rule: TensorRule, pairs: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
+    """Tell which names and roles a rule looks at: they are the same look after look."""
+    return np.array([rule.wants(*pair) for pair in pairs], dtype=bool)
 
 
 def _kept(table: Table, keep: Iterable[bool]) -> Table:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from holter.rules import Window, parameter
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from holter.rules._step_rows import StepRows
+    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +44,18 @@ class AllZero(TensorRule):
     successive: int = parameter(5, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
 
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which tensors hold as many zeros, or are new."""
+        seen = {(int(rank), name) for rank, names in window.state.get("seen", {}).items() for name in names}
+        places = zip(table["rank"].tolist(), table["name"].tolist(), strict=True)
+        old = np.fromiter(map(seen.__contains__, places), bool, table.rows)
+        return ~old | (100.0 * table["zeros"] >= self.threshold * table["count"])
+
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Count the zeros of each tensor."""
         seen = set(window.state.setdefault("seen", {}).get(str(at.rank), ()))
-        for row in self.rows(window, at, lambda t: 100.0 * t["zeros"] >= self.threshold * t["count"]):
+        table = self.judgeable(window, at)
+        for row in self.listed(table.where(100.0 * table["zeros"] >= self.threshold * table["count"])):
             share = 100.0 * row["zeros"] / row["count"]
             first = self.ignore_first_step and row["name"] not in seen
             if not first and (self.include_frozen or not row["state"]):

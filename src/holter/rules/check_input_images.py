@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import BadRule, Window, parameter
+from holter.rules._telling import Finding
 from holter.rules._tensor_values import contents, shape, shaped
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.rules import Window, parameter
 from holter.rules._labels import MOST_CLASSES, LabelRule
-from holter.rules._tensors import Finding
+from holter.rules._telling import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

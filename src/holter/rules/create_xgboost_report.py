@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from holter.rules import Issue, Window
     from holter.rules._step_rows import StepRows
-    from holter.rules._tensors import Finding
+    from holter.rules._telling import Finding
 
 BINS = 10
 MOST_FEATURES = 1000

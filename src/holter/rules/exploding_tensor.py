@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Window, parameter
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from holter.rules._step_rows import StepRows
+    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +43,14 @@ class ExplodingTensor(TensorRule):
     """Let minus infinity pass in inputs of softmax and in tensors named like a mask, which hold it on
     purpose."""
 
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which tensors have an element that is not finite."""
+        return table["finite"] < table["count"]
+
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Count what is not finite in each tensor."""
-        for row in self.rows(window, at, lambda t: t["nan"] + t["posinf"] + t["neginf"] > 0):
+        table = self.judgeable(window, at)
+        for row in self.listed(table.where(table["doubtful"])):
             gradient = row["role"] == "grad" or row["name"].startswith("gradient")
             if self.tolerate_scaler_skips and row["state"] == "skipped" and gradient:
                 continue

@@ -16,7 +16,7 @@ from holter.rules._loss_watch import LossWatch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.rules._logged import Numbers
+    from holter.rules._logged import Curve
 
 _NORM, _CLIPPED = "grad_norm", "grad_norm_clipped"
 _RECENT, _HIGH_STEPS, _FOLLOWED, _EARLY, _LOW_STEPS = 1000, 50, 20, 500, 100
@@ -82,7 +82,7 @@ class GradientNormSpike(Rule):
             window.insufficient("no_input", "no gradient norm is recorded; record with --save gradients@100")
 
     def _walk(
-        self, norm: Numbers, clipped: Numbers | None, loss: Numbers | None, state: dict[str, Any]
+        self, norm: Curve, clipped: Curve | None, loss: Curve | None, state: dict[str, Any]
     ) -> Iterator[Issue]:
         after = dict(zip(clipped.steps, clipped.values, strict=True)) if clipped else {}
         losses = dict(zip(loss.steps, loss.values, strict=True)) if loss else {}
@@ -187,6 +187,6 @@ class GradientNormSpike(Rule):
         )
 
 
-def _one(by_name: dict[str, Numbers]) -> Numbers | None:
+def _one(by_name: dict[str, Curve]) -> Curve | None:
     """Return the loss; of several the first by name."""
     return next((by_name[name] for name in sorted(set(by_name) - {_NORM, _CLIPPED})), None)

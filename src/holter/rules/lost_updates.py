@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules._layers import is_gradient, listed, of
+from holter.rules._layers import listed, new_kinds, of
 from holter.rules._logged import is_rate, skips
 from holter.rules._settled import settled
 from holter.rules._shards import SUFFIX, joined
@@ -94,7 +94,17 @@ class LostUpdates(Rule):
         state, parts = window.state, dict[str, dict[str, float]]()
         rows = joined(rows)
         began = state.setdefault("began", step)
-        columns = [rows[name].tolist() for name in ("kind", "name", "value")]
+        last: dict[str, int] = state.setdefault("last", {})
+        weights = rows.where(rows["kind"] == "weight")
+        # One replica is enough: the first.
+        places = {name: i for i, name in reversed(list(enumerate(weights["name"].tolist())))}
+        names, weights = list(places), weights.where(np.array(list(places.values()), dtype=np.int64))
+        after = np.fromiter((last.get(name) == step - 1 for name in names), bool, len(names))
+        last.update(dict.fromkeys(names, step))
+        gradients = rows["kind"] == "gradient"
+        # Gradients tell how large an update was; where no change is known, nobody asks.
+        numbers = rows.where((rows["kind"] != "weight") & (~gradients | bool(after.any())))
+        columns = [numbers[name].tolist() for name in ("kind", "name", "value")]
         for kind, name, value in zip(*columns, strict=True):
             if kind == "optimizer":
                 state["optimizers"] = sorted({*state.get("optimizers", []), name})
@@ -103,20 +113,17 @@ class LostUpdates(Rule):
                 parts["lr"][""] = state["lr"]
             elif math.isfinite(value):
                 parts.setdefault(kind, {})[name] = value
-        last: dict[str, int] = state.setdefault("last", {})
-        skipped = bool((rows["kind"] == "skipped").any())
+        if not after.any() or (rows["kind"] == "skipped").any():
+            return
         update = self._update(state.get("lr"), state.get("optimizers", []), parts)
         changed: dict[str, list[float]] = {}
-        for row in rows.where(rows["kind"] == "weight").to_rows():
-            name, before = row["name"], last.get(row["name"])
-            last[name] = step
-            size = update.get(name)
-            if before == step - 1 and not skipped and size and math.isfinite(row["value"]):
+        for row in weights.where(after & np.isfinite(weights["value"])).to_rows():
+            if size := update.get(row["name"]):
                 window.judged(1)
                 # A copy in higher precision needs so many steps to wander half a number away.
                 wandered = 4 * (row["size"] / 512 / size) ** 2
                 if row["half"] and step - began >= wandered:
-                    changed[name] = [row["value"] / size, row["count"]]
+                    changed[row["name"]] = [row["value"] / size, row["count"]]
         if changed:
             yield from self._judge(step, changed, state)
 
@@ -178,10 +185,11 @@ def _rows(window: Window) -> Table:
     """Bring together what tells of changes and updates."""
     tensors, scalars = window.new("tensors"), window.new("scalars")
     names = scalars["name"].tolist()
+    _, graded = new_kinds(window)
     lr = scalars.where(np.fromiter(map(is_rate, names), bool, scalars.rows))
     norms = scalars.where(np.isin(scalars["name"].astype(str), _NORMS))
-    weights = tensors.where((tensors["role"] == "weight") & (tensors["state"] == "") & ~is_gradient(tensors))
-    gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
+    weights = tensors.where((tensors["role"] == "weight") & (tensors["state"] == "") & ~graded)
+    gradients = tensors.where(graded & (tensors["state"] == ""))
     skipped, optimizers = skips(window), window.spans_of("optimizer", new=True)
     parts: list[tuple[str, Table, NDArray[Any]]] = [
         ("weight", weights, weights["delta_abs_mean"]),

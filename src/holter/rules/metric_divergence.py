@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.spread import spread
 from holter.rules import Issue, Rule, Window, parameter
-from holter.rules._history import spread
 from holter.rules._logged import MAIN_LOSS, by_step, pattern
 from holter.rules._settled import settled
 from holter.rules._trend import theil_sen
@@ -17,7 +17,7 @@ from holter.rules._trend import theil_sen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.rules._logged import Numbers
+    from holter.rules._logged import Curve
 
 _VALIDATION = r"(^|[^a-z])(val|valid|validation|eval|dev|test)[^a-z]"
 _HIGH = (
@@ -83,7 +83,7 @@ class MetricDivergence(Rule):
             return "loss"
         return "metric" if pattern(self, "metrics").search(name) and not re.search("(?i)loss", name) else ""
 
-    def _walk(self, window: Window, losses: list[Numbers], metrics: dict[str, Numbers]) -> Iterator[Issue]:
+    def _walk(self, window: Window, losses: list[Curve], metrics: dict[str, Curve]) -> Iterator[Issue]:
         """Go along the steps: losses gather until an evaluation takes their median."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("metrics", {})
         since: list[float] = window.state.setdefault("since", [])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.rules import Issue, Rule, Window, parameter
-from holter.rules._layers import ADAPTER, EXPERT, is_gradient, listed, of
+from holter.rules._layers import ADAPTER, EXPERT, listed, new_kinds, of
 from holter.rules._settled import settled
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class MissingGradient(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Count each parameter's steps without a gradient; tell when one more has too many."""
         state, new = window.state, window.new("tensors")
-        rows = new.where(is_gradient(new) & (new["state"] != "skipped"))
+        rows = new.where(new_kinds(window)[1] & (new["state"] != "skipped"))
         for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 window.judged(1)
@@ -54,8 +54,8 @@ class MissingGradient(Rule):
         known: dict[str, bool] = state.setdefault("adapters", {"any": False})
         absent = (rows["state"] == "unused") | ((rows["count"] > 0) & (rows["zeros"] == rows["count"]))
         trainable = rows["state"] != "frozen"
-        got = {of(name) for name in rows["name"][trainable & ~absent].tolist()}
-        missing = {of(name) for name in rows["name"][trainable & absent].tolist()} - got
+        got = {of(name) for name in set(rows["name"][trainable & ~absent].tolist())}
+        missing = {of(name) for name in set(rows["name"][trainable & absent].tolist())} - got
         known["any"] = known["any"] or any(ADAPTER.search(name) for name in got | missing)
         for name in got:
             without.pop(name, None)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import BadRule, Window, parameter
+from holter.rules._telling import Finding
 from holter.rules._tensor_values import contents
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules._layers import PARAMETERS, is_gradient, listed
+from holter.rules._collections import tested
+from holter.rules._layers import PARAMETERS, listed, new_kinds
 from holter.rules._logged import pattern
 from holter.rules._settled import settled
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 _COLUMNS = ("name", "role", "min", "max", "nonzero", "tiny")
 _FLOAT16 = 65504.0
@@ -89,8 +92,8 @@ class NumericHeadroom(Rule):
         roles = tensors["role"].astype(str)
         search = pattern(self, "logits").search
         high = {name for name in set(tensors["name"].tolist()) if search(name)}
-        logits = np.fromiter((name in high for name in tensors["name"].tolist()), bool, tensors.rows)
-        gradient = is_gradient(tensors) & (tensors["state"] == "")
+        logits = tested(tensors["name"], high.__contains__)
+        gradient = new_kinds(window)[1] & (tensors["state"] == "")
         kind = np.where(np.char.startswith(roles, _LOOKED_AT[0]), "activation", "").astype("U10")
         for role in _LOOKED_AT[1:]:
             kind[np.char.startswith(roles, role)] = "activation"
@@ -132,14 +135,19 @@ class NumericHeadroom(Rule):
         window.judged(rows.rows)
         found: dict[str, dict[str, float]] = {code: {} for code in _LEVELS}
         half = self.dtype == "float16" or (self.dtype is None and state.get("scaled", False))
-        for row in rows.to_rows():
-            name, kind = row["name"], row["role"]
-            for code, value in self._values(row, half).items():
-                found[code][name] = max(value, found[code].get(name, 0.0))
-            if kind != "gradient" and np.isfinite(row["max"]) and step - start >= self.start_steps:
-                grown = _growth(step, row["max"], state.setdefault("sizes", {}).setdefault(name, []))
-                found["growth"][name] = max(grown, found["growth"].get(name, 0.0))
         held, state["held"] = state.get("held", {}), {}
+        for code, which, values in self._values(rows, half):
+            if not held.get(code):  # what is below all levels matters to those alone that were above
+                which = which & (values >= min(_LEVELS[code]))
+            pairs = zip(rows["name"][which].tolist(), values[which].tolist(), strict=True)
+            for name, value in pairs if which.any() else ():
+                found[code][name] = max(value, found[code].get(name, 0.0))
+        if step - start >= self.start_steps:
+            grows = rows.where((rows["role"] != "gradient") & np.isfinite(rows["max"]))
+            sizes = state.setdefault("sizes", {}) if grows.rows else {}
+            for name, most in zip(grows["name"].tolist(), grows["max"].tolist(), strict=True):
+                grown = _growth(step, most, sizes.setdefault(name, []))
+                found["growth"][name] = max(grown, found["growth"].get(name, 0.0))
         for code, levels in _LEVELS.items():
             over = {name: value for name, value in found[code].items() if value >= min(levels)}
             state["held"][code] = {
@@ -154,16 +162,19 @@ class NumericHeadroom(Rule):
             if told:
                 yield self._told(code, step, told)
 
-    def _values(self, row: dict[str, Any], half: bool) -> dict[str, float]:
-        """Return what is to be compared of one tensor, by code."""
-        if row["role"] == "gradient":
-            return {"under": row["tiny"] / row["nonzero"]} if row["nonzero"] >= _SOME else {}
-        if not np.isfinite(row["max"]) or not np.isfinite(row["min"]):
-            return {}
-        if row["role"] == "logits":
-            return {"logits": row["max"]}
-        low = 0.0 if row["min"] in _MASKS else -row["min"]
-        return {"over": max(row["max"], low) / _FLOAT16} if half else {}
+    def _values(
+        self, rows: Table, half: bool
+    ) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
+        """Yield what is to be compared: its code, of which rows, and the values."""
+        low, high = (rows[name].astype(np.float64) for name in ("min", "max"))
+        kinds, finite = rows["role"], np.isfinite(low) & np.isfinite(high)
+        gradient, logits = kinds == "gradient", kinds == "logits"
+        tiny = rows["tiny"] / np.maximum(rows["nonzero"], 1)
+        yield "under", gradient & (rows["nonzero"] >= _SOME), tiny
+        yield "logits", logits & finite, high
+        mask = np.isin(low, _MASKS)
+        over = np.maximum(high, np.where(mask, 0.0, -low)) / _FLOAT16
+        yield "over", ~gradient & ~logits & finite & half, over
 
     def _told(self, code: str, step: int, told: dict[str, float]) -> Issue:
         worst = max(sorted(told), key=lambda name: told[name])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules._layers import EXPERT, is_gradient, is_parameter, listed, of
+from holter.rules._before import ByName, swapped
+from holter.rules._layers import EXPERT, listed, new_kinds, parameters_of
 from holter.rules._logged import is_rate, skips
 from holter.rules._settled import settled
 from holter.schema.table import Table
@@ -17,8 +17,15 @@ from holter.schema.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
 _COLUMNS = ("kind", "name", "value", "fingerprint")
 _ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50
+_RESTS = 10
+"""At so many saved steps a parameter that never changed is told."""
+_KNOWN = {"since": np.int64, "still": np.int64, "changed": np.bool_, "gradient": np.int8}
+"""Of a parameter: its first step, saved steps without a change, whether it ever changed; whether its last
+gradient was zero: -1, or not: 1, or not seen: 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,33 +72,35 @@ class OptimizerNotStepping(Rule):
             window.insufficient("no_input", text)
 
     def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
-        known: dict[str, dict[str, Any]] = state.setdefault("known", {})
+        known = ByName(state.setdefault("known", {}), _KNOWN)
         gradients = rows["kind"] == "gradient"
-        for name, size in zip(
-            rows["name"][gradients].tolist(), rows["value"][gradients].tolist(), strict=True
-        ):
-            known.setdefault(of(name), _new(step))["gradient"] = size > 0
+        where = self._places(known, step, parameters_of(rows["name"][gradients].tolist()))
+        known.columns["gradient"][where] = np.where(rows["value"][gradients] > 0, 1, -1)
         mine = rows.where(rows["kind"] == "parameter")
-        moved: dict[str, bool] = {}
-        for row in mine.to_rows():
-            one = known.setdefault(row["name"], _new(step))
-            before = one["prints"].get(str(row["rank"]))
-            one["prints"][str(row["rank"])] = row["fingerprint"]
-            if math.isfinite(row["value"]):
-                changed = row["value"] > 0
-            elif before and row["fingerprint"]:
-                changed = before != row["fingerprint"]
-            else:
-                continue
-            moved[row["name"]] = moved.get(row["name"], False) or changed
+        names = mine["name"].tolist()
+        places = self._places(known, step, names)
+        # Ranks hold replicas, or parts, of what has one name; each row is compared with that before it.
+        of_ranks = [f"{rank}/{name}" for rank, name in zip(mine["rank"].tolist(), names, strict=True)]
+        prints, change = mine["fingerprint"], mine["value"]
+        _, before = swapped(state.setdefault("prints", {}), of_ranks, {"print": prints})
+        by_change, by_print = np.isfinite(change), (before["print"] != 0) & (prints != 0)
+        changed = np.where(by_change, change > 0, before["print"] != prints)
+        seen = by_change | by_print
+        moved = np.zeros(len(known.names), dtype=bool)
+        moved[places[seen & changed]] = True
+        judged = np.unique(places[seen])
         last, state["last"] = state.get("last"), step
-        if not moved:
-            return
-        if not any(moved.values()):
-            yield from self._nothing(step, last, len(moved), state)
-            return
-        state["still"] = None
-        yield from self._some(step, moved, known)
+        if len(judged) and not moved.any():
+            yield from self._nothing(step, last, len(judged), state)
+        elif len(judged):
+            state["still"] = None
+            yield from self._some(step, judged, moved, known)
+        known.keep()
+
+    def _places(self, known: ByName, step: int, names: list[str]) -> NDArray[np.int64]:
+        places, old = known.where(names)
+        known.columns["since"][places[~old]] = step
+        return places
 
     def _nothing(self, step: int, last: int | None, count: int, state: dict[str, Any]) -> Iterator[Issue]:
         if state.get("rate") == 0:
@@ -115,31 +124,29 @@ class OptimizerNotStepping(Rule):
                 evidence={"steps": steps, "saved_steps": still["rows"], "lr": state.get("rate")},
             )
 
-    def _some(self, step: int, moved: dict[str, bool], known: dict[str, Any]) -> Iterator[Issue]:
-        grown = False
-        for name, changed in moved.items():
-            one = known[name]
-            one["changed"] = one["changed"] or changed
-            one["still"] += 0 if changed or one["gradient"] is False else 1
-            grown |= one["still"] == 10 and not changed
-        never = sorted(
-            name
-            for name, one in known.items()
-            if one["still"] >= 10
-            and not one["changed"]
-            and one["gradient"] is not False
-            and not EXPERT.search(name)
+    def _some(
+        self, step: int, judged: NDArray[np.int64], moved: NDArray[np.bool_], known: ByName
+    ) -> Iterator[Issue]:
+        changed, still, gradient = (known.columns[name] for name in ("changed", "still", "gradient"))
+        changed |= moved
+        rests = judged[~moved[judged]]
+        still[rests[gradient[rests] >= 0]] += 1
+        if not (still[rests] == _RESTS).any():
+            return
+        never = np.flatnonzero((still >= _RESTS) & ~changed & (gradient >= 0)).tolist()
+        never = [i for i in never if not EXPERT.search(known.names[i])]
+        if not never:
+            return
+        names = sorted(known.names[i] for i in never)
+        sure = bool((gradient[never] > 0).any())
+        yield self.issue(
+            f"{len(names)} trainable parameters never change while others do: {listed(names)}",
+            code="params_not_in_optimizer",
+            severity="warning" if sure else "info",
+            step_start=int(known.columns["since"][never].min()),
+            step_end=step,
+            evidence={"parameters": names[:_LISTED], "count": len(names), "gradients_seen": sure},
         )
-        if grown and never:
-            sure = any(known[name]["gradient"] for name in never)
-            yield self.issue(
-                f"{len(never)} trainable parameters never change while others do: {listed(never)}",
-                code="params_not_in_optimizer",
-                severity="warning" if sure else "info",
-                step_start=min(known[name]["since"] for name in never),
-                step_end=step,
-                evidence={"parameters": never[:_LISTED], "count": len(never), "gradients_seen": sure},
-            )
 
     def _rate(self, step: int, rate: float, state: dict[str, Any]) -> Iterator[Issue]:
         first = state.setdefault("first_rate", step)
@@ -169,15 +176,12 @@ class OptimizerNotStepping(Rule):
             )
 
 
-def _new(step: int) -> dict[str, Any]:
-    return {"since": step, "still": 0, "changed": False, "gradient": None, "prints": {}}
-
-
 def _rows(window: Window) -> Table:
     """Bring together changes of parameters, sizes of gradients, learning rates, and skipped steps."""
     tensors, scalars, skipped = window.new("tensors"), window.new("scalars"), skips(window)
-    gradients = tensors.where(is_gradient(tensors) & (tensors["state"] == ""))
-    own = tensors.where(is_parameter(tensors) & (tensors["state"] == ""))
+    parameters, graded = new_kinds(window)
+    gradients = tensors.where(graded & (tensors["state"] == ""))
+    own = tensors.where(parameters & (tensors["state"] == ""))
     by_scaler = tensors.where(tensors["state"] == "skipped")
     rates = {name for name in set(scalars["name"].tolist()) if is_rate(name)}
     lr = scalars.where(np.fromiter((n in rates for n in scalars["name"].tolist()), bool, scalars.rows))

@@ -6,15 +6,20 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from holter.rules import Window, parameter
 from holter.rules._collections import belongs, has_role, matches
-from holter.rules._numbers import LOSS
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._latest import LOSS
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
+from holter.rules._waiting import column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holter.rules._step_rows import StepRows
+    from holter.schema.table import Table
 
 _INPUTS = ("act_in:",)
 
@@ -67,11 +72,22 @@ class PoorWeightInitialization(TensorRule):
     def _input(self, name: str, role: str) -> bool:
         return has_role(role, _INPUTS) if self.tensor_regex is None else matches(self.tensor_regex, name)
 
+    def fresh(self, window: Window) -> dict[str, Table]:
+        """Leave out ranks whose first steps are all judged."""
+        new = window.new("tensors")
+        first = window.state.get("first", {})
+        done = [int(rank) for rank, kept in first.items() if kept["steps"] >= self.steps]
+        if done and (over := np.isin(new["rank"], done)).any():
+            new = new.where(~over)
+            waiting = window.state.get("waiting", {})
+            if np.isin(column(waiting.get("tensors"), "rank", np.int64), done).all():
+                waiting.pop("tensors", None)
+        return {"tensors": new}
+
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Judge one of the first saved steps by its scales and by how the loss went up to it."""
         state = window.state.setdefault("first", {}).setdefault(str(at.rank), {"steps": 0, "bad": 0})
         if state["steps"] >= self.steps:
-            window.judged(1)
             return
         state["steps"] += 1
         rows = self.rows(window, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Rule, Window
-from holter.rules._layers import is_parameter, listed
+from holter.rules._layers import listed, new_kinds
 from holter.rules._settled import settled
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 _COLUMNS = ("name", "fingerprint", "value")
 _SCALARS = ("lr", "loss_scale")
@@ -44,7 +47,7 @@ class ReplicaDivergence(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare what the ranks saved at one step."""
         state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
-        own = tensors.where(is_parameter(tensors) & (tensors["fingerprint"] != 0))
+        own = tensors.where(new_kinds(window)[0] & (tensors["fingerprint"] != 0))
         named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
         for kind, rows in (("tensor", _rows(own)), ("scalar", _rows(named))):
             mine = state.setdefault(kind, {})
@@ -59,22 +62,20 @@ class ReplicaDivergence(Rule):
     def _step(
         self, window: Window, kind: str, step: int, rows: Table, state: dict[str, Any]
     ) -> Iterator[Issue]:
-        prints: dict[str, dict[int, tuple[int, float]]] = {}
-        columns = [rows[name].tolist() for name in ("name", "rank", "fingerprint", "value")]
-        for name, rank, fingerprint, value in zip(*columns, strict=True):
-            prints.setdefault(name, {})[rank] = (fingerprint, value)
         same: dict[str, int] = state.setdefault("same", {})
-        before, differ = set(state.get("differ", [])), {}
-        for name, by_rank in sorted(prints.items()):
-            if len(by_rank) < 2:
-                continue
-            window.judged(1)
-            if len(set(by_rank.values())) == 1:
-                same[name] = same.get(name, 0) + 1
-            elif same.get(name, 0) >= _PROOF[kind]:
-                differ[name] = by_rank
+        before, differ = set(state.get("differ", [])), dict[str, dict[int, tuple[int, float]]]()
+        names, compared, unlike = _compared(rows)
+        window.judged(int(compared.sum()))
+        for name in itertools.compress(names, (compared & ~unlike).tolist()):
+            same[name] = same.get(name, 0) + 1
+        odd = {n for n in itertools.compress(names, unlike.tolist()) if same.get(n, 0) >= _PROOF[kind]}
+        if odd:
+            columns = [rows[name].tolist() for name in ("name", "rank", "fingerprint", "value")]
+            for name, rank, fingerprint, value in zip(*columns, strict=True):
+                if name in odd:
+                    differ.setdefault(name, {})[rank] = (fingerprint, value)
         # Parameters may be saved on different steps: those that were not compared now keep their verdict.
-        state["differ"] = sorted(differ.keys() | (before - prints.keys()))
+        state["differ"] = sorted(differ.keys() | (before - set(names)))
         if told := {name: by_rank for name, by_rank in differ.items() if name in before}:
             yield self._told(kind, step, told)
 
@@ -105,6 +106,23 @@ class ReplicaDivergence(Rule):
                 "minority": sorted(odd),
             },
         )
+
+
+def _compared(rows: Table) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the names of one step, which of them several ranks told, and which these told differently."""
+    places = {name: i for i, name in enumerate(sorted(set(rows["name"].tolist())))}
+    name = np.fromiter(map(places.__getitem__, rows["name"].tolist()), np.int64, rows.rows)
+    # Of a rank that told a name twice the last counts; rows of a step are in the order of ranks, then time.
+    order = np.lexsort((np.arange(rows.rows), rows["rank"], name))
+    name, rank = name[order], rows["rank"][order]
+    last = np.ones(len(order), dtype=bool)
+    last[:-1] = (name[1:] != name[:-1]) | (rank[1:] != rank[:-1])
+    order, name = order[last], name[last]
+    first = np.searchsorted(name, np.arange(len(places)))
+    unlike = np.zeros(len(places), dtype=bool)
+    for column in (rows["fingerprint"][order], rows["value"][order]):
+        unlike[name[column != column[first[name]]]] = True
+    return list(places), np.bincount(name, minlength=len(places)) > 1, unlike
 
 
 def _rows(table: Table) -> Table:

@@ -11,9 +11,10 @@ import numpy as np
 
 from holter.rules import Window, parameter
 from holter.rules._collections import matches
-from holter.rules._numbers import LOSS
+from holter.rules._latest import LOSS
+from holter.rules._telling import Finding
 from holter.rules._tensor_values import contents
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._tensors import TensorRule
 from holter.schema.table import Table
 
 if TYPE_CHECKING:

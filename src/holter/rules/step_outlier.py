@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.spread import spread
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules._history import spread
 from holter.schema.phases import BREAKDOWN, Mode
 
 if TYPE_CHECKING:

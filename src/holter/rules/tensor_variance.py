@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from holter.rules import Window, parameter
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._before import swapped
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from holter.rules._step_rows import StepRows
+    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,39 +53,47 @@ class TensorVariance(TensorRule):
 
     def remember(self, window: Window, at: StepRows) -> None:
         """Keep each tensor's first variance."""
-        for row in self.rows(window, at):
-            self._first(window, at, row)
+        self._first(window, at, self.newest(self.judgeable(window, at)))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Compare each tensor's variance with the limits and with its first."""
         if self.max_threshold is None and self.min_threshold is None and self.relative_change is None:
             window.insufficient("no_input", "there is no limit; set max_threshold or min_threshold")
             return
-        known: dict[str, float] = window.state.setdefault("first", {})
-        for row in self.rows(window, at):
-            begins = self._key(at, row) not in known
-            variance, first = float(row["std"]) ** 2, self._first(window, at, row)
-            if row["count"] < 2 and not self.include_single:
-                continue
-            factor = self.relative_change
-            if self.max_threshold is not None and variance > self.max_threshold:
-                yield self._finding(row, variance, ">", self.max_threshold)
-            elif self.min_threshold is not None and variance < self.min_threshold:
-                if begins and not self.first_small:
-                    continue
-                yield self._finding(row, variance, "<", self.min_threshold)
-            elif factor is not None and 0 < first * factor < variance:
-                yield self._finding(row, variance, ">", first * factor)
-            elif factor is not None and variance < first / factor:
-                yield self._finding(row, variance, "<", first / factor)
+        table = self.newest(self.judgeable(window, at))
+        known, first = self._first(window, at, table)
+        variance = table["std"].astype(np.float64) ** 2
+        # A tensor is told by the first limit that it goes beyond.
+        left = np.full(table.rows, True) if self.include_single else table["count"] >= 2
+        for comparator, limit, quiet in self._limits(first, known):
+            beyond = left & ((variance > limit) if comparator == ">" else (variance < limit))
+            left &= ~beyond
+            told = beyond & ~quiet
+            columns = {"variance": variance[told], "limit": limit[told]}
+            for row in self.listed(table.where(told), **columns) if told.any() else ():
+                yield self._finding(row, row["variance"], comparator, row["limit"])
 
-    def _first(self, window: Window, at: StepRows, row: dict[str, Any]) -> float:
-        known: dict[str, float] = window.state.setdefault("first", {})
-        return known.setdefault(self._key(at, row), float(row["std"]) ** 2)
+    def _limits(
+        self, first: NDArray[np.float64], known: NDArray[np.bool_]
+    ) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.bool_]]]:
+        """Yield how each tensor's variance may not compare with which limit, and where that is let pass."""
+        never = np.zeros(len(first), dtype=bool)
+        if self.max_threshold is not None:
+            yield ">", np.full(len(first), self.max_threshold), never
+        if self.min_threshold is not None:
+            yield "<", np.full(len(first), self.min_threshold), never if self.first_small else ~known
+        if (factor := self.relative_change) is not None:
+            yield ">", np.where(first > 0, first * factor, np.inf), never
+            yield "<", first / factor, never
 
-    @staticmethod
-    def _key(at: StepRows, row: dict[str, Any]) -> str:
-        return f"{at.rank}/{at.mode}/{row['name']}"
+    def _first(
+        self, window: Window, at: StepRows, table: Table
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return which tensors were known before this step, and the first variance of each."""
+        variance = table["std"].astype(np.float64) ** 2
+        kept = window.state.setdefault("first", {}).setdefault(f"{at.rank}/{at.mode}", {})
+        known, before = swapped(kept, table["name"].tolist(), {"variance": variance}, first=True)
+        return known, np.where(known, before["variance"], variance)
 
     def _finding(self, row: dict[str, Any], variance: float, comparator: str, limit: float) -> Finding:
         code = "large" if comparator == ">" else "small"

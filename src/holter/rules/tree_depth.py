@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Window, parameter
+from holter.rules._telling import Finding
 from holter.rules._tensor_values import contents
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

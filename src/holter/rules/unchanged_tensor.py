@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from holter.rules import Window, parameter
-from holter.rules._numbers import LR
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._before import swapped
+from holter.rules._latest import LR
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from holter.rules._step_rows import StepRows
+    from holter.schema.table import Table
 
+_COUNTS = ("count", "nan", "posinf", "neginf")
 _SHOWN = ("mean", "std", "min", "max")
 
 
@@ -49,48 +56,65 @@ class UnchangedTensor(TensorRule):
 
     def remember(self, window: Window, at: StepRows) -> None:
         """Compare with the saved step before, for those to come."""
-        for row in self.rows(window, at):
-            self._length(window, at, row)
+        self._lengths(window, at, self.newest(self.judgeable(window, at)))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Count for each tensor how many saved values in a row are the same."""
-        still = self.skip_if_lr_zero and at.number() == 0
-        for row in self.rows(window, at):
-            if row["state"] and not self.include_frozen:
-                continue
-            length = self._length(window, at, row)
-            if still or length < self.num_steps:
-                continue
+        table = self.newest(self.judgeable(window, at))
+        # A tensor that is frozen begins to count when it is no longer.
+        table = table if self.include_frozen else table.where(table["state"] == "")
+        length = self._lengths(window, at, table)
+        told = length >= self.num_steps
+        if not told.any() or (self.skip_if_lr_zero and at.number() == 0):
+            return
+        for row in self.listed(table.where(told), length=length[told]):
             yield Finding(
-                tensor=row["name"], what="saved values in a row that are the same", value=float(length),
-                comparator=">=", threshold=float(self.num_steps), role=row["role"],
+                tensor=row["name"], what="saved values in a row that are the same",
+                value=float(row["length"]), comparator=">=", threshold=float(self.num_steps),
+                role=row["role"],
             )  # fmt: skip
 
-    def _length(self, window: Window, at: StepRows, row: dict[str, Any]) -> int:
-        """Return how many values in a row are the same, this one included; keep it for the next."""
+    def _lengths(self, window: Window, at: StepRows, table: Table) -> NDArray[np.int64]:
+        """Return how many values in a row are the same, these included; keep them for the next."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("known", {})
-        mine = known.setdefault(f"{at.rank}/{at.mode}", {})
-        now: dict[str, Any] = {"hash": row["fingerprint"], "length": 1}
-        if not now["hash"] or self.rtol or self.atol:
-            now["counts"] = [row[name] for name in ("count", "nan", "posinf", "neginf")]
-            now["shown"] = [float(row[name]) for name in _SHOWN]
-        before = mine.get(row["name"])
-        if before is not None and self._same(before, now, row):
-            now["length"] = min(before["length"] + 1, 10**9)
-        mine[row["name"]] = now
-        return int(now["length"])
+        kept = known.setdefault(f"{at.rank}/{at.mode}", {})
+        now = {"hash": table["fingerprint"].astype(np.int64)}
+        if self.rtol or self.atol or not now["hash"].all():
+            now |= {name: table[name] for name in _COUNTS}
+            now |= {name: table[name].astype(np.float64) for name in _SHOWN}
+        names = table["name"].tolist()
+        old, before = swapped(kept, names, now)
+        same = old & self._same(before, now, table)
+        if not self.equal_nan:
+            same &= table["nan"] == 0
+        lengths = window.state.setdefault("lengths", {}).setdefault(f"{at.rank}/{at.mode}", {})
+        run: NDArray[np.int64] = np.array([lengths.get(name, 1) for name in names], dtype=np.int64)
+        run = np.where(same, np.minimum(run + 1, 10**9), 1)
+        for name, length in zip(names, run.tolist(), strict=True):
+            if length > 1:
+                lengths[name] = length
+            else:
+                lengths.pop(name, None)
+        return run
 
-    def _same(self, before: dict[str, Any], now: dict[str, Any], row: dict[str, Any]) -> bool:
-        if row["nan"] and not self.equal_nan:
-            return False
-        hashed = before["hash"] and now["hash"]
-        if hashed and (before["hash"] == now["hash"] or "counts" not in now):
-            return bool(before["hash"] == now["hash"])
-        if "counts" not in before or "counts" not in now or before["counts"] != now["counts"]:
-            return False
-        if math.isfinite(row["delta_max"]):
-            largest = max(abs(value) for value in now["shown"][2:])
-            return bool(row["delta_max"] <= self.atol + self.rtol * largest)
-        # Neither a hash nor a change was taken: what its statistics cannot tell apart is the same.
-        pairs = zip(before["shown"], now["shown"], strict=True)
-        return all(abs(a - b) <= self.atol + self.rtol * abs(b) for a, b in pairs)
+    def _same(
+        self, before: Mapping[str, NDArray[Any]], now: Mapping[str, NDArray[Any]], table: Table
+    ) -> NDArray[np.bool_]:
+        exact = not (self.rtol or self.atol)
+        hashed = (before["hash"] != 0) & (now["hash"] != 0)
+        same: NDArray[np.bool_] = hashed & (before["hash"] == now["hash"])
+        if "count" not in now:
+            return same
+        # What was kept of tensors with a hash alone says nothing of those without.
+        comparable = (before["hash"] == 0) & (now["hash"] == 0) if exact else ~same
+        for name in _COUNTS:
+            comparable &= before[name] == now[name]
+        change, largest = table["delta_max"].astype(np.float64), np.zeros(table.rows)
+        alike = np.full(table.rows, True)
+        for i, name in enumerate(_SHOWN):
+            a, b = before[name], now[name]
+            alike &= np.abs(a - b) <= self.atol + self.rtol * np.abs(b)
+            largest = np.maximum(largest, np.abs(b)) if i >= 2 else largest
+        # Where neither a hash nor a change was taken, what statistics cannot tell apart is the same.
+        near = np.where(np.isfinite(change), change <= self.atol + self.rtol * largest, alike)
+        return np.asarray(same | (comparable & near))

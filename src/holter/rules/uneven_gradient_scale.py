@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules._layers import depths, is_gradient, of
+from holter.rules._before import ByName
+from holter.rules._layers import depths, is_gradient, new_kinds, parameters_of
 from holter.rules._settled import settled
 
 if TYPE_CHECKING:
@@ -50,18 +51,18 @@ class UnevenGradientScale(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each step at which gradients were saved."""
         state, new = window.state, window.new("tensors")
-        matrix = is_gradient(new) | (new["role"] == "weight")
+        matrix = new_kinds(window)[1] | (new["role"] == "weight")
         rows = new.where(matrix & (new["state"] == ""))
         for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 yield from self._step(window, step, at)
-        if not state.get("gradients") or not state.get("weights"):
+        if not state.get("gradients") or not state.get("weights", {}).get("names"):
             text = (
                 "gradients and weights are needed together; use --save gradients@100 and --save weights@100"
             )
             window.insufficient("no_input", text)
         elif not window.points:
-            most = len(state.get("ratios", {}))
+            most = len(state.get("ratios", {}).get("names", ()))
             window.insufficient(
                 "too_few_points", "too few matrices or steps", have=most, need=self.min_layers
             )
@@ -69,25 +70,22 @@ class UnevenGradientScale(Rule):
     def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
         state = window.state
         start = state.setdefault("start", step)
-        weights: dict[str, float] = state.setdefault("weights", {})
-        ratios: dict[str, list[float]] = state.setdefault("ratios", {})
         rms = np.hypot(rows["std"].astype(np.float64), rows["mean"].astype(np.float64))
         gradient = is_gradient(rows)
-        weights |= dict(zip(rows["name"][~gradient].tolist(), rms[~gradient].tolist(), strict=True))
-        state["weights"] = weights
-        got = dict(zip(map(of, rows["name"][gradient].tolist()), rms[gradient].tolist(), strict=True))
+        weights = ByName(state.setdefault("weights", {}), {"size": np.float64})
+        own, _ = weights.where(rows["name"][~gradient].tolist())
+        weights.columns["size"][own] = rms[~gradient]
+        weights.keep()
+        sizes = dict(zip(weights.names, weights.columns["size"].tolist(), strict=True))
+        # Of replicas the last counts.
+        got = dict(zip(parameters_of(rows["name"][gradient].tolist()), rms[gradient].tolist(), strict=True))
         state["gradients"] = state.get("gradients", False) or bool(got)
+        names = sorted(got)
+        size = np.array([got[name] for name in names])
+        weight = np.array([sizes.get(name, 0.0) for name in names])
         if not got or step - start < self.start_steps:
             return
-        for name, size in sorted(got.items()):
-            weight = weights.get(name, 0.0)
-            if math.isfinite(size) and math.isfinite(weight) and size > 0 and weight > 0:
-                last = ratios.setdefault(name, [])
-                last.append(math.log10(size / weight))
-                del last[:-_SAVED]
-            else:
-                ratios.pop(name, None)
-        known = {name: float(np.median(last)) for name, last in sorted(ratios.items()) if name in got}
+        known = self._middles(state.setdefault("ratios", {}), names, size, weight)
         if len(known) < self.min_layers:
             return
         window.judged(len(known))
@@ -99,6 +97,29 @@ class UnevenGradientScale(Rule):
                     f"{text} at step {step}", code=code, severity=severity, step_start=step, step_end=step,
                     evidence=evidence,
                 )  # fmt: skip
+
+    def _middles(
+        self, kept: dict[str, Any], names: list[str], size: NDArray[np.float64], weight: NDArray[np.float64]
+    ) -> dict[str, float]:
+        """Return the median of each matrix's last ratios, as logarithms; one that has none starts over."""
+        good = np.isfinite(size) & np.isfinite(weight) & (size > 0) & (weight > 0)
+        last = [f"last{i}" for i in range(_SAVED)]
+        ratios = ByName(kept, {"count": np.int64, **dict.fromkeys(last, np.float64)})
+        places, _ = ratios.where(names)
+        count = ratios.columns["count"]
+        count[places[~good]] = 0
+        places = places[good]
+        for new, old in zip(last[:0:-1], last[-2::-1], strict=True):
+            ratios.columns[new][places] = ratios.columns[old][places]
+        ratios.columns[last[0]][places] = np.log10(size[good] / weight[good])
+        count[places] = np.minimum(count[places] + 1, _SAVED)
+        ratios.keep()
+        table, counts = np.column_stack([ratios.columns[name][places] for name in last]), count[places]
+        table[np.arange(_SAVED) >= counts[:, None]] = np.inf
+        table.sort(axis=1)
+        row = np.arange(len(places))
+        middle = (table[row, (counts - 1) // 2] + table[row, counts // 2]) / 2
+        return dict(zip(itertools.compress(names, good.tolist()), middle.tolist(), strict=True))
 
     def _wrong(self, known: dict[str, float]) -> Iterator[tuple[str, Severity, str, dict[str, Any]]]:
         values = np.array(list(known.values()))

@@ -7,14 +7,22 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from holter.rules import Window, parameter
 from holter.rules._collections import GRADIENT
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._layers import is_gradient
+from holter.rules._step_rows import by_step
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from holter.rules._step_rows import StepRows
+    from holter.schema.table import Table
 
 LEAST_UPDATE = 1e-7
 """Below this share of its weights a gradient changes nothing in single precision."""
@@ -49,6 +57,19 @@ class VanishingGradient(TensorRule):
     """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
     successive: int = parameter(3, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
+
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which gradients are small beside the largest, as each below a share of the median is."""
+        judged = table["good"] & (self.include_frozen | (table["state"] == ""))
+        gradient = judged & is_gradient(table)
+        if self.relative_threshold is None:
+            small = gradient & (table["abs_mean"].astype(np.float64) < self.threshold)
+        else:
+            size = np.hypot(table["mean"].astype(np.float64), table["std"])
+            largest = by_step(np.fmax, np.where(gradient, size, 0.0), edges)
+            small = gradient & (size < np.maximum(self.threshold, self.relative_threshold * largest))
+        # Where there are none at all, that is to be said.
+        return np.asarray(small | ~by_step(np.logical_or, gradient, edges))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Compare each gradient with the limit, and in the modern profile with the others and its weight."""

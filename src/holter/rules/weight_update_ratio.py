@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from holter.rules import Window, parameter
-from holter.rules._numbers import LR
-from holter.rules._tensors import Finding, TensorRule
+from holter.rules._before import swapped
+from holter.rules._latest import LR
+from holter.rules._telling import Finding
+from holter.rules._tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from holter.rules._step_rows import StepRows
+    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,63 +66,81 @@ class WeightUpdateRatio(TensorRule):
 
     def remember(self, window: Window, at: StepRows) -> None:
         """Keep the size of each weight."""
-        for row in self.rows(window, at):
-            self._swapped(window, at, row)
+        self._before(window, at, self.newest(self.judgeable(window, at)))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Compare each change with the weight before it."""
-        numbers = at.numbers
-        gentle = numbers is not None and (numbers.rises(at.rank, at.step) or at.number() == 0)
-        for row in self.rows(window, at):
-            before = self._swapped(window, at, row)
-            if before is None or (row["state"] and not self.include_frozen):
-                continue
-            step, size = before
-            apart = at.step - step
-            if apart < 1:
-                continue
-            if self.num_steps is not None and apart < self.num_steps:
+        table = self.newest(self.judgeable(window, at))
+        known, before = self._before(window, at, table)
+        apart, size = at.step - before["step"], before["size"]
+        # A change is that of the update after the step before: if that was none, nothing is asked of it.
+        updated = (table["state"] == "") & (before["held"] == 0)
+        asked = known & (apart >= 1) & (self.include_frozen | updated)
+        if self.num_steps is not None:
+            if (few := asked & (apart < self.num_steps)).any():
                 text = f"changes are known from one saved step to the next; save every {self.num_steps} steps"
-                window.insufficient("too_few_points", text, have=apart, need=self.num_steps)
-                continue
-            change = float(row["delta_l2"] if self.per_step else row["delta_abs_mean"])
-            ratio = change / (size + self.epsilon) / (apart if self.per_step else 1)
-            if ratio > self.large_threshold:
-                if self.per_step and self._from_zero(window, at, row, size):
-                    continue
-                yield self._finding(row, ratio, ">", self.large_threshold, step)
-                continue
-            window.state.get("growing", {}).pop(f"{at.rank}/{row['name']}", None)
-            if ratio < self.small_threshold and not (gentle and self.lr_zero_ok):
-                yield self._finding(row, ratio, "<", self.small_threshold, step)
+                have = int(apart[few].min())
+                window.insufficient("too_few_points", text, have=have, need=self.num_steps)
+            asked &= apart >= self.num_steps
+        change = table["delta_l2" if self.per_step else "delta_abs_mean"].astype(np.float64)
+        ratio = change / (size + self.epsilon) / np.where(asked & self.per_step, apart, 1)
+        large = asked & (ratio > self.large_threshold)
+        small = asked & ~large & (ratio < self.small_threshold) & (not self._gentle(at))
+        self._settle(window, at, table["name"][asked & ~large].tolist())
+        told = large | small
+        columns = {
+            "ratio": ratio[told],
+            "large": large[told],
+            "size": size[told],
+            "since": before["step"][told],
+        }
+        for row in self.listed(table.where(told), **columns) if told.any() else ():
+            if not row["large"]:
+                yield self._finding(row, "<", self.small_threshold)
+            elif not (self.per_step and self._from_zero(window, at, row)):
+                yield self._finding(row, ">", self.large_threshold)
 
-    def _from_zero(self, window: Window, at: StepRows, row: dict[str, Any], size: float) -> bool:
+    def _gentle(self, at: StepRows) -> bool:
+        """Tell whether updates may be small, as at a learning rate that is 0 or still rises."""
+        lr = at.logged if self.lr_zero_ok else None
+        return lr is not None and (lr.rises(at.rank, at.step) or at.number() == 0)
+
+    def _from_zero(self, window: Window, at: StepRows, row: dict[str, Any]) -> bool:
         """Tell whether a weight began at zero, as an adapter's does, and has not found its size yet."""
         growing: dict[str, bool] = window.state.setdefault("growing", {})
         key = f"{at.rank}/{row['name']}"
-        if size == 0:
+        if row["size"] == 0:
             growing[key] = True
         return key in growing
 
-    def _swapped(self, window: Window, at: StepRows, row: dict[str, Any]) -> tuple[int, float] | None:
-        """Keep a weight's size, and return step and size of the saved step before."""
-        known: dict[str, list[Any]] = window.state.setdefault("known", {})
-        key = f"{at.rank}/{row['name']}"
-        before = known.get(key)
-        size = math.sqrt(row["finite"]) * math.hypot(row["mean"], row["std"])
-        known[key] = [at.step, size if self.per_step else float(row["abs_mean"])]
-        return None if before is None else (int(before[0]), float(before[1]))
+    def _settle(self, window: Window, at: StepRows, names: list[str]) -> None:
+        """Take down that weights have found their size."""
+        if growing := window.state.get("growing"):
+            for name in names:
+                growing.pop(f"{at.rank}/{name}", None)
 
-    def _finding(
-        self, row: dict[str, Any], ratio: float, comparator: str, limit: float, since: int
-    ) -> Finding:
+    def _before(
+        self, window: Window, at: StepRows, table: Table
+    ) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
+        """Keep the weights' sizes, and return step and size of the saved step before."""
+        mean, std = (table[name].astype(np.float64) for name in ("mean", "std"))
+        size = np.sqrt(table["finite"]) * np.hypot(mean, std) if self.per_step else table["abs_mean"]
+        now = {
+            "size": size.astype(np.float64),
+            "step": np.full(table.rows, at.step, dtype=np.int64),
+            "held": (table["state"] != "").astype(np.int8),
+        }
+        kept = window.state.setdefault("known", {}).setdefault(str(at.rank), {})
+        return swapped(kept, table["name"].tolist(), now)
+
+    def _finding(self, row: dict[str, Any], comparator: str, limit: float) -> Finding:
         return Finding(
             tensor=row["name"],
             what="update ratio" + (" per step" if self.per_step else ""),
-            value=ratio,
+            value=row["ratio"],
             comparator=comparator,
             threshold=limit,
             code="large" if comparator == ">" else "small",
             role=row["role"],
-            more={"compared_with_step": since},
+            more={"compared_with_step": row["since"]},
         )

@@ -29,6 +29,18 @@ _ALL = (
         per_device=True,
         rate=True,
     ),
+    *(
+        Metric(
+            f"cpu.core.{name}", "1/s", f"{what} of one core, of all processes.", per_device=True, rate=True
+        )
+        for name, what in (
+            ("cycles", "Clock cycles in which it was not idle"),
+            ("instructions", "Instructions that were completed"),
+            ("ref_cycles", "Cycles of a clock of constant speed in which it was not idle"),
+            ("cache_misses", "Misses of the last cache"),
+            ("itlb_misses", "Instruction fetches whose page had to be looked up"),
+        )
+    ),
     Metric("cpu.load1", "processes", "Load average over one minute."),
     Metric(
         "mem.used_pct", "%", "Host memory in use, of the node's or the cgroup's limit, whichever is smaller."

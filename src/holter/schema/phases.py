@@ -23,7 +23,7 @@ class Phase(IntEnum):
     OPTIMIZER = 7
     """`optimizer.step`, without the closure's own forward and backward."""
     COMMUNICATION = 8
-    """The training thread waits for other ranks."""
+    """The training thread waits for other ranks. `value` = bytes of the largest argument, when it has tensors."""
     CHECKPOINT = 9
     """State is written to storage. `value` = bytes, when known."""
     EVAL = 10
@@ -59,6 +59,9 @@ BREAKDOWN = (
     "other",
 )
 """Parts of a step's wall time; exclusive, they add up to it."""
+
+ITERATOR_START, NEXT_BATCH = "iterator start", "next batch"
+"""Names of DATA_LOADING spans: an iterator is made and its workers started, or a batch is waited for."""
 
 STAGES = ("read", "decode", "transform", "collate", "queue")
 """Parts of data loading that holter names when it recognizes them; other callables keep their own names."""

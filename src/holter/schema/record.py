@@ -6,6 +6,7 @@ monotonic nanoseconds, so that a reused pid is another process; `T` = index of t
 * `P.journal`: JSON lines for everything rare: who the process is, names, loaders, exceptions.
 * `P.T.head`: one page; which spans are open now, which step it is, how many records were dropped.
 * `P.T.N.seg`: segment number N: fixed-size records, each complete once its last byte is not zero.
+* `P.orders`: one page of a process that trains, by which it learns of profiling windows; see `windows`.
 * `P.stacks`: what `faulthandler` writes when the agent asks for all Python stacks.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holter.schema.columns import DURATION, MODE, RANK, STEP, TIME, Column, TableSchema
 from holter.schema.phases import BREAKDOWN
+from holter.schema.python import PYTHON
 from holter.schema.traces import TRACES
 
 SCHEMA_VERSION = 1
@@ -165,5 +166,6 @@ TABLES: dict[str, TableSchema] = {
         TENSORS,
         TENSOR_VALUES,
         *TRACES,
+        *PYTHON,
     )
 }

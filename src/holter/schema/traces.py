@@ -143,4 +143,26 @@ FLOWS = TableSchema(
     ),
 )
 
-TRACES = (KERNELS, LAUNCHES, MEMORY_OPERATIONS, SYNCS, OPERATORS, TRACKS, COUNTERS, FLOWS)
+TILES = TableSchema(
+    "tiles",
+    "One block of a timeline's picture at one level of detail. Derived from kernels, operators, spans and the like.",
+    (
+        TIME,
+        Column("duration", "BIGINT", "To the end of the last event in it.", "ns"),
+        RANK,
+        Column("kind", "VARCHAR", "Which lane: stream, thread, annotations or phases."),
+        Column("device", "SMALLINT", "Accelerator of a stream, data-loader worker of phases; -1 for none."),
+        Column("track", "BIGINT", "Stream or thread of the lane."),
+        Column("depth", "SMALLINT", "Line within the lane; of a whole lane, how many lines it has."),
+        Column(
+            "level",
+            "SMALLINT",
+            "Level of detail: n has blocks of 1024 * 4^n ns. Below 0: the whole lane, whose finest level is -1 - level.",
+        ),
+        Column("name", "VARCHAR", "Name of the longest event in it."),
+        Column("count", "BIGINT", "Events in it; an event that is no shorter than a block stands alone."),
+        Column("busy", "BIGINT", "Sum of the durations of the events in it.", "ns"),
+    ),
+)
+
+TRACES = (KERNELS, LAUNCHES, MEMORY_OPERATIONS, SYNCS, OPERATORS, TRACKS, COUNTERS, FLOWS, TILES)

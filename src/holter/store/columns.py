@@ -19,6 +19,7 @@ SERIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "samples": (600 * 10**9, ("metric", "device")),
     "tensors": (3600 * 10**9, ("name", "rank")),
     "tensor_values": (3600 * 10**9, ("name", "kind", "rank")),
+    "tiles": (2**63 - 1, ("level",)),
 }
 """Tables sorted series by series within a stretch of time: its nanoseconds, and what makes a series.
 
@@ -100,6 +101,11 @@ class Batch:
         return np.fromiter(
             (known.setdefault(_text(v), len(known)) for v in column), dtype=np.int32, count=rows
         )
+
+    def forget(self, rows: int) -> None:
+        """Drop the first rows: they are stored."""
+        self._chunks = {name: [np.concatenate(chunks)[rows:]] for name, chunks in self._chunks.items()}
+        self.rows -= rows
 
     def ordered(self) -> tuple[dict[str, NDArray[Any]], dict[str, list[str]]]:
         """Return the rows as a file holds them (text as codes), and the values of the codes."""

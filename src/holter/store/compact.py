@@ -47,9 +47,7 @@ def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
     reader = Reader(folder.place)
     ended = folder.manifest().get("end") is not None
     merged = 0
-    for table in TABLES:
-        if not _worth_it(folder, table, min_files):
-            continue
+    for table in _worth_it(folder, min_files):
         with folder.place.lock(table):
             _sweep(folder, reader, table)
             for files in list(_runs(reader.files(table), min_files, ended)):
@@ -57,10 +55,11 @@ def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
     return merged
 
 
-def _worth_it(folder: JobFolder, table: str, min_files: int) -> bool:
-    """Say by names alone whether any node has enough files, so that looking often costs nothing."""
-    parts = [part for entry in folder.place.files(table) if (part := parse_part(entry.key)) is not None]
-    return any(count >= min_files for count in Counter(part.node for part in parts).values())
+def _worth_it(folder: JobFolder, min_files: int) -> list[str]:
+    """Say by names alone of which tables any node has enough files, so that looking often costs nothing."""
+    parts = [part for entry in folder.place.files() if (part := parse_part(entry.key)) is not None]
+    many = {table for (table, _), n in Counter((p.table, p.node) for p in parts).items() if n >= min_files}
+    return [table for table in TABLES if table in many]
 
 
 def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[DataFile]]:

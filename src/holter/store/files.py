@@ -99,10 +99,12 @@ class Catalog:
     def _entries(self, table: str) -> list[Entry]:
         """List until two listings are alike.
 
-        A listing is not made in one instant: it can miss a file that a compaction just put, and also the
-        files it replaced. They are deleted only after it is there, so the next listing shows it.
+        A listing is not always made in one instant: it can miss a file that a compaction just put, and also
+        the files it replaced. They are deleted only after it is there, so the next listing shows it.
         """
         entries = self.place.files(table)
+        if len(entries) < self.place.lists_at_once:
+            return entries
         for _ in range(10):
             again = self.place.files(table)
             if set(again) == set(entries):
@@ -112,6 +114,7 @@ class Catalog:
 
     def _check(self, unknown: Sequence[tuple[Part, Entry]], table: str) -> None:
         paths: dict[str, Path] = {}
+        self.place.fetch([entry for _, entry in unknown])
         for part, entry in unknown:
             try:
                 paths[part.key] = self.place.local(entry)

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import json
 import os
+import secrets
 from typing import Any
 
 from holter.schema.tables import SCHEMA_VERSION
@@ -71,7 +72,7 @@ class JobFolder:
     def update(self, **changes: Any) -> Document:
         """Change entries of the manifest in one piece; returns it. Raises `OSError`."""
         with self.place.lock(""):
-            manifest = {**self.manifest(), **changes}
+            manifest = {"name": self.name, **self._kept(MANIFEST), **changes}
             self._write(MANIFEST, manifest)
         return manifest
 
@@ -84,9 +85,16 @@ class JobFolder:
         names = sorted(n for entry in self.place.files("nodes") if (n := parse_node(entry.key)) is not None)
         return {name: self.node(name) for name in names}
 
-    def write_node(self, node: str, facts: Document) -> None:
-        """Put the facts of one node in place of those before. Raises `OSError`."""
-        self._write(node_key(node), facts)
+    def write_node(self, node: str, facts: Document, *, new: bool = False) -> None:
+        """Put the facts of one node in place of those before. Raises `OSError`.
+
+        With `new`: raises `FileExistsError` when there are some.
+        """
+        self._write(node_key(node), facts, new=new)
+
+    def update_node(self, node: str, **changes: Any) -> None:
+        """Change facts of one node, which only that node does. Raises `OSError`."""
+        self._write(node_key(node), {**self._kept(node_key(node)), **changes})
 
     def control(self) -> Document:
         """Return what the job was told to do last."""
@@ -99,7 +107,7 @@ class JobFolder:
     def order(self, **orders: Any) -> None:
         """Add orders to what the job was told before, in one piece. Raises `OSError`."""
         with self.place.lock(""):
-            self._write(CONTROL, {**self.control(), **orders})
+            self._write(CONTROL, {**self._kept(CONTROL), **orders})
 
     def evaluations(self) -> Document:
         """Return the status and the issues of the job's rules."""
@@ -111,6 +119,17 @@ class JobFolder:
 
     def _write(self, key: str, document: Document, *, new: bool = False) -> None:
         self.place.write(key, json.dumps(document, indent=1).encode(), new=new)
+
+    def _kept(self, key: str) -> Document:
+        """Return a document to change it: one that is out of reach must not be replaced by half of it."""
+        try:
+            document = json.loads(self.place.read(key))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError) as error:
+            self._say(f"{key} cannot be read: {error}")
+            return {}
+        return document if isinstance(document, dict) else {}
 
     def _document(self, key: str) -> Document | None:
         try:
@@ -152,6 +171,7 @@ def create(
     interval_ms: int,
     rules: list[Document],
     now_ns: int,
+    launch: Document | None = None,
 ) -> JobFolder:
     """Create a job: its folder and its manifest, with status InProgress.
 
@@ -162,6 +182,7 @@ def create(
         interval_ms: Sampling interval in milliseconds.
         rules: The rules that run beside it, each with name and parameters.
         now_ns: Now, nanoseconds since the epoch.
+        launch: What several nodes that record it have in common: `id`, and how many `nodes` there are.
 
     Raises:
         BadJobName: No job may be called so.
@@ -177,6 +198,7 @@ def create(
     manifest = {
         "schema": SCHEMA_VERSION,
         "name": name,
+        "id": secrets.token_hex(8),
         "status": "InProgress",
         "command": list(command),
         "interval_ms": interval_ms,
@@ -189,16 +211,20 @@ def create(
         "failure": None,
         "framework": None,
         "attempts": [],
+        **({"launch": launch} if launch else {}),
     }
     try:
         folder.place.create()
         try:
             folder._write(MANIFEST, manifest, new=True)
         except FileExistsError:
-            raise
+            # In an object store it can be our own: sent once more because the answer was lost.
+            if folder.manifest().get("id") != manifest["id"]:
+                raise
         except OSError:
             with contextlib.suppress(OSError):
-                folder.place.destroy()  # just made, and empty
+                if not folder.place.files():  # whoever was faster has written a manifest
+                    folder.place.destroy()
             raise
     except OSError as error:
         taken = set(store.folders()) if isinstance(error, FileExistsError) else set()

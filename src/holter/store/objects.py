@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
+import secrets
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import obstore.exceptions
 import obstore.store
@@ -16,10 +21,45 @@ import obstore.store
 from holter.store.place import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 CACHE_DAYS = 7
 """What was fetched is kept on this machine for so many days after it was last read."""
+CONNECT_S, ANSWER_S, TRANSFER_S = 5, 20, 600
+"""How long a server may take to be reached, to answer, and to take or give a whole file."""
+SMALL = 8_000_000
+"""Files of fewer bytes take no longer than answers."""
+_RETRIES: Any = {
+    "max_retries": 2,
+    "retry_timeout": timedelta(seconds=ANSWER_S),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=200),
+        "max_backoff": timedelta(seconds=2),
+        "base": 2,
+    },
+}
+"""Who writes tries again later anyway; who waits at a terminal wants to hear what is wrong."""
+_FETCHES = 8
+"""Files fetched at once: most of a small file's time is the way there and back."""
+_LOCK = ".lock"
+_LOCK_WAIT_S = 30.0
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+_WHOSE = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ENDPOINT")
+"""Variables that say which server or account a URL means."""
+_NO_CREDENTIALS = re.compile(
+    r"169\.254\.169\.254|metadata\.google|Missing (AccessKeyId|SecretAccessKey)|Account must be"
+)
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound")
+_UNREACHABLE = re.compile(
+    r"error sending request|connection refused|dns error|timed out|error trying to connect", re.I
+)
+_CODE = re.compile(r"<Code>(\w+)</Code>|status code: (\d+[\w ]*)")
+_DENIED = re.compile(r"status code: 40[13]")
+_SERVER = re.compile(r"https?://[^/\s?]+")
 
 _MEMORY: dict[str, Any] = {}
 """Stores in memory by URL: within one process the same URL is the same store."""
@@ -28,28 +68,40 @@ _MEMORY: dict[str, Any] = {}
 class ObjectPlace:
     """A prefix in an object store. Files are fetched whole, once, into a cache on this machine."""
 
-    def __init__(self, store: Any, prefix: str, url: str) -> None:
+    lists_at_once = 1000
+    lock_stale_s = 10.0
+    """A lock that one holder has for longer was left by one that died."""
+
+    def __init__(self, store: Any, prefix: str, url: str, *, patient: Any = None) -> None:
         self.url = url
         self._store = store
+        self._patient = patient or store
+        """The same store for whole files, which may take longer than answers."""
         self._prefix = prefix
-        # The store's own description belongs to the cache's name: two buckets may have the same prefix.
-        self.reads_from = _cache_folder() / hashlib.sha256(f"{store!r} {url}".encode()).hexdigest()[:24]
+        # Whose bucket it is belongs to the cache's name: two servers may have one of the same name.
+        whose = [url, *(os.environ.get(name, "") for name in _WHOSE)]
+        self.reads_from = _cache_folder() / hashlib.sha256(" ".join(whose).encode()).hexdigest()[:24]
 
     @classmethod
     def open(cls, url: str) -> ObjectPlace:
         """Open a URL; credentials and endpoint come from the environment. Raises `ValueError`."""
         root = url.rstrip("/")
+        if "@" in urlsplit(root).netloc:
+            raise ValueError("credentials belong into the environment, not into a store's URL, which is kept")
         if root.startswith("memory:"):
             return cls(_MEMORY.setdefault(root, obstore.store.MemoryStore()), "", root)
         try:
-            store = obstore.store.from_url(root, client_options={"allow_http": True})
+            quick, patient = (
+                obstore.store.from_url(root, client_options=_limits(longest), retry_config=_RETRIES)
+                for longest in (ANSWER_S, TRANSFER_S)
+            )
         except (obstore.exceptions.BaseError, ValueError) as error:
-            raise ValueError(f"{url!r} is no store: {_first_line(error)}") from error
-        return cls(store, "", root)
+            raise ValueError(f"{url!r} is no store: {_why(error, root)}") from error
+        return cls(quick, "", root, patient=patient)
 
     def below(self, name: str) -> ObjectPlace:
         """Return the place one folder further down."""
-        return ObjectPlace(self._store, f"{self._prefix}{name}/", f"{self.url}/{name}")
+        return ObjectPlace(self._store, f"{self._prefix}{name}/", f"{self.url}/{name}", patient=self._patient)
 
     def create(self) -> None:
         """Raise `FileExistsError` when something is there; there are no folders to make."""
@@ -96,9 +148,10 @@ class ObjectPlace:
 
     def add(self, key: str, draft: Path, *, durable: bool = False) -> None:
         """Put a prepared file; raises `FileExistsError` when there is one. The draft is gone afterwards."""
+        store = self._fit(draft.stat().st_size)
         with _as_os_errors(f"{self.url}/{key}"):
             # In one piece: many servers know "create only" for whole objects, not for those in parts.
-            self._store.put(self._prefix + key, draft, mode="create", use_multipart=False)
+            store.put(self._prefix + key, draft, mode="create", use_multipart=False)
         draft.unlink(missing_ok=True)
 
     def local(self, entry: Entry) -> Path:
@@ -108,18 +161,29 @@ class ObjectPlace:
         if path.exists():
             os.utime(path)
             return path
-        self.reads_from.mkdir(parents=True, exist_ok=True)
-        _forget_old(self.reads_from)
+        if not self.reads_from.is_dir():
+            self.reads_from.mkdir(parents=True, exist_ok=True)
+            _forget_old(self.reads_from.parent)
         handle, draft = tempfile.mkstemp(prefix=".", dir=self.reads_from)
         try:
             with os.fdopen(handle, "wb") as file, _as_os_errors(f"{self.url}/{entry.key}"):
-                for chunk in self._store.get(self._prefix + entry.key).stream():
+                for chunk in self._fit(entry.size).get(self._prefix + entry.key).stream():
                     file.write(chunk)
             Path(draft).replace(path)
         except BaseException:
             Path(draft).unlink(missing_ok=True)
             raise
         return path
+
+    def _fit(self, size: int) -> Any:
+        """Return the client that waits as long as a file of so many bytes may take."""
+        return self._store if size < SMALL else self._patient
+
+    def fetch(self, entries: Sequence[Entry]) -> None:
+        """Bring files to this machine, several at once; those that are gone, and faults, show at `local`."""
+        with ThreadPoolExecutor(_FETCHES, "holter-fetch") as pool:
+            for fetched in [pool.submit(self.local, entry) for entry in entries]:
+                fetched.exception()
 
     def delete(self, key: str) -> None:
         """Remove a file; one that is not there is no fault."""
@@ -139,8 +203,42 @@ class ObjectPlace:
 
     @contextlib.contextmanager
     def lock(self, folder: str) -> Iterator[None]:
-        """Hold nothing: each node writes its own folders, and names are created once."""
-        yield
+        """Hold the documents of the place (`""`) against all who write them: only one can make an object.
+
+        Folders below are not held: each node writes its own, and names are created once.
+
+        Raises:
+            TimeoutError: Others held it all the time.
+        """
+        if folder:
+            yield
+            return
+        self._take(secrets.token_bytes(16))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # who waits for it will see that it is stale
+                self.delete(_LOCK)
+
+    def _take(self, mine: bytes) -> None:
+        begin = since = time.monotonic()
+        holder = b""
+        while time.monotonic() - begin < _LOCK_WAIT_S:
+            with contextlib.suppress(FileExistsError):
+                self.write(_LOCK, mine, new=True)
+                return
+            try:
+                found = self.read(_LOCK)
+            except FileNotFoundError:
+                continue
+            if found == mine:  # the answer to our first attempt was lost on its way
+                return
+            if found != holder:
+                holder, since = found, time.monotonic()
+            elif time.monotonic() - since > self.lock_stale_s:
+                self.delete(_LOCK)
+            time.sleep(0.05)
+        raise TimeoutError(f"{self.url}: others write its documents without a pause")
 
 
 @contextlib.contextmanager
@@ -151,13 +249,34 @@ def _as_os_errors(where: str) -> Iterator[None]:
     except obstore.exceptions.AlreadyExistsError as error:
         raise FileExistsError(f"{where} exists") from error
     except obstore.exceptions.NotFoundError as error:
+        if _NO_BUCKET.search(str(error)):
+            raise OSError(f"{where}: {_why(error, where)}") from error
         raise FileNotFoundError(f"{where} is not there") from error
     except obstore.exceptions.BaseError as error:
-        raise OSError(f"{where}: {_first_line(error)}") from error
+        kind = ConnectionError if _UNREACHABLE.search(str(error)) else OSError
+        raise kind(f"{where}: {_why(error, where)}") from error
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+def _why(error: Exception, url: str) -> str:
+    """Say in one line what is wrong, and what to do about it; never a credential."""
+    text, parts = str(error), urlsplit(url)
+    code = next((match[1] or match[2] for match in reversed([*_CODE.finditer(text)])), "").strip()
+    needed = _CREDENTIALS.get(parts.scheme, "the credentials")
+    if _NO_BUCKET.search(text):
+        return f"there is no bucket {parts.netloc!r}"
+    if _NO_CREDENTIALS.search(text):
+        return f"no credentials in the environment; set {needed}"
+    server = f"{match[0]} " if (match := _SERVER.search(text)) else ""
+    if _UNREACHABLE.search(text):
+        return f"{server or 'the server '}cannot be reached"
+    denied = (obstore.exceptions.PermissionDeniedError, obstore.exceptions.UnauthenticatedError)
+    if isinstance(error, denied) or _DENIED.search(text):
+        return f"{server}denies access{f' ({code})' if code else ''}; check {needed}"
+    return f"{server}says {code}" if code else text.strip().splitlines()[0]
+
+
+def _limits(longest_s: int) -> Any:
+    return {"allow_http": True, "connect_timeout": f"{CONNECT_S}s", "timeout": f"{longest_s}s"}
 
 
 def _cache_folder() -> Path:
@@ -166,8 +285,9 @@ def _cache_folder() -> Path:
 
 
 def _forget_old(folder: Path) -> None:
+    """Remove what nobody read for long, of all jobs."""
     limit = time.time() - CACHE_DAYS * 24 * 3600
-    for path in folder.iterdir():
+    for path in folder.glob("*/*"):
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_mtime < limit:
                 path.unlink()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 class Entry(NamedTuple):
@@ -32,6 +32,8 @@ class Place(Protocol):
     url: str
     reads_from: Path
     """The folder of this machine below which `local` files lie."""
+    lists_at_once: int
+    """A listing of fewer files than this is one instant's; of more, files may come and go meanwhile."""
 
     def below(self, name: str) -> Place:
         """Return the place one folder further down."""
@@ -60,6 +62,9 @@ class Place(Protocol):
     def local(self, entry: Entry) -> Path:
         """Return a local path from which the file can be read."""
 
+    def fetch(self, entries: Sequence[Entry]) -> None:
+        """Make `local` quick for many files at once."""
+
     def delete(self, key: str) -> None:
         """Remove a file; one that is not there is no fault."""
 
@@ -70,7 +75,7 @@ class Place(Protocol):
         """Return when any file of it changed last, nanoseconds since the epoch; 0 when there is none."""
 
     def lock(self, folder: str) -> contextlib.AbstractContextManager[None]:
-        """Hold a folder against other processes of this machine, as far as the place can."""
+        """Hold a folder against others who write it, as far as the place can; `""` is its documents."""
 
 
 def place(url: str) -> Place:
@@ -85,6 +90,8 @@ def place(url: str) -> Place:
 
 class LocalPlace:
     """A folder of this machine, or of a file system that is mounted on it."""
+
+    lists_at_once = 0
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.abspath(path.expanduser()))
@@ -183,6 +190,9 @@ class LocalPlace:
     def local(self, entry: Entry) -> Path:
         """Return the file's own path."""
         return self.path / entry.key
+
+    def fetch(self, entries: Sequence[Entry]) -> None:
+        """Do nothing: all are here."""
 
     def delete(self, key: str) -> None:
         """Remove a file; one that is not there is no fault."""

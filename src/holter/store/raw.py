@@ -9,7 +9,8 @@ import json
 import math
 import re
 import struct
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -27,6 +28,9 @@ RAW = "tensors-raw"
 LONGEST_HEADER = 100_000_000
 """Bytes; what the format itself allows."""
 _MOST_DIMENSIONS = 32
+_CHECKED = 256 << 20
+_CHECKSUMS = "crc32"
+"""What the metadata call the CRC-32 of each tensor, if a recorder wrote the file."""
 
 _KEY = re.compile(RAW + r"/node=([^/]+)/rank=(\d{1,9})/(\d{9})-(train|eval|predict|global)\.safetensors")
 
@@ -93,6 +97,8 @@ class RawTensor:
     """Where its bytes begin in the file."""
     bits: str
     """The numpy type that holds its elements, or only their bits: see `array`. Empty when there is none."""
+    crc32: int | None = None
+    """Of its bytes, if the file tells it."""
 
     @property
     def size(self) -> int:
@@ -103,7 +109,8 @@ class RawTensor:
         """Return the elements as they lie in the file, mapped and read-only; bfloat16 and float8 as bits.
 
         Raises:
-            DamagedRaw: The file is cut, or the type is none that can be read.
+            DamagedRaw: The file is cut, its bytes have changed, or the type is none that can be read. Of more
+                than 256 MiB the checksum is not looked at: that would read all of what is only mapped.
         """
         if not self.bits:
             why = f"tensor {self.name!r} has type {self.dtype!r}; known are {', '.join(DTYPES)}"
@@ -114,6 +121,10 @@ class RawTensor:
             mapped = np.memmap(self.path, np.uint8, "r", self.offset, self.size)
         except (OSError, ValueError) as error:
             raise DamagedRaw(self.path, self.offset, f"tensor {self.name!r}: {error}") from error
+        if self.crc32 is not None and self.size <= _CHECKED and zlib.crc32(mapped.data) != self.crc32:
+            raise DamagedRaw(
+                self.path, self.offset, f"the bytes of tensor {self.name!r} have changed: CRC-32"
+            )
         return mapped.view(np.ndarray).view(self.bits).reshape(self.shape)
 
     def array(self) -> NDArray[Any]:
@@ -164,7 +175,20 @@ def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[s
         raise DamagedRaw(file, 8, "its __metadata__ is no JSON object")
     begin = 8 + length
     tensors = {name: _tensor(path, file, name, entry, begin, size) for name, entry in told.items()}
+    for name, crc32 in _checksums(says).items():
+        if name in tensors:
+            tensors[name] = replace(tensors[name], crc32=crc32)
     return tensors, {str(name): str(value) for name, value in says.items()}
+
+
+def _checksums(says: Mapping[str, Any]) -> dict[str, int]:
+    """Return the checksums that a file tells, by tensor; what is none is passed over."""
+    try:
+        told = json.loads(says.get(_CHECKSUMS, "{}"))
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    pairs = told.items() if isinstance(told, dict) else ()
+    return {name: crc32 for name, crc32 in pairs if type(crc32) is int}
 
 
 def pack(arrays: Mapping[str, NDArray[Any]], says: Mapping[str, str]) -> bytes:

@@ -185,25 +185,16 @@ class Reader:
         source = select(files[0], table, "$files", extra=[BATCH] if BATCH in files[0].names else [])
         limits = " AND ".join(conditions) or "true"
         terms: list[str] = []
+        known = self._texts(cursor, files[0], table, columns, f"({source}) WHERE {limits}", given)
         texts: dict[str, list[str]] = {}
-        there = files[0].names
         for column in columns:
-            quoted = parquet.name(column)
-            known = None
-            if (
-                column in there
-                and column != "node"
-                and table.column(column).type == "VARCHAR"
-                and column != "detail"
-            ):
-                query = f"SELECT DISTINCT {quoted} FROM ({source}) WHERE {limits} AND {quoted} IS NOT NULL"
-                known = [row[0] for row in cursor.execute(query, given).fetchall()]
-            if column == "node" or known == []:
+            quoted, found = parquet.name(column), known.get(column)
+            if column == "node" or found == []:
                 continue
             # A text with a NUL cannot stand in SQL.
-            if known is not None and len(known) <= _MANY_TEXTS and "\x00" not in "".join(known):
-                texts[column] = known
-                codes = f"ENUM({', '.join(parquet.literal(text) for text in known)})"
+            if found is not None and len(found) <= _MANY_TEXTS and "\x00" not in "".join(found):
+                texts[column] = found
+                codes = f"ENUM({', '.join(parquet.literal(text) for text in found)})"
                 terms.append(f"enum_code({quoted}::{codes}) AS {quoted}")
             else:
                 terms.append(quoted)
@@ -226,6 +217,45 @@ class Reader:
                 result[column] = np.asarray(filled, dtype=default.dtype)
         return Table(result)
 
+    def _texts(
+        self,
+        cursor: Any,
+        file: DataFile,
+        table: TableSchema,
+        columns: Sequence[str],
+        source: str,
+        given: dict[str, Any],
+    ) -> dict[str, list[str]]:
+        """Return the distinct texts of each column that may have few, all in one pass over the files."""
+        asked = [
+            column
+            for column in columns
+            if column in file.names
+            and column not in ("node", "detail")
+            and table.column(column).type == "VARCHAR"
+        ]
+        if not asked:
+            return {}
+        terms = ", ".join(f"list(DISTINCT {parquet.name(column)})" for column in asked)
+        lists = cursor.execute(f"SELECT {terms} FROM {source}", given).fetchone()
+        return {
+            column: [text for text in texts or () if text is not None]
+            for column, texts in zip(asked, lists, strict=True)
+        }
+
+
+def row_groups(connection: Any, files: Sequence[DataFile]) -> list[tuple[int, int, int]]:
+    """Return the first and last `time` and the number of rows of each group of rows of files."""
+    if not files:
+        return []
+    query = (
+        "SELECT stats_min_value::BIGINT, stats_max_value::BIGINT, row_group_num_rows "
+        "FROM parquet_metadata($files) WHERE path_in_schema = 'time' AND row_group_num_rows > 0"
+    )
+    given = {"files": [parquet.pattern(file.path) for file in files]}
+    found: list[tuple[int, int, int]] = connection.cursor().execute(query, given).fetchall()
+    return found
+
 
 def retried(read: Callable[[], T]) -> T:
     """Read, and list and read again when files vanish meanwhile."""
@@ -245,9 +275,12 @@ def table_schema(name: str) -> TableSchema:
 
 
 def _decoded(codes: NDArray[Any], texts: Sequence[str]) -> NDArray[Any]:
-    values = np.array([*texts, ""], dtype=object)
     known = np.ma.getdata(codes)
-    if np.ma.is_masked(codes):
+    masked = np.ma.is_masked(codes)
+    if len(texts) == 1 and not masked:
+        return np.full(len(known), texts[0], dtype=object)
+    values = np.array([*texts, ""], dtype=object)
+    if masked:
         known = np.where(np.ma.getmaskarray(codes), len(texts), known.astype(np.int64))
     decoded: NDArray[Any] = values[known]
     return decoded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from holter.store.layout import node_folder, parse_part, part_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from holter.store.job import JobFolder
 
@@ -63,7 +65,10 @@ class Writer:
         self._batches: dict[str, Batch] = {}
         self._since: dict[str, float] = {}
         self._next: dict[str, int] = {}
+        self._doubts: dict[str, tuple[str, str, int]] = {}
+        """Files of which we do not know whether they arrived: key, digest of the content, rows."""
         self._retry_at = 0.0
+        self._away = False
         self._connection: Any = None
 
     def append(self, table: str, columns: Columns) -> None:
@@ -97,8 +102,12 @@ class Writer:
 
     def flush(self, table: str | None = None) -> bool:
         """Write all that waits, of one table or of all; returns whether nothing waits any more."""
-        done = [self._write(name) for name in ([table] if table else list(self._batches))]
-        return all(done)
+        done = True
+        for name in [table] if table else list(self._batches):
+            done = self._write(name) and done
+            if self._away:  # each further table would wait as long to learn the same
+                return False
+        return done
 
     def close(self) -> bool:
         """Write all that waits and count what cannot be written as dropped; returns whether all was."""
@@ -140,15 +149,22 @@ class Writer:
             # Whatever it is, recording goes on: the rows stay, bounded, and are tried again.
             self.fault = f"{table}: {type(error).__name__}: {error}"
             self.faults += 1
+            self._away = isinstance(error, ConnectionError)
             self._retry_at = self._clock() + RETRY_S
             return False
         self.fault = None
+        self._away = False
         self._retry_at = 0.0
         self._batches.pop(table)
         self._since.pop(table, None)
         return True
 
     def _put(self, table: str, batch: Batch) -> None:
+        if table in self._doubts and self._arrived(table):
+            batch.forget(self._doubts[table][2])
+        self._doubts.pop(table, None)
+        if batch.rows == 0:
+            return
         columns, values = batch.ordered()
         t0 = int(columns["time"].min())
         place = self.folder.place
@@ -158,7 +174,7 @@ class Writer:
                 self._connection = parquet.connect(threads=1, memory="256MB")
             parquet.write(self._connection, draft, TABLES[table], columns, values, self.node)
             size = draft.stat().st_size
-            self._add(table, t0, draft)
+            self._add(table, t0, draft, batch.rows)
         except BaseException:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
@@ -167,12 +183,26 @@ class Writer:
         self.rows_written += batch.rows
         self.files_written[table] += 1
 
-    def _add(self, table: str, t0: int, draft: Any) -> None:
+    def _arrived(self, table: str) -> bool:
+        """Say whether a file arrived whose answer did not: its rows must not be written twice."""
+        key, digest, _ = self._doubts[table]
+        try:
+            return hashlib.sha256(self.folder.place.read(key)).hexdigest() == digest
+        except FileNotFoundError:
+            return False
+
+    def _add(self, table: str, t0: int, draft: Path, rows: int) -> None:
         """Give the file the next number; under the lock nobody else can take the same."""
         place = self.folder.place
         folder = node_folder(table, self.node)
         with place.lock(folder):
             there = [p.last for e in place.files(folder) if (p := parse_part(e.key)) is not None]
             number = max([self._next.get(table, 0), *(last + 1 for last in there)])
-            place.add(part_key(table, self.node, t0, number, number), draft)
+            key = part_key(table, self.node, t0, number, number)
+            try:
+                place.add(key, draft)
+            except OSError:
+                if draft.exists():  # nobody said that the name is another's
+                    self._doubts[table] = (key, hashlib.sha256(draft.read_bytes()).hexdigest(), rows)
+                raise
         self._next[table] = number + 1

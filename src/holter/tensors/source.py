@@ -120,7 +120,9 @@ class Source:
         follow, known = self._rows[name]
         if not settled:
             new = follow.new("tensors", where=f"name = {literal(name)}")
-            known = Table.concat([known, new]).sorted("step", "mode", "rank", "time") if new.rows else known
+            if new.rows:
+                known = Table.concat([known, new]) if known.rows else new
+                known = known.sorted("step", "mode", "rank", "time")
             self._rows[name] = (follow, known)
         if len(self._rows) > _KEPT:
             self._rows.popitem(last=False)

@@ -18,6 +18,7 @@ from holter.analysis.phases import job_phases
 from holter.analysis.suspects import verdict
 from holter.analysis.warmup import steady
 from holter.views.cost import cost, details
+from holter.views.nodes import nodes_of
 from holter.views.reading import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
     return {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, trial.table("scalars"))},
-        "nodes": [_node(name, node) for name, node in nodes.items()],
+        "nodes": nodes_of(
+            trial, nodes, steps if steps.rows else events, stretches, (job["framework"] or {}).get("device")
+        ),
         "ranks": _ranks(steps, events),
         "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
         "steps": _steps(steps, facts.statistics) if steps.rows else None,
@@ -100,6 +103,7 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
         "stopped_by": manifest.get("stopped_by"),
         "framework": framework,
         "attempts": manifest.get("attempts") or [],
+        "nodes_expected": (manifest.get("launch") or {}).get("nodes"),
     }
 
 
@@ -108,11 +112,6 @@ def _signal(number: Any) -> str | None:
         return signal.Signals(number).name if isinstance(number, int) else number
     except ValueError:
         return f"signal {number}"
-
-
-def _node(name: str, facts: dict[str, Any]) -> dict[str, Any]:
-    kept = ("cpus", "memory_bytes", "gpus")
-    return {"node": name, **{key: facts.get(key) for key in kept}}
 
 
 def _ranks(steps: Table, events: Table) -> list[int]:

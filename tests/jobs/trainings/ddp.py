@@ -33,6 +33,7 @@ def main() -> None:
         "--delay", type=float, default=0.06, help="seconds by which its forward pass is slower"
     )
     parser.add_argument("--work", type=float, default=0.02, help="seconds that every forward pass takes")
+    parser.add_argument("--raise-on-rank", type=int, default=-1, help="raise at step 20 on this rank")
     options = parser.parse_args()
 
     dist.init_process_group("gloo")
@@ -41,7 +42,9 @@ def main() -> None:
     delay = options.work + (options.delay if dist.get_rank() == options.slow_rank else 0.0)
     model = DistributedDataParallel(Network(delay))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for _ in range(options.steps):
+    for step in range(options.steps):
+        if step == 20 and dist.get_rank() == options.raise_on_rank:
+            raise ValueError("no such word")
         inputs = torch.randn(16, 64)
         optimizer.zero_grad()
         model(inputs).pow(2).mean().backward()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
 import pytest
@@ -57,6 +58,7 @@ def check(recording):
         assert trainer.per_step(Phase.FORWARD) == trainer.per_step(Phase.BACKWARD) == [1] * 12
         assert {s.name for s in trainer.of(Phase.FORWARD)} == {"Net"}
         gradients = trainer.of(Phase.COMMUNICATION, "DDP gradients")
+        assert {s.value for s in gradients} == {4.0 * (8 * 16 + 16 + 16 * 2 + 2)}
         backward = trainer.of(Phase.BACKWARD)
         assert len(gradients) == 12  # not under no_sync
         assert len(backward) == 13
@@ -96,11 +98,24 @@ def test_blocking_collectives(record, unused_port):
         dist.all_gather_object([None], "text")
         dist.all_reduce(t, dist.ReduceOp.SUM, None, True).wait()
         torch.distributed.distributed_c10d.barrier()
+        few = dist.new_group([0], group_desc="few")
+        for _ in range(2):
+            dist.all_reduce(t, group=few)
+        print(few.group_name)
         """,
         str(unused_port),
     )
-    names = [s.name for s in recording.trainer.of(Phase.COMMUNICATION)]
-    assert names == ["all_reduce", "broadcast", "all_gather", "all_gather_object", "barrier"]
+    spans = recording.trainer.of(Phase.COMMUNICATION)
+    (group,) = recording.trainer.facts["process_group"]
+    assert group["ranks"] == [0]
+    of_group = f"all_reduce in {group['name']}"
+    assert [s.name for s in spans] == [
+        *("all_reduce", "broadcast", "all_gather", "all_gather_object", "barrier"),
+        *(of_group, of_group),
+    ]
+    assert [s.value for s in spans[:3]] == [16, 16, 16]
+    assert all(math.isnan(s.value) for s in spans[3:5])
+    assert [s.value for s in spans[5:]] == [16, 16]
 
 
 @pytest.fixture

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import numpy as np
 import pytest
 import torch
 from tests.recorder import reading as records
+from tests.recorder.tensors.reading import saved
 from torch import nn
 
 import holter
+from holter.recorder.tensors.by_hand import LARGEST
 
 TRAIN, EVAL = 1, 2
 
@@ -116,3 +119,59 @@ def test_what_is_wrong_is_said_recorded_or_not(watch, capsys):
     loop(3, lambda step, output: holter.save_tensor("odd", {"a": object()}))
     assert capsys.readouterr().err.count("'odd' cannot be saved as a tensor") == 1
     assert training.end().rows == []
+
+
+def test_a_tensor_of_20_gigabytes_is_never_copied(watch):
+    training = watch("/big/@1:raw,shape,histogram,exponents,values,no-statistics")
+    big = torch.ones(1).expand(5, 1_000_000_000)
+
+    def each(step, output):
+        holter.save_tensor("big", big)
+
+    loop(2, each)
+    found = training.end()
+    assert found.values[1, "big", "shape"] == [5, 1_000_000_000]
+    assert {kind for _, name, kind in found.values if name == "big"} == {"shape"}
+    assert not list(training.spool.glob("*.safetensors"))
+    dropped = sum(fact.get("raw bytes", 0) for fact in training.facts("dropped"))
+    assert dropped == 2 * 20_000_000_000
+
+
+def test_without_a_framework_then_with_one(start, spool, capsys):
+    session = start()
+    values = [0.0, -2.5, math.inf, math.nan, 1.0, 4.0]
+    holter.save_tensor("plain", np.array(values).reshape(2, 3), role="predictions")
+    holter.save_tensor("number", 3)
+    holter.save_tensor("empty", [])
+    for odd in ([[1], [1, 2]], "text", {"a": 1}, np.zeros(LARGEST + 1, dtype=bool), None):
+        holter.save_tensor(f"odd {str(odd)[:9]}", odd)
+    assert capsys.readouterr().err.count("cannot be saved as a tensor") == 5
+    session.boundary(manual=True)
+    session.attach("pytorch")
+    loop(1, lambda step, output: holter.save_tensor("plain", torch.tensor(values).reshape(2, 3)))
+    session.close()
+    assert not records.only(spool).facts("fault")
+    found = saved(spool)
+    assert {row.name for row in found.rows} == {"plain", "number", "empty"}
+    # What Python works out of a list is what torch works out of a tensor.
+    mine, its = (found.row("plain", step) for step in (0, 1))
+    for name in (
+        "count",
+        "nan",
+        "posinf",
+        "neginf",
+        "zeros",
+        "tiny",
+        "min",
+        "max",
+        "mean",
+        "std",
+        "abs_mean",
+    ):
+        assert mine[name] == pytest.approx(its[name]), name
+    for name in ("q05", "q50", "q95"):
+        assert mine[name] == pytest.approx(its[name]), name
+    assert found.values[0, "plain", "shape"] == found.values[1, "plain", "shape"] == [2, 3]
+    assert found.values[0, "plain", "value"][:3] == [0.0, -2.5, math.inf]
+    assert (mine.mode, its.mode) == (TRAIN, TRAIN)
+    assert found.row("empty", 0)["count"] == 0

@@ -72,7 +72,7 @@ def test_names_and_steps_of_everything(watch):
 
 
 def test_values_are_those_of_the_training(watch):
-    training = watch("weights@1:raw", "gradients@1:raw")
+    training = watch("weights@1:raw,each", "gradients@1:raw")
     model = Net()
     seen = {}
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,55 +14,6 @@ from holter.recorder.tensors.requests import from_environment, requests, to_envi
 from holter.recorder.tensors.schedule import Schedule
 
 EVAL = 2
-TESTS = Path(__file__).parents[2]
-CAPTURE, OWN, JOBS = (
-    "recorder/tensors/test_capture.py",
-    "recorder/tensors/test_by_hand.py",
-    "jobs/test_tensors.py",
-)
-HERE = "recorder/tensors/test_conformance.py"
-DEFECTS = {  # number of the defect: tests that it is not ours
-    "D01 a finished job's place is taken": [("cli/test_run_refusals.py", "test_job_name_that_is_taken")],
-    "D02 scalars late, thinned, in the wrong mode": [(OWN, "test_modes_and_threads")],
-    "D03 tensors of scripts lost": [
-        (OWN, "test_every_tensor_is_kept_at_its_step_whatever_else_is_due"),
-        (OWN, "test_a_schedule_that_describes_it_counts"),
-    ],
-    "D04 micro-batches are steps": [
-        (CAPTURE, "test_accumulation_is_one_step_and_recomputation_is_recorded_once")
-    ],
-    "D05 gradients in evaluation": [(HERE, "test_nothing_of_the_update_is_saved_in_evaluation")],
-    "D06 mappings and keywords lost": [(CAPTURE, "test_mappings_keywords_and_evaluation")],
-    "D08 sharded models": [(JOBS, "test_shards_of_a_model_join_to_the_whole")],
-    "D09 compiled models": [(JOBS, "test_compiled_models_keep_their_names")],
-    "D10 several models, recomputation": [
-        (HERE, "test_two_models_that_train_each_other_share_the_steps"),
-        (CAPTURE, "test_accumulation_is_one_step_and_recomputation_is_recorded_once"),
-    ],
-    "D11 gradients scaled, clipped, local": [
-        ("recorder/tensors/test_diet.py", "test_gradients_are_true_under_a_scaler_and_before_clipping"),
-        (JOBS, "test_gradients_of_ranks_in_parallel_are_reduced"),
-    ],
-    "D14 words of the JSON configuration": [(JOBS, "test_a_configuration_of_sagemakers_hook")],
-    "D15 the end told by any rank": [
-        ("agent/test_tensors.py", "test_rows_values_and_whole_tensors_arrive"),
-        ("tensors/test_completeness.py", "test_states_of_steps"),
-    ],
-    "D17 an end at step 0": [("recorder/tensors/test_requests.py", "test_nothing_is_never_due")],
-    "D18 a module's name matches others'": [(HERE, "test_a_module_is_chosen_without_those_of_like_names")],
-    "D34 steps that are not due cost": [
-        (CAPTURE, "test_steps_that_are_not_due_are_left_alone"),
-        ("recorder/tensors/test_device.py", "test_nothing_waits_and_the_numbers_are_those_of_the_host"),
-    ],
-    "D35 buffers": [(HERE, "test_buffers_are_tensors_too")],
-}
-
-
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_each_defect_has_its_test(defect):
-    for path, name in DEFECTS[defect]:
-        tree = ast.parse((TESTS / path).read_text())
-        assert name in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}, (path, name)
 
 
 class Net(nn.Module):
@@ -205,3 +154,56 @@ def test_buffers_are_tensors_too(watch):
     assert found.row("norm.running_mean", 2).role == "buffer"
     assert found.row("norm.running_mean", 2).collections == ["buffers"]
     assert not requests(["weights@1"])[0].sources & {"buffer"}
+
+
+def test_names_are_those_of_the_model_that_is_wrapped(watch):
+    training = watch("weights@1", "layers@1")
+    train(nn.DataParallel(Net()), 3)
+    found = training.end()
+    assert found.steps("fc1.weight") == [0, 1, 2]
+    assert {"fc1_output_0", "fc10_output_0", "Net_output_0"} <= found.names(2)
+    assert not [name for name in found.names() if "module" in name.lower()]
+
+
+@pytest.mark.parametrize("module", [False, True])
+def test_a_functional_loss_has_its_labels(watch, module):
+    training = watch("role=labels@2", "role=logits@2:values", "losses@1")
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    criterion, seen = nn.CrossEntropyLoss(), []
+    for _ in range(4):
+        y = torch.randint(0, 6, (5,))
+        scores = model(torch.randn(5, 20))
+        loss = criterion(scores, y) if module else nn.functional.cross_entropy(scores, y) * 0.5
+        loss.backward()
+        optimizer.step()
+        seen.append((y.tolist(), scores.detach().log_softmax(1)))
+    found = training.end()
+    name = "CrossEntropyLoss_input" if module else "nll_loss_input"
+    assert found.row(f"{name}_1", 2).role == "labels"
+    for step in (0, 2):
+        assert found.values[step, f"{name}_1", "value"] == seen[step][0]
+        scores = torch.tensor(found.values[step, f"{name}_0", "value"]).view(5, 6).log_softmax(1)
+        assert torch.allclose(scores.float(), seen[step][1], atol=1e-5)
+    assert found.steps(f"{name}_0") == [0, 2]
+    assert {row.role for row in found.rows} == {"labels", "logits", "loss"}
+    assert ("nll_loss_input_1" in found.names()) is not module
+
+
+@pytest.mark.parametrize(
+    ("function", "target"),
+    [
+        ("binary_cross_entropy_with_logits", torch.tensor([0.0, 1, 1, 0, 1])),
+        ("mse_loss", torch.randn(5)),
+        ("smooth_l1_loss", torch.randn(5)),
+    ],
+)
+def test_losses_of_other_functions(watch, function, target):
+    training = watch("role=labels@1")
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    first = getattr(nn.functional, function)(model(torch.randn(5, 3)).squeeze(1), target)
+    (first + 0.1 * model.weight.square().sum()).backward()
+    optimizer.step()
+    found = training.end()
+    assert found.values[0, f"{function}_input_1", "value"] == target.double().tolist()

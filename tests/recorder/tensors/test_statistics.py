@@ -10,6 +10,7 @@ from tests.recorder.tensors.reading import near
 from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics
+from holter.recorder.frameworks.pytorch.tensors.together import Together, Waiting
 from holter.recorder.frameworks.pytorch.tensors.values import BINS, LOWEST_EXPONENT, described
 from holter.schema.tensor_spool import Values
 
@@ -173,3 +174,44 @@ def test_a_histogram_is_numpys():
     values = torch.linspace(-3, 5, 1000) ** 3
     (_, histogram), *_ = described(torch, values, "", {"histogram"}, Statistics(torch), 0)
     assert np.abs(histogram.numpy() - np.histogram(values.numpy(), BINS)[0]).max() <= 1
+
+
+def test_small_tensors_together_are_as_each_alone():
+    statistics, fingerprints = Statistics(torch), Fingerprints(torch)
+    together, found = Together(torch, statistics, fingerprints), {}
+    given = {name: one for name, one in tensors().items() if together.takes(one)}
+    assert len(given) >= 8
+    given |= {f"another {name}": one * 2 for name, one in given.items()}
+    before = {name: one.clone().zero_() for name, one in given.items() if "a" in name}
+
+    for name, one in given.items():
+
+        def done(*told, name=name):
+            found[name] = told
+
+        together.add(Waiting(one, before.get(name), "o" in name, "n" in name, done))
+    together.settle()
+    assert set(found) == set(given)
+    for name, one in given.items():
+        summary, deltas, fingerprint = found[name]
+        alone = statistics.of(one, quantiles="n" in name)
+        assert summary.counts == alone.counts
+        assert all(map(near, summary.statistics, alone.statistics)), (name, summary, alone)
+        assert fingerprint == (int(fingerprints.of(one)) if "o" in name else 0)
+        if name not in before:
+            assert all(delta != delta for delta in deltas)
+        elif torch.isfinite(one).all():
+            size = one.double().abs()
+            assert all(map(near, deltas, (float(size.norm()), float(size.mean()), float(size.max()))))
+            assert torch.equal(before[name], one)
+    together.settle()  # nothing waits any more
+
+
+@pytest.mark.parametrize("change", [torch.t, lambda one: one[:, ::2], lambda one: one.expand(3, -1, -1)])
+def test_a_large_tensor_is_not_copied_into_one_row(change):
+    tensor = change(tensors()["large"][:300_000].view(600, 500))
+    assert not tensor.is_contiguous()
+    found = Statistics(torch, slab=7_000).of(tensor)
+    counts, numbers = expected(tensor)
+    assert list(found.counts) == counts
+    assert all(map(near, found.statistics[:5], numbers[:5]))

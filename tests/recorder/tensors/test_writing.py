@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import mmap
 import os
 import random
+import resource
+import zlib
 
 import pytest
 import torch
@@ -100,6 +104,7 @@ def test_every_type_is_saved_whole(tmp_path, dtype):
     path = tmp_path / "a.safetensors"
     assert save(str(path), [entry, ("empty", dtype, (0, 3), b"")], {"step": "1"}) == path.stat().st_size
     metadata, tensors = raw(path)
+    assert json.loads(metadata.pop("crc32")) == {"x": zlib.crc32(entry[3]), "empty": 0}
     assert metadata == {"step": "1"}
     assert tensors["empty"][1:] == ([0, 3], b"")
     assert torch.equal(
@@ -134,3 +139,41 @@ def test_a_schedule_for_which_there_is_no_room_is_said_at_its_first_save(session
     said = [line for line in capsys.readouterr().err.splitlines() if "room for" in line]
     assert len(said) == 1
     assert "429 MB" in said[0]
+
+
+@contextlib.contextmanager
+def files_no_larger_than(size):
+    """Let writes beyond a size fail, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_fills_while_rows_are_written(session, spool, capsys):
+    files = TensorFiles(session)
+    files.row(1, 0, 1, files.id(WEIGHT), COUNTS, NUMBERS)
+    files.flush()
+    (path,) = spool.glob("*.tensors")
+    with files_no_larger_than(path.stat().st_size + 100):
+        for step in (1, 2):
+            files.row(1, step, 1, files.id(WEIGHT), COUNTS, NUMBERS)
+        files.flush()
+    assert files.dropped == {"frames": 2}
+    assert capsys.readouterr().err.count("fault in tensors.spool") == 1
+    kinds = [kind for kind, *_ in layout.frames(path.read_bytes())]
+    assert kinds.count(layout.Kind.ROW) == 1  # what was cut is not taken for a row
+
+
+def test_a_disk_that_fills_while_a_tensor_is_written(session, spool, capsys):
+    files = TensorFiles(session)
+    with files_no_larger_than(5000):
+        assert not files.save(1, 0, 1, [("x", "uint8", (8000,), bytes(8000))])
+        assert files.save(1, 1, 1, [("x", "uint8", (80,), bytes(80))])
+    assert files.dropped == {"raw bytes": 8000}
+    assert capsys.readouterr().err.count("fault in tensors.spool") == 1
+    assert [path.name.partition(".")[2] for path in spool.glob("*safetensors*")] == [
+        "000000001-train.safetensors"
+    ]

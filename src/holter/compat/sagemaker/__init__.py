@@ -1,1 +1,32 @@
 """The configuration classes of `sagemaker.debugger`, translated."""
+
+from holter.compat.sagemaker.actions import SMS, ActionList, Email, StopTraining
+from holter.compat.sagemaker.profiling import (
+    DataloaderProfilingConfig,
+    DetailedProfilingConfig,
+    FrameworkProfile,
+    HorovodProfilingConfig,
+    Profiler,
+    ProfilerConfig,
+    PythonProfiler,
+    PythonProfilingConfig,
+    SMDataParallelProfilingConfig,
+    cProfileTimer,
+)
+
+__all__ = [
+    "SMS",
+    "ActionList",
+    "DataloaderProfilingConfig",
+    "DetailedProfilingConfig",
+    "Email",
+    "FrameworkProfile",
+    "HorovodProfilingConfig",
+    "Profiler",
+    "ProfilerConfig",
+    "PythonProfiler",
+    "PythonProfilingConfig",
+    "SMDataParallelProfilingConfig",
+    "StopTraining",
+    "cProfileTimer",
+]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 STATISTICS = ("statistics", "quantiles", "delta", "fingerprint")
 """What a row holds beside counts: moments, quantiles, the change since the last row, a hash of the bytes."""
+EACH = "each"
+"""Quantiles and hashes are in each row, however often parameters and gradients are saved."""
 KEPT = ("histogram", "exponents", "raw", "values", "shape", "active")
 """What may be kept beside a row of statistics."""
 EVERYTHING = "everything"

@@ -4,8 +4,8 @@ A request is a selection, then `@` and the interval, then options, each after a 
 
 * selection: a collection of `collections.SOURCES`; a regular expression between slashes; `role=ROLE`;
 * `histogram`, `exponents`, `raw`, `values`, `shape`, `active`: what is kept beside the statistics;
-  `no-statistics`: no statistics; `no-delta`, `no-quantiles`, `no-fingerprint`: not these; `everything`: all
-  but raw;
+  `no-statistics`: no statistics; `no-delta`, `no-quantiles`, `no-fingerprint`: not these; `each`: quantiles
+  and fingerprints at each save, not once in ten steps; `everything`: all but raw;
 * `start=STEP`, `end=STEP`, `steps=3+7+9`: when; `train=N`, `eval=N`, `predict=N`: the interval in one mode
   alone.
 """
@@ -17,7 +17,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.tensors.collections import EVERYTHING, KEPT, SOURCES, STATISTICS, Collection
+from holter.recorder.tensors.collections import EACH, EVERYTHING, KEPT, SOURCES, STATISTICS, Collection
 from holter.recorder.tensors.schedule import MODES, Schedule
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _NUMBERS = ("start", "end")
 _OPTIONS = (
     *KEPT,
     *_WITHOUT,
+    EACH,
     EVERYTHING,
     "start=STEP",
     "end=STEP",
@@ -127,6 +128,9 @@ def _wanted(text: str, words: list[str]) -> tuple[tuple[str, ...], frozenset[str
             kept.add(word)
         elif word == EVERYTHING:
             kept |= set(KEPT) - {"raw", "values"}
+            statistics.append(EACH)
+        elif word == EACH:
+            statistics.append(EACH)
         elif word == "no-statistics":
             statistics.clear()
         elif word in _WITHOUT:

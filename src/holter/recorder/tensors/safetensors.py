@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import zlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ DTYPES = {
 }
 """Names of types, as numpy and torch have them → as the format has them."""
 
+CHECKSUMS = "crc32"
+"""What the metadata call the CRC-32 of each tensor's bytes: JSON, by the tensor's name."""
+
 Entry = tuple[str, str, "Sequence[int]", Any]
 """Name, type (a key of `DTYPES`), sizes, and the bytes: little-endian, row by row, anything `write` takes."""
 
@@ -42,7 +46,8 @@ def save(path: str, entries: Sequence[Entry], metadata: Mapping[str, str]) -> in
         OSError: It could not be written; nothing is left of it then.
         KeyError: A type that the format does not have.
     """
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    sums = {name: zlib.crc32(memoryview(data)) for name, *_, data in entries}
+    header: dict[str, Any] = {"__metadata__": {**metadata, CHECKSUMS: json.dumps(sums)}}
     offset = 0
     for name, dtype, shape, data in entries:
         size = memoryview(data).nbytes

@@ -125,7 +125,7 @@ class TensorFiles:
             self._session.fault("tensors.spool", error)
 
     def save(self, when: int, step: int, mode: int, entries: Sequence[safetensors.Entry]) -> bool:
-        """Write tensors whole, as one file; returns whether there was room. Raises `OSError`."""
+        """Write tensors whole, as one file; what cannot be written is dropped and counted: False then."""
         size = sum(memoryview(data).nbytes for *_, data in entries)
         directory = self._session.spool.directory
         while self._raw and not os.path.exists(self._raw[0][0]):
@@ -136,11 +136,22 @@ class TensorFiles:
         if waiting + size > self._max_raw_bytes or size + _RESERVE > disk.f_bavail * disk.f_frsize:
             self.drop("raw bytes", size)
             return False
+        try:
+            written = self._write(when, step, mode, entries)
+        except OSError as error:
+            self.drop("raw bytes", size)
+            self._session.fault("tensors.spool", error)
+            return False
+        self._raw.append(written)
+        return True
+
+    def _write(
+        self, when: int, step: int, mode: int, entries: Sequence[safetensors.Entry]
+    ) -> tuple[str, int]:
         self._session.open()
         path = self._session.spool.path(spool.raw_name(self._session.process, step, MODES[mode]))
         metadata = {"step": str(step), "mode": MODES[mode], "time": str(when)}
-        self._raw.append((path, safetensors.save(path, entries, metadata)))
-        return True
+        return path, safetensors.save(path, entries, metadata)
 
     def _estimate(self, size: int, free: int) -> None:
         """Say once, at the first save, when there will soon be no room for more of that size."""

@@ -15,6 +15,7 @@ from holter.recorder.frameworks.pytorch.batches import Batches
 from holter.recorder.frameworks.pytorch.compilers import Compilers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
 from holter.recorder.frameworks.pytorch.flow import Flow
+from holter.recorder.frameworks.pytorch.listening import watch_phases
 from holter.recorder.frameworks.pytorch.loaders import Loaders
 from holter.recorder.frameworks.pytorch.patches import Patches
 from holter.recorder.frameworks.pytorch.roots import Roots
@@ -91,8 +92,10 @@ def attach(session: Session) -> Callable[[], None]:
     except Exception as error:
         session.fault("pytorch.data_loading", error)
     flow.note_device("cpu")
+    session.watch_phases = lambda call: watch_phases(flow, call)
 
     def detach() -> None:
+        session.watch_phases = None
         loading.undo()
         detach_training()
 

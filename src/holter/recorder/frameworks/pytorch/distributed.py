@@ -41,6 +41,7 @@ COLLECTIVES = (
 WATCHED_PARAMETERS = 4
 """Parameters of a DDP module whose gradients are timed: the first, whose gradients come last."""
 COMMUNICATION = int(Phase.COMMUNICATION)
+NAN = float("nan")
 
 
 class Distributed:
@@ -52,6 +53,9 @@ class Distributed:
         self._last_gradient = 0
         self._ddp: weakref.ref[Any] | None = None
         self._wait_name = flow.session.name("DDP gradients")
+        self._gradient_bytes = NAN
+        self._codes: dict[tuple[str, str], int] = {}
+        """Of spans of groups other than the one of all ranks, by collective and group."""
         self._before_end = backward.before_end
 
     def attach(self, patches: Patches) -> None:
@@ -102,17 +106,43 @@ class Distributed:
     # -- collectives
 
     def _watch_collective(self, original: Any) -> Any:
-        names = list(inspect.signature(original).parameters)
-        place = names.index("async_op") if "async_op" in names else len(names)
+        places = {name: place for place, name in enumerate(inspect.signature(original).parameters)}
+        name = original.__name__
+        default = self.flow.code(Phase.COMMUNICATION, name)
+
+        def given(what: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            place = places.get(what, len(args))
+            return args[place] if len(args) > place else kwargs.get(what)
 
         def is_asynchronous(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return args[place] if len(args) > place else kwargs.get("async_op")
+            return given("async_op", args, kwargs)
 
-        return self._timed(original, is_asynchronous)
+        def size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+            return max(map(_bytes, (*args, *kwargs.values())), default=0) or NAN
 
-    def _timed(self, original: Any, unless: Any = None) -> Any:
+        def choose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+            group = given("group", args, kwargs)
+            return default if group is None else self._code(name, group, default)
+
+        return self.flow.timed(original, default, self.collector, "waiting", size, is_asynchronous, choose)
+
+    def _code(self, name: str, group: Any, default: int) -> int:
+        """Return what begins a span of a collective of some ranks; those of a group are journaled once."""
+        c10d = self.flow.torch.distributed.distributed_c10d
+        if group is c10d.GroupMember.WORLD:
+            return default
+        called = str(getattr(group, "group_name", id(group)))
+        code = self._codes.get((name, called))
+        if code is None:
+            if not any(known == called for _, known in self._codes):
+                ranks = c10d.get_process_group_ranks(group)
+                self.flow.session.journal("process_group", {"name": called, "ranks": ranks})
+            code = self._codes[name, called] = self.flow.code(Phase.COMMUNICATION, f"{name} in {called}")
+        return code
+
+    def _timed(self, original: Any) -> Any:
         code = self.flow.code(Phase.COMMUNICATION, original.__name__.lstrip("_"))
-        return self.flow.timed(original, code, self.collector, "waiting", None, unless)
+        return self.flow.timed(original, code, self.collector, "waiting")
 
     # -- DDP
 
@@ -136,6 +166,7 @@ class Distributed:
         if self._end_backward not in self._before_end:  # nobody else pays for it
             self._before_end.append(self._end_backward)
         trained = [p for p in ddp.module.parameters() if p.requires_grad]
+        self._gradient_bytes = float(sum(map(_bytes, trained)))
         for parameter in trained[:WATCHED_PARAMETERS]:
             parameter.register_post_accumulate_grad_hook(self._on_gradient)
 
@@ -148,4 +179,13 @@ class Distributed:
         ddp = self._ddp() if self._ddp is not None else None
         if ddp is None or last < began or not ddp.require_backward_grad_sync:
             return
-        self.flow.here.at.add(COMMUNICATION, self._wait_name, last, perf_counter_ns() - last)
+        at = self.flow.here.at
+        at.add(COMMUNICATION, self._wait_name, last, perf_counter_ns() - last, self._gradient_bytes)
+
+
+def _bytes(value: Any) -> int:
+    """Return the bytes of a tensor or of a list of them; 0 for anything else."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(_bytes, value))
+    count, size = getattr(value, "numel", None), getattr(value, "element_size", None)
+    return count() * size() if callable(count) and callable(size) else 0

@@ -124,6 +124,7 @@ class Flow:
         flag: str,
         value: Callable[[tuple[Any, ...], dict[str, Any]], float] | None = None,
         unless: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
+        choose: Callable[[tuple[Any, ...], dict[str, Any]], int] | None = None,
     ) -> Callable[..., Any]:
         """Return `original` within a span. For what is rare; hot paths are written out where they are.
 
@@ -134,6 +135,7 @@ class Flow:
             flag: Attribute of `At` that is set meanwhile: of nested calls the outermost is timed.
             value: Gives the span's value, from the arguments, once the call has returned.
             unless: Whether a call with these arguments is none to time.
+            choose: Gives another code for a call, from the arguments.
         """
         here, is_compiling = self.here, self.is_compiling
 
@@ -145,8 +147,10 @@ class Flow:
                 return original(*args, **kwargs)
             setattr(at, flag, True)
             begun = done = False
+            mine = code
             try:
-                at.begin(code)
+                mine = code if choose is None else choose(args, kwargs)
+                at.begin(mine)
                 begun = True
             except Exception as error:
                 collector.fault(error)
@@ -161,7 +165,7 @@ class Flow:
                 setattr(at, flag, False)
                 try:
                     if begun:
-                        at.end_of(code, value(args, kwargs) if done and value is not None else NAN)
+                        at.end_of(mine, value(args, kwargs) if done and value is not None else NAN)
                 except Exception as error:
                     collector.fault(error)
 

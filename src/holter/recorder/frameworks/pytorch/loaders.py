@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.flow import NAN
-from holter.schema.phases import Phase
+from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 ENV_LOADER = "HOLTER_LOADER"
 """While a loader starts its workers: key of this process, colon, index of the loader."""
-NEXT = "next batch"
-START = "iterator start"
-"""Names of DATA_LOADING spans: a batch is waited for, or an iterator made and its workers started."""
 
 
 class Loaders:
@@ -33,8 +30,8 @@ class Loaders:
         self.end_unseen_step: Callable[[], None] = lambda: None
         self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._count = 0
-        self._next_code = flow.code(Phase.DATA_LOADING, NEXT)
-        self._start_code = flow.code(Phase.DATA_LOADING, START)
+        self._next_code = flow.code(Phase.DATA_LOADING, NEXT_BATCH)
+        self._start_code = flow.code(Phase.DATA_LOADING, ITERATOR_START)
 
     def attach(self, patches: Patches) -> None:
         """Wrap loaders and their iterators."""

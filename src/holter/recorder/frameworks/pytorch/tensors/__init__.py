@@ -2,8 +2,7 @@
 
 Read in this order: `updates` (parameters and gradients, at the optimizer's step), `activations` (inputs and
 outputs of modules), `sink` with `statistics` and `values` (what is kept of each), `arrivals` (without
-waiting for
-a device), `diet` (what is recorded without being asked for), `nonfinite` with `graph` and `places`.
+waiting for a device), `diet` (what is recorded unasked), `nonfinite` with `graph` and `places`.
 
 A step that is not due costs two comparisons: no hook is installed, nothing is called.
 """
@@ -57,7 +56,8 @@ class Tensors:
         self.collector = flow.collector("tensors")
         self.collections: list[Collection] = []
         self._clock, self._roots, self._backward = clock, roots, backward
-        self._files = TensorFiles(flow.session)
+        # A script that saved tensors before it imported torch goes on in the same files.
+        self._files = getattr(flow.session.by_hand, "files", None) or TensorFiles(flow.session)
         self._arrivals = Arrivals(flow)
         self._sink = Sink(flow, self._files, self._arrivals)
         self._models = Models()

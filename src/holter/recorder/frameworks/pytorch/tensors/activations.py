@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.tensors import losses
 from holter.recorder.frameworks.pytorch.tensors.names import ACTIVATIONS, module_names
 from holter.recorder.guard import tell
 from holter.recorder.tensors.collections import Tensor
@@ -48,6 +49,8 @@ class Activations:
         self._root = 0
         self._saved_eval = -1
         self._said = False
+        self._loss_module = -1
+        """The last step in which a module computed a loss."""
         self.step = -1
         """The step whose numbering this is; micro-batches of one step go on counting."""
 
@@ -92,6 +95,21 @@ class Activations:
             self._indices["loss"] += 1
             name = f"loss_{again}" if again else "loss"
             self._sink.take(loss, Tensor(name, "loss", "loss"), due, step, TRAIN)
+            self.names_seen.add(name)
+        due = [one for one in self.collections if "input" in one.sources and one.due("train", step)]
+        if due and self._loss_module != step:
+            self._functional(loss, due, step)
+
+    def _functional(self, loss: Any, due: Sequence[Collection], step: int) -> None:
+        """Take what a loss was computed from that no module computed."""
+        torch = self.flow.torch
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            for under, role, value in losses.given(loss):
+                again = self._indices[under]
+                self._indices[under] += 1
+                name = f"{under}_{again}" if again else under
+                self.names_seen.add(name)
+                self._sink.take(value, Tensor(name, "input", role), due, step, TRAIN)
 
     def _install(self) -> None:
         if self._handles:
@@ -135,6 +153,7 @@ class Activations:
             if not is_loss:
                 return
             name = cls
+            self._loss_module = self.flow.session.step
         root = id(module) == self._root
         function = ACTIVATIONS.get(cls)
         step, mode, tensor = self.flow.session.step, self._mode, self.flow.torch.Tensor

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import math
 import struct
 import threading
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS, Changes, Rare
 from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.names import local
 from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
-from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, SLAB, Statistics, Summary
+from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, EXACT, SLAB, Statistics, Summary
+from holter.recorder.frameworks.pytorch.tensors.together import Together, Waiting
 from holter.recorder.frameworks.pytorch.tensors.values import described
-from holter.recorder.guard import tell
-from holter.recorder.tensors.safetensors import DTYPES
+from holter.recorder.frameworks.pytorch.tensors.whole import Whole
+from holter.recorder.tensors.collections import EACH
 from holter.schema.tensor_spool import STATES, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
     from holter.recorder.tensors.collections import Collection, Tensor
-    from holter.recorder.tensors.safetensors import Entry
     from holter.recorder.tensors.writing import TensorFiles
 
 _NAN = float("nan")
-_NO_DELTAS = (_NAN, _NAN, _NAN)
-MAX_COPIES = 1 << 30
-"""Bytes of parameters kept from one row to the next, to tell the change; beyond it changes are not told."""
-MAX_RAW_STEP = 2 << 30
-"""Bytes of whole tensors kept for one step at most."""
 MAX_VALUES = 1 << 16
 SMALL = 1 << 14
+_MANY_PLANS = 1 << 16
 _TOLD_WHOLE = {"loss", "labels", "predictions", "token_ids"}
 """Roles of tensors that are stored element by element, if they have no more than `SMALL` of them, as those
 that scripts save themselves."""
+
+
+class Plan(NamedTuple):
+    """What is kept of one tensor while some collections are due."""
+
+    due: tuple[Collection, ...]
+    """Kept, so that the ids it is found by are not those of other collections."""
+    holds: bool
+    wanted: frozenset[str]
+    kept: frozenset[str]
 
 
 class Sink:
@@ -47,15 +54,15 @@ class Sink:
         self.files = files
         self.statistics = Statistics(flow.torch)
         self._fingerprints = Fingerprints(flow.torch)
+        self._changes = Changes(flow.torch, self.statistics)
+        self._together = Together(flow.torch, self.statistics, self._fingerprints)
+        self._rare = Rare()
+        self._plans: dict[tuple[Tensor, tuple[int, ...]], Plan] = {}
         self.healthy: dict[str, dict[str, Any]] = {}
         """Of each tensor the statistics of its last row without a non-finite element."""
         self._torch = flow.torch
         self._arrivals = arrivals
-        self._copies: dict[str, Any] = {}
-        self._copied = 0
-        self._refused = False
-        self._raw: dict[tuple[int, int], tuple[list[Entry], int]] = {}
-        self._unsaid: set[str] = set()
+        self._whole = Whole(files)
         self._lock = threading.Lock()
 
     def take(
@@ -68,48 +75,87 @@ class Sink:
         *,
         state: str = "",
         scale: Any = None,
+        together: bool = False,
     ) -> None:
-        """Keep of a tensor what its collections ask for; `scale`: what its values are multiplied by."""
-        of = [one for one in due if one.holds(what)]
-        if of:
+        """Keep of a tensor what its collections ask for.
+
+        Args:
+            tensor: Any tensor; one that is taken together must stay as it is until `settled` ends.
+            what: What is known of it.
+            due: Collections that are saved now.
+            step: The step.
+            mode: The number of the mode.
+            state: One of `STATES`.
+            scale: What its values are multiplied by.
+            together: Whether its row may wait for the end of `settled`, to be made together with others.
+        """
+        plan = self._plan(what, due)
+        if plan.wanted or plan.kept:
             with self._lock:  # scripts save tensors of their own from any thread
-                self._take(tensor, what, of, step, mode, state, scale)
+                self._take(tensor, what, plan, step, mode, state, scale, together=together)
+
+    @contextlib.contextmanager
+    def settled(self) -> Iterator[None]:
+        """Complete the rows of tensors that were taken together inside; forget them after a fault."""
+        try:
+            yield
+            with self._lock:
+                self._together.settle()
+        finally:
+            self._together.forget()
+
+    def _plan(self, what: Tensor, due: Sequence[Collection]) -> Plan:
+        """Return what is kept of a tensor; the answer is remembered, with the collections it holds for."""
+        key = (what, tuple(map(id, due)))
+        plan = self._plans.get(key)
+        if plan is None:
+            of = [one for one in due if one.holds(what)]
+            wanted = frozenset(name for one in of for name in one.statistics)
+            kept = frozenset(name for one in of for name in one.kept)
+            if len(self._plans) > _MANY_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = Plan(tuple(due), bool(of), wanted, kept)
+        return plan
 
     def _take(
         self,
         tensor: Any,
         what: Tensor,
-        of: Sequence[Collection],
+        plan: Plan,
         step: int,
         mode: int,
         state: str,
         scale: Any,
+        *,
+        together: bool,
     ) -> None:
         tensor = local(tensor.detach())
         if tensor.device.type not in ("cpu", "cuda"):
             return
         when = perf_counter_ns()
         number = self.files.id(what)
-        wanted = {name for one in of for name in one.statistics}
-        kept = {name for one in of for name in one.kept}
         absent = 0
         if tensor.layout is not self._torch.strided:
             tensor, absent = _stored(tensor)
         if scale is not None:
             tensor = tensor / scale.to(tensor.device)
-        if wanted:
-            self._row(tensor, what, wanted, (when, step, mode, number), absent, STATES.index(state))
+        if plan.wanted:
+            at = (when, step, mode, number)
+            self._row(tensor, what, plan.wanted, at, absent, STATES.index(state), together=together)
+        kept = plan.kept
         if (what.role in _TOLD_WHOLE or what.kind == "custom") and tensor.numel() <= SMALL:
-            kept.add("values")
+            kept |= {"values"}
+        if not kept:
+            return
         if "raw" in kept:
-            self._later(tensor, lambda host: self._keep_raw(host, what.name, step, mode))
+            self._later(tensor, lambda host: self._whole.keep(host, what.name, step, mode))
         for kind, values in described(self._torch, tensor, what.role, kept, self.statistics, MAX_VALUES):
             write = self._writer(when, step, mode, number, kind)
             self._later(values, write)
 
     def absent(self, what: Tensor, due: Sequence[Collection], step: int, mode: int, state: str) -> None:
         """Keep a row that says that there is no such tensor at this step."""
-        if any(one.holds(what) for one in due):
+        if self._plan(what, due).holds:
             number = self.files.id(what)
             self.files.row(perf_counter_ns(), step, mode, number, (0,) * 6, EMPTY, state=STATES.index(state))
 
@@ -121,42 +167,62 @@ class Sink:
     def forked(self) -> None:
         """Give up what waits: it is the parent's."""
         self._lock = threading.Lock()
-        self._raw.clear()
-        self._copies.clear()
-        self._copied = 0
+        self._whole.forget()
+        self._changes.forget()
+        self._together.forget()
 
     def flush(self) -> None:
         """Write what waits; called once more when results have arrived from a device."""
-        raw, self._raw = self._raw, {}
-        for (step, mode), (entries, _) in raw.items():
-            self.files.save(perf_counter_ns(), step, mode, entries)
+        self._whole.write()
         self.files.flush()
 
     def _row(
         self,
         tensor: Any,
         what: Tensor,
-        wanted: set[str],
+        wanted: frozenset[str],
         at: tuple[int, int, int, int],
         absent: int,
         state: int,
+        *,
+        together: bool,
     ) -> None:
-        deltas: Any = _NO_DELTAS
-        fingerprint: Any = 0
-        if what.kind == "parameter" and "delta" in wanted:
-            deltas = self._change(tensor, what.name)
+        change = what.kind == "parameter" and "delta" in wanted
         # Batches have one too: two that are the same are told by it.
-        if "fingerprint" in wanted and (what.kind == "parameter" or (what.root and what.kind == "input")):
-            fingerprint = self._fingerprints.of(tensor)
+        hashed = "fingerprint" in wanted and (
+            what.kind == "parameter" or (what.root and what.kind == "input")
+        )
+        hashed &= tensor.is_contiguous() or tensor.numel() <= SLAB  # nothing that is large is copied
         quantiles = "quantiles" in wanted
+        if together and EACH not in wanted and not self._rare.holds(what.name, at[1]):
+            hashed = quantiles = False
+
+        def done(found: Summary, deltas: Sequence[float], fingerprint: int) -> None:
+            if change:
+                fingerprint = self._rare.print(what.name, fingerprint, deltas)
+            found = _with_zeros(found, absent)
+            self._note(what, at[1], found)
+            self.files.row(*at, found.counts, found.statistics, deltas, fingerprint, state)
+
+        if together and self._together.takes(tensor):
+            before = self._changes.before(tensor, what.name) if change else None
+            self._together.add(Waiting(tensor, before, hashed, quantiles, done))
+            return
+        deltas = self._changes.of(tensor, what.name) if change else NO_DELTAS
+        fingerprint = self._fingerprints.of(tensor) if hashed else 0
         if tensor.device.type == "cuda":
             self._row_later(tensor, what, at, deltas, fingerprint, absent, state, quantiles)
             return
-        found = self.statistics.of(tensor, quantiles=quantiles)
-        found = _with_zeros(found, absent)
         deltas = tuple(float(one) for one in deltas)
-        self._note(what, at[1], found)
-        self.files.row(*at, found.counts, found.statistics, deltas, int(fingerprint), state)
+        wait = quantiles and together and tensor.numel() > EXACT
+        found = self.statistics.of(tensor, quantiles=quantiles and not wait)
+        if wait and not any(found.counts[1:4]):
+            sample = self.statistics.flat(self.statistics.sample(tensor.reshape(-1)))
+            self._together.sample(sample, found, lambda: done(found, deltas, int(fingerprint)))
+            return
+        if wait:
+            found = self.statistics.of(tensor)
+        done(found, deltas, int(fingerprint))
 
     def _row_later(
         self,
@@ -181,7 +247,7 @@ class Sink:
         )
         changes = (
             torch.stack([one.double() for one in deltas])
-            if deltas is not _NO_DELTAS
+            if deltas is not NO_DELTAS
             else vector.new_full((3,), _NAN)
         )
 
@@ -200,41 +266,6 @@ class Sink:
             low, high, mean, std = found.statistics[:4]
             self.healthy[what.name] = {"step": step, "min": low, "max": high, "mean": mean, "std": std}
 
-    def _change(self, tensor: Any, name: str) -> Any:
-        """Return l2, mean and largest absolute change since the last time; keep a copy for the next."""
-        torch = self._torch
-        if tensor.numel() > SLAB:
-            return _NO_DELTAS
-        before = self._copies.get(name)
-        if before is None or before.shape != tensor.shape or before.device != tensor.device:
-            size = tensor.numel() * tensor.element_size()
-            if before is not None:
-                self._copied -= before.numel() * before.element_size()
-                del self._copies[name]
-            if self._copied + size > MAX_COPIES or not self._room(tensor, size):
-                if not self._refused:
-                    self._refused = True
-                    tell("changes of parameters are told for the first 1 GiB of them only: each needs a copy")
-                return _NO_DELTAS
-            self._copies[name] = tensor.clone()
-            self._copied += size
-            return _NO_DELTAS
-        if tensor.device.type == "cpu":
-            return self.statistics.change(tensor, before)
-        difference = self.statistics.flat(tensor).sub(self.statistics.flat(before))
-        before.copy_(tensor)
-        if difference.numel() == 0:
-            return _NO_DELTAS
-        norm = torch.linalg.vector_norm(difference, dtype=torch.float64)
-        difference.abs_()
-        return norm, difference.mean(), difference.max()
-
-    def _room(self, tensor: Any, size: int) -> bool:
-        """Whether a device has room to spare: never more than a tenth of what is free."""
-        if tensor.device.type != "cuda":
-            return True
-        return bool(size < self._torch.cuda.mem_get_info(tensor.device)[0] / 10)
-
     def _later(self, values: Any, call: Callable[[Any], None]) -> None:
         if values.device.type == "cuda":
             self._arrivals.later(values, call)
@@ -247,23 +278,6 @@ class Sink:
             self.files.values(when, step, mode, number, kind, struct.pack(f"<{len(numbers)}d", *numbers))
 
         return write
-
-    def _keep_raw(self, host: Any, name: str, step: int, mode: int) -> None:
-        dtype = str(host.dtype).rpartition(".")[2]
-        if dtype not in DTYPES:
-            if dtype not in self._unsaid:
-                self._unsaid.add(dtype)
-                tell(f"tensors of type {dtype} cannot be saved whole; their statistics are")
-            return
-        host = host.contiguous()
-        size = host.numel() * host.element_size()
-        entries, before = self._raw.get((step, mode), ([], 0))
-        if before + size > MAX_RAW_STEP:
-            self.files.drop("raw bytes", size)
-            return
-        data = ctypes.string_at(host.data_ptr(), size) if size else b""
-        entries.append((name, dtype, tuple(host.shape), data))
-        self._raw[step, mode] = (entries, before + size)
 
 
 def _stored(tensor: Any) -> tuple[Any, int]:

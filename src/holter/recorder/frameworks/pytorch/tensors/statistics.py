@@ -15,16 +15,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-BLOCK = 1 << 18
-"""Elements of a block: small enough for a cache, large enough that calls are few."""
+from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, Blocks
+
 EXACT = 4096
 SAMPLE = 512
-_ROW = 256
-"""Elements whose squares are summed in single precision."""
-_PLAIN = (1e-12, 1e15)
-"""Largest magnitudes between which squares neither leave single precision nor vanish in it."""
-_CANCELLED = 0.3
-"""Below this ratio of a sum to the norm, single precision has lost too many of the sum's digits."""
 _FAR = 4.0
 """Squares lose too many digits from this ratio on of the mean's square to the variance."""
 _WIDE = 1e30
@@ -52,8 +46,8 @@ class Statistics:
     def __init__(self, torch: Any, *, slab: int = SLAB) -> None:
         self._torch = torch
         self._size = slab
-        self._room: dict[tuple[Any, int], Any] = {}
-        self._places: dict[int, tuple[Any, list[float]]] = {}
+        self._blocks = Blocks(torch)
+        self._places: dict[int, tuple[Any, Any]] = {}
 
     def of(self, tensor: Any, *, quantiles: bool = True) -> Summary:
         """Summarize a tensor of the host, of any type and layout of memory. Takes no gradient."""
@@ -66,13 +60,20 @@ class Statistics:
             found = self._slab(self.flat(tensor), tiny, quantiles=quantiles)
             found.counts = (count, *found.counts[1:])  # of complex numbers, both parts were counted
             return found
+        if not (tensor.is_contiguous() or tensor.dim() == 1):
+            # In one row it would be a copy: its slices along the longest axis are summarized instead.
+            axis = max(range(tensor.dim()), key=tensor.size)
+            slices = tensor.split(max(tensor.size(axis) * self._size // count, 1), axis)
+            return reduce(joined, (self.of(one, quantiles=False) for one in slices))
         # What must be widened first is widened piece by piece.
         row = tensor.reshape(-1)
         pieces = (self.flat(row[begin : begin + self._size]) for begin in range(0, count, self._size))
         found = reduce(joined, (self._slab(piece, tiny, quantiles=False) for piece in pieces))
         if quantiles:
             sample = self.flat(row[:: (count // SAMPLE) | 1])
-            found.statistics = (*found.statistics[:5], *self._quantiles(sample[self._torch.isfinite(sample)]))
+            sample = sample[self._torch.isfinite(sample)]
+            if sample.numel():
+                found.statistics = (*found.statistics[:5], *self._quantiles(sample))
         return found
 
     def _slab(self, flat: Any, tiny: float, *, quantiles: bool) -> Summary:
@@ -101,64 +102,17 @@ class Statistics:
 
     def _plain(self, flat: Any, tiny: float) -> Summary | None:
         """Summarize single precision the short way; None where that would be wrong."""
-        torch = self._torch
+        found = self._blocks.sums(flat, tiny)
+        if found is None:
+            return None
+        low, high, zeros, small, absolute, total, squares = found
         count = flat.numel()
-        low, high = math.inf, -math.inf
-        absolute = total = squares = 0.0
-        zeros = small = 0
-        room = self._scratch(flat.dtype, min(count, BLOCK))
-        for begin in range(0, count, BLOCK):
-            block = flat[begin : begin + BLOCK]
-            length = block.numel()
-            lowest, highest = float(block.amin()), float(block.amax())
-            low, high = min(low, lowest), max(high, highest)
-            peak = max(-lowest, highest)
-            if lowest != lowest or not (_PLAIN[0] < peak < _PLAIN[1] or peak == 0):
-                return None
-            a = room[:length]
-            torch.abs(block, out=a)
-            absolute += float(a.sum())
-            if float(a.amin()) <= tiny:
-                more = self._near_zero(a, tiny)
-                zeros, small = zeros + more[0], small + more[1]
-            square = self._squares(block)
-            squares += square
-            total += self._sum(block, math.sqrt(square))
         mean = total / count
         variance = squares / count - mean * mean
         if mean * mean > _FAR * variance:
             return None
         statistics = (low, high, mean, math.sqrt(variance), absolute / count, _NAN, _NAN, _NAN)
         return Summary((count, 0, 0, 0, zeros, small), statistics)
-
-    def _sum(self, block: Any, norm: float) -> float:
-        """Return the sum of single precision; in double where that of short rows is not exact enough."""
-        whole = block.numel() // _ROW * _ROW
-        total = float(block[:whole].view(-1, _ROW).sum(1).sum(dtype=self._torch.float64))
-        total += float(block[whole:].sum(dtype=self._torch.float64)) if whole < block.numel() else 0.0
-        return total if abs(total) > _CANCELLED * norm else float(block.sum(dtype=self._torch.float64))
-
-    def _squares(self, block: Any) -> float:
-        """Return the sum of squares of single precision."""
-        torch = self._torch
-        whole = block.numel() // _ROW * _ROW
-        norms = torch.linalg.vector_norm(block[:whole].view(-1, _ROW), dim=1).double()
-        squares = float(torch.dot(norms, norms))
-        if whole < block.numel():
-            rest = block[whole:].double()
-            squares += float(torch.dot(rest, rest))
-        return squares
-
-    def _near_zero(self, magnitudes: Any, tiny: float) -> tuple[int, int]:
-        """Return how many elements are 0, and how many others are below `tiny`; overwrites them.
-
-        Compared into the tensor's own type, which is several times faster than into booleans; sums of a
-        block's ones are exact in single precision.
-        """
-        length = magnitudes.numel()
-        room = self._scratch(magnitudes.dtype, length, 1)
-        nonzero = int(self._torch.gt(magnitudes, 0, out=room).sum())
-        return length - nonzero, nonzero - int(magnitudes.ge_(tiny).sum()) if tiny else 0
 
     def _moments(
         self, flat: Any, tiny: float, low: float, high: float
@@ -167,8 +121,8 @@ class Statistics:
         torch = self._torch
         count = flat.numel()
         size = min(count, BLOCK)
-        deviations = self._scratch(torch.float64, size)
-        magnitudes = self._scratch(flat.dtype, size)
+        deviations = self._blocks.room(torch.float64, size)
+        magnitudes = self._blocks.room(flat.dtype, size)
         shift = None
         absolute = first = second = 0.0
         zeros = small = 0
@@ -179,7 +133,7 @@ class Statistics:
             torch.abs(block, out=a)
             absolute += float(a.sum())
             if float(a.amin()) <= tiny:
-                more = self._near_zero(a, tiny)
+                more = self._blocks.near_zero(a, tiny)
                 zeros, small = zeros + more[0], small + more[1]
             d.copy_(block)
             total = float(d.sum())
@@ -199,52 +153,39 @@ class Statistics:
 
         `before` is overwritten with `tensor`: it is what the next one is compared with.
         """
-        torch = self._torch
         new, old = self.flat(tensor), self.flat(before)
-        count = new.numel()
-        shared = count > 0 and old.data_ptr() == before.data_ptr()
-        room = self._scratch(new.dtype, min(count, BLOCK))
-        squares = absolute = largest = 0.0
-        for begin in range(0, count, BLOCK):
-            block, was = new[begin : begin + BLOCK], old[begin : begin + BLOCK]
-            difference = room[: block.numel()]
-            torch.sub(block, was, out=difference)
-            if shared:
-                was.copy_(block)
-            difference.abs_()
-            most = float(difference.amax())
-            if new.dtype is torch.float32 and _PLAIN[0] < most < _PLAIN[1]:
-                squares += self._squares(difference)
-            else:
-                squares += float(difference.double().square().sum())
-            absolute += float(difference.sum())
-            largest = max(largest, most) if most == most else most
+        shared = new.numel() > 0 and old.data_ptr() == before.data_ptr()
+        found = self._blocks.change(new, old, keep=shared)
         if not shared:
             before.copy_(tensor)
-        return math.sqrt(squares), absolute / count if count else 0.0, largest
+        return found
 
     def _quantiles(self, flat: Any) -> tuple[float, ...]:
-        torch = self._torch
+        return tuple(self.quantiles(self.sample(flat)[None])[0].tolist())
+
+    def sample(self, flat: Any) -> Any:
+        """Return what quantiles are taken from: all of few elements, evenly spaced ones of many."""
         count = flat.numel()
-        if count > EXACT:
-            flat = flat[:: (count // SAMPLE) | 1]  # odd, so that it meets every channel
-        ordered = torch.sort(flat).values
-        length = ordered.numel()
+        return flat if count <= EXACT else flat[:: (count // SAMPLE) | 1]  # odd: it meets every channel
+
+    def quantiles(self, table: Any) -> Any:
+        """Return the quantiles of each row of a table of finite elements, as a table of doubles."""
+        length = table.shape[1]
         if length not in self._places:
             self._places[length] = self._places_of_quantiles(length)
         around, shares = self._places[length]
-        values = ordered[around].tolist()
-        return tuple(
-            low + (high - low) * share
-            for share, low, high in zip(shares, values[::2], values[1::2], strict=True)
-        )
+        values = self._torch.sort(table, 1).values[:, around].double()
+        low, high = values[:, ::2], values[:, 1::2]
+        return low + (high - low) * shares
 
-    def _places_of_quantiles(self, length: int) -> tuple[Any, list[float]]:
+    def _places_of_quantiles(self, length: int) -> tuple[Any, Any]:
         """Return which of ordered elements quantiles lie between, and where between them."""
         last = length - 1
         places = [quantile * last for quantile in QUANTILES]
         around = [index for place in places for index in (int(place), min(int(place) + 1, last))]
-        return self._torch.tensor(around, device="cpu"), [place - int(place) for place in places]
+        torch = self._torch
+        shares = torch.tensor([place - int(place) for place in places], dtype=torch.float64, device="cpu")
+        return torch.tensor(around, device="cpu"), shares
 
     def flat(self, tensor: Any) -> Any:
         """Return the elements in one row: float32 or float64; of complex numbers both parts."""
@@ -257,13 +198,6 @@ class Statistics:
                 torch.float32 if tensor.is_floating_point() or tensor.dtype is torch.bool else torch.float64
             )
         return tensor.reshape(-1)
-
-    def _scratch(self, dtype: Any, size: int, which: int = 0) -> Any:
-        """Return room for a block, kept for the next one."""
-        room = self._room.get((dtype, which))
-        if room is None or room.numel() < size:
-            room = self._room[dtype, which] = self._torch.empty(size, dtype=dtype, device="cpu")
-        return room[:size]
 
 
 def joined(one: Summary, other: Summary) -> Summary:

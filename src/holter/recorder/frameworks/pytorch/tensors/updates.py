@@ -41,7 +41,7 @@ class Updates:
         due = [one for one in due if "gradient" in one.sources]
         if due:
             self._models.learn()
-            with self._torch.no_grad():
+            with self._torch.no_grad(), self._sink.settled():
                 for position, parameter in enumerate(parameters):
                     self._gradient(
                         parameter, self._models.parameter(parameter, 0, position), due, step, "", None
@@ -57,7 +57,7 @@ class Updates:
         if not isinstance(scale, self._torch.Tensor):
             scale = None
         state = "skipped" if skipped else ""
-        with self._torch.no_grad():
+        with self._torch.no_grad(), self._sink.settled():
             for group_number, group in enumerate(optimizer.param_groups):
                 for position, parameter in enumerate(group["params"]):
                     what = self._models.parameter(parameter, group_number, position)
@@ -81,7 +81,7 @@ class Updates:
         self._parameters.add(id(parameter))
         self.names_seen.add(what.name)
         state = "" if parameter.requires_grad else "frozen"
-        self._sink.take(parameter, what, due, step, TRAIN, state=state)
+        self._sink.take(parameter, what, due, step, TRAIN, state=state, together=True)
 
     def _buffers(self, due: Sequence[Collection], step: int) -> None:
         """Take what models keep beside parameters, as the running statistics of batch normalization."""
@@ -89,7 +89,7 @@ class Updates:
             if id(buffer) not in self._parameters:
                 self._parameters.add(id(buffer))
                 self.names_seen.add(what.name)
-                self._sink.take(buffer, what, due, step, TRAIN)
+                self._sink.take(buffer, what, due, step, TRAIN, together=True)
 
     def _gradient(
         self, parameter: Any, of: Tensor, due: Sequence[Collection], step: int, state: str, scale: Any
@@ -104,7 +104,7 @@ class Updates:
         elif parameter.grad is None:
             self._sink.absent(what, due, step, TRAIN, "unused")
         else:
-            self._sink.take(parameter.grad, what, due, step, TRAIN, state=state, scale=scale)
+            self._sink.take(parameter.grad, what, due, step, TRAIN, state=state, scale=scale, together=True)
 
     def _state(
         self, optimizer: Any, parameter: Any, of: Tensor, due: Sequence[Collection], step: int
@@ -113,4 +113,5 @@ class Updates:
             if isinstance(value, self._torch.Tensor) and value.numel() > 1:
                 name = f"{of.name}/{key}"
                 self.names_seen.add(name)
-                self._sink.take(value, Tensor(name, "optimizer_state", "opt_state"), due, step, TRAIN)
+                what = Tensor(name, "optimizer_state", "opt_state")
+                self._sink.take(value, what, due, step, TRAIN, together=True)

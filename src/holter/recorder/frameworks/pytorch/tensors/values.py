@@ -8,6 +8,7 @@ from holter.schema.tensor_spool import Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from holter.recorder.frameworks.pytorch.tensors.statistics import Statistics
 
@@ -23,7 +24,7 @@ _INSIDE = {"act_in:tanh": 3.8, "act_in:sigmoid": 6.0}
 
 
 def described(
-    torch: Any, tensor: Any, role: str, kept: set[str], statistics: Statistics, most: int
+    torch: Any, tensor: Any, role: str, kept: AbstractSet[str], statistics: Statistics, most: int
 ) -> Iterator[tuple[Values, Any]]:
     """Yield what is kept of a tensor, as tensors on its device; nothing is waited for.
 

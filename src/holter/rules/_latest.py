@@ -6,8 +6,11 @@ import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from holter.rules._collections import matches
 from holter.rules._logged import ANY_LOSS
+from holter.rules._waiting import column
 
 if TYPE_CHECKING:
     from holter.rules import Window
@@ -18,8 +21,8 @@ _MOST = 4096
 """Steps of one rank that are kept at most."""
 
 
-class Numbers:
-    """One number by step for each rank; of several of its kind at one step the largest."""
+class Latest:
+    """The latest value of one number, by step of each rank; of several of its kind at a step the largest."""
 
     def __init__(
         self, window: Window, key: str, patterns: tuple[str, ...], *, evaluation: bool = True
@@ -53,10 +56,9 @@ class Numbers:
     def _needed(self, window: Window, rank: int) -> list[list[float]]:
         """Return what will be asked for: from before the first step that still waits."""
         waiting = [
-            step
+            int(mine.min())
             for table in window.state.get("waiting", {}).values()
-            for step, other in zip(table["step"], table["rank"], strict=True)
-            if other == rank
+            if (mine := column(table, "step", np.int64)[column(table, "rank", np.int64) == rank]).size
         ]
         steps = self._steps[rank]
         low = max(0, (bisect_right(steps, min(waiting)) if waiting else len(steps)) - 2)

@@ -11,14 +11,20 @@ from holter.report.event_file import EventFile
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from holter.report.exports import Chosen
     from holter.schema.table import Table
     from holter.store.trial import Trial
+
+ABOUT = "scalars and histograms of tensors as TensorBoard's event files"
+SUFFIX = ""
+SHOW = "tensorboard --logdir {output}"
+NEEDS = "scalars and no tensors"
 
 MODES = ("train", "eval", "predict", "global")
 _DISTRIBUTION = ("count", "nan", "posinf", "neginf", "min", "max", "mean", "std")
 
 
-def export(trial: Trial, folder: Path) -> int:
+def write(trial: Trial, chosen: Chosen, output: Path) -> int:
     """Write a job's event files below a folder, for `tensorboard --logdir FOLDER`.
 
     A run is a mode, or a mode and a rank when several ranks wrote: `train/rank1`. The horizontal axis is the
@@ -28,7 +34,8 @@ def export(trial: Trial, folder: Path) -> int:
 
     Args:
         trial: The job.
-        folder: Where to write; made when it is not there.
+        chosen: Which part of it.
+        output: Where to write; made when it is not there.
 
     Returns:
         How many scalars and histograms were written.
@@ -36,9 +43,13 @@ def export(trial: Trial, folder: Path) -> int:
     Raises:
         OSError: The folder cannot be written.
     """
-    scalars = trial.table("scalars")
-    tensors = trial.table("tensors", columns=("time", "rank", "step", "mode", "name", *_DISTRIBUTION))
-    bins = trial.table("tensor_values", where="kind = 'histogram'")
+    start, end = chosen.start_ns, chosen.end_ns
+    ours = chosen.where("tensors")
+    scalars = trial.table("scalars", where=ours, start_ns=start, end_ns=end)
+    described = ("time", "rank", "step", "mode", "name", *_DISTRIBUTION)
+    tensors = trial.table("tensors", columns=described, where=ours, start_ns=start, end_ns=end)
+    histograms = "kind = 'histogram'" + (f" AND {ours}" if ours else "")
+    bins = trial.table("tensor_values", where=histograms, start_ns=start, end_ns=end)
     ranks = sorted(set(scalars["rank"].tolist()) | set(tensors["rank"].tolist()))
     written = 0
     for mode in MODES:
@@ -47,7 +58,7 @@ def export(trial: Trial, folder: Path) -> int:
             times = np.concatenate([table["time"] for table in mine])
             if not len(times):
                 continue
-            run = folder / mode / f"rank{rank}" if len(ranks) > 1 else folder / mode
+            run = output / mode / f"rank{rank}" if len(ranks) > 1 else output / mode
             run.mkdir(parents=True, exist_ok=True)
             begin = int(times.min()) / 1e9
             with (run / f"events.out.tfevents.{int(begin):010d}.holter").open("wb") as file:

@@ -1,0 +1,96 @@
+"""What peers cost that save every weight and gradient at each step; `tensors.py --peers FOLDER` starts it.
+
+    FOLDER/tensors/bin/python benchmarks/tensor_peers.py PEER [--rounds 8]
+
+Runs in the peer's own environment, as `benchmarks/peers` makes them. Two trainings of the same network, one
+with the peer and one without, take turns in short blocks of steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from typing import TYPE_CHECKING
+
+import torch
+
+from tensors import Loop, block, quartile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    After = Callable[[int], None] | None
+
+
+def tensorboard(loop: Loop, folder: str) -> After:
+    """Write histograms with TensorBoard."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(folder)
+
+    def write(step: int) -> None:
+        for name, parameter in loop.model.named_parameters():
+            writer.add_histogram(name, parameter.detach(), step)
+            writer.add_histogram(f"gradient/{name}", parameter.grad, step)
+
+    return write
+
+
+def wandb(loop: Loop, folder: str) -> After:
+    """Let wandb watch the model; what it found goes out with each call of `log`."""
+    import wandb as peer
+
+    run = peer.init(mode="offline", dir=folder)
+    run.watch(loop.model, log="all", log_freq=1)
+    return lambda step: run.log({"step": step})
+
+
+def smdebug(reductions: tuple[str, ...]) -> Callable[[Loop, str], After]:
+    """Return what registers a hook that saves reductions, or without any whole tensors."""
+
+    def start(loop: Loop, folder: str) -> After:
+        import smdebug.pytorch as smd
+
+        form = smd.ReductionConfig(reductions=list(reductions), save_raw_tensor=not reductions)
+        hook = smd.Hook(
+            out_dir=f"{folder}/smdebug",
+            save_config=smd.SaveConfig(save_interval=1),
+            include_collections=["weights", "biases", "gradients"],
+            reduction_config=form,
+        )
+        hook.register_module(loop.model)
+        return None
+
+    return start
+
+
+PEERS: dict[str, tuple[str, str, Callable[[Loop, str], After]]] = {
+    "tensorboard": ("tensors", "TensorBoard, a histogram of each", tensorboard),
+    "wandb": ("tensors", "wandb.watch, a histogram of each", wandb),
+    "smdebug": ("smdebug", "smdebug, five reductions of each", smdebug(("min", "max", "mean", "std", "sum"))),
+    "smdebug-raw": ("smdebug", "smdebug, whole", smdebug(())),
+}
+"""Environment, what the table says, and what attaches it."""
+
+
+def main() -> None:
+    """Measure one peer; print one row."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("--rounds", type=int, default=8)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    _, said, start = PEERS[options.peer]
+    plain, watched = Loop(), Loop()
+    with tempfile.TemporaryDirectory() as folder:
+        after = start(watched, folder)
+        times: tuple[list[float], list[float]] = ([], [])
+        for _ in range(options.rounds):
+            for kept, loop, call in zip(times, (plain, watched), (None, after), strict=True):
+                kept.append(block(loop, call))
+        without, with_it = map(quartile, times)
+        print(f"| {said} | {with_it / without:.2f} | {with_it - without:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""How long a generated timeline of many events takes to open and to zoom, and how much memory.
+
+python benchmarks/timeline.py [--events 1e7] [--store FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import generated_trace
+import msgspec
+import numpy as np
+from machine import described
+
+from holter.store import job
+from holter.store.compact import compact
+from holter.store.trial import Trial
+from holter.views.timeline import Timeline
+from holter.views.timeline_details import connections, search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ZOOMS = 300
+PIXELS = 1500
+SHORTEST_NS = 20_000
+
+
+def timed(ask: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Return wall seconds, CPU seconds and the answer."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    answer = ask()
+    return time.perf_counter() - wall, time.process_time() - cpu, answer
+
+
+def memory() -> float:
+    """Return the most memory that this process has had, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def generate(store: str, events: int, compacted: bool) -> str:
+    """Write the job; returns where it is."""
+    folder = generated_trace.write(store, f"trace-{events}", events)
+    if compacted:
+        compact(folder)
+    return folder.url
+
+
+def build(url: str) -> dict[str, Any]:
+    """Compute the tiles."""
+    wall, cpu, timeline = timed(lambda: Timeline(Trial(job.at(url))))
+    return {"wall": wall, "cpu": cpu, "mb": memory(), "events": sum(lane.events for lane in timeline.lanes)}
+
+
+def look(url: str) -> dict[str, Any]:
+    """Open the job as a server would, take the first picture and many others at random places and zooms."""
+    wall, cpu, first = timed(lambda: _first(url))
+    timeline, blocks, size = first
+    warm = timed(timeline.warm)[:2]
+    random = np.random.default_rng(0)
+    whole = timeline.end_ns - timeline.start_ns
+    zooms = []
+    for span in np.exp(random.uniform(np.log(SHORTEST_NS), np.log(whole), ZOOMS)).astype(int).tolist():
+        begin = timeline.start_ns + int(random.integers(0, whole - span + 1))
+        zooms.append(timed(lambda a=begin, b=begin + span: timeline.picture(a, b, pixels=PIXELS))[:2])
+    found = timed(lambda: search(timeline, "sgemm"))
+    kernel = found[2][0].first
+    return {
+        "first": (wall, cpu),
+        "blocks": blocks,
+        "bytes": size,
+        "warm": warm,
+        "zooms": zooms,
+        "search": found[:2],
+        "connections": timed(lambda: connections(timeline, kernel))[:2],
+        "mb": memory(),
+    }
+
+
+def _first(url: str) -> tuple[Timeline, int, int]:
+    timeline = Timeline(Trial(job.at(url)))
+    picture = timeline.picture(pixels=PIXELS)
+    encoded = msgspec.json.encode(picture.document())
+    return timeline, sum(len(strip.time) for strip in picture.strips), len(encoded)
+
+
+def apart(part: Callable[..., Any], *given: Any) -> Any:
+    """Run a part in a process of its own, so that its memory is its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(part, *given).result()
+
+
+def measure(store: str, events: int, compacted: bool) -> None:
+    """Print the figures of one job."""
+    url = apart(generate, store, events, compacted)
+    built, seen = apart(build, url), apart(look, url)
+    tiles = sum(entry.size for entry in job.at(url).place.files("tiles"))
+    walls, cpus = (np.array(column) * 1000 for column in zip(*seen["zooms"], strict=True))
+    state = "compacted" if compacted else "as written"
+    print(f"\n{built['events']:,} events in {len(Timeline(Trial(job.at(url))).lanes)} lanes, {state}\n")
+    print("| | wall | CPU | target |\n|---|---|---|---|")
+    print(f"| tiles, once | {built['wall']:.1f} s | {built['cpu']:.1f} s | |")
+    first = f"open, and first picture as JSON: {seen['blocks']:,} blocks, {seen['bytes'] / 1e6:.1f} MB"
+    print(f"| {first} | {seen['first'][0]:.2f} s | {seen['first'][1]:.2f} s | ≤ 2 s |")
+    wall, cpu = seen["warm"]
+    print(f"| load what zooms need, behind the first picture | {wall:.2f} s | {cpu:.2f} s | |")
+    for share in (50, 95, 100):
+        wall, cpu = np.percentile(walls, share), np.percentile(cpus, share)
+        name = {50: "median", 95: "95 %", 100: "slowest"}[share]
+        what = f"zoom of all lanes on {PIXELS} pixels, {name} of {ZOOMS}"
+        print(f"| {what} | {wall:.0f} ms | {cpu:.0f} ms | ≤ 100 ms |")
+    for what in ("search", "connections"):
+        print(f"| {what} | {seen[what][0] * 1000:.0f} ms | {seen[what][1] * 1000:.0f} ms | |")
+    print(f"\ntiles take {tiles / 1e6:.0f} MB, {tiles / built['events']:.1f} bytes an event; ", end="")
+    print(f"memory: {built['mb']:.0f} MB to compute them, {seen['mb']:.0f} MB to show them (target ≤ 1000)")
+
+
+def main() -> None:
+    """Measure, and print tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=lambda text: int(float(text)), default=10_000_000)
+    parser.add_argument("--store", help="keep the jobs here; by default they are deleted")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as own:
+        for compacted in (False, True):
+            store = Path(given.store or own) / ("compacted" if compacted else "written")
+            measure(str(store), given.events, compacted)
+    print(f"\n{described()}")
+
+
+if __name__ == "__main__":
+    main()

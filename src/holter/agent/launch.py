@@ -1,0 +1,86 @@
+"""Say from a command and its environment which launch over several nodes it is a part of."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TORCHRUN = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+_ACCELERATE = {"accelerate", "accelerate-launch", "accelerate.commands.launch"}
+_PORT = "29500"
+"""Where PyTorch's launchers meet when nobody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One training that is started on several nodes, each with a command of its own."""
+
+    id: str
+    """The same text on every node of one launch."""
+    nodes: int | None
+    """How many nodes there are at least; None when nobody says."""
+    label: str = ""
+    """What tells it from other launches and may stand in a job's name; empty when only the place is known."""
+
+
+def launch(command: Sequence[str], variables: Mapping[str, str]) -> Launch | None:
+    """Return the launch over several nodes that a command belongs to; None when it is of one node.
+
+    Known are srun (Slurm), torchrun and `accelerate launch` by their options, mpirun, and plain scripts
+    by the variables of `torch.distributed`.
+
+    Args:
+        command: What is run, and its arguments.
+        variables: The environment it is run in.
+    """
+    names = [os.path.basename(word) for word in command]
+    if (nodes := _number(variables.get("SLURM_STEP_NUM_NODES"))) > 1 and "SLURM_JOB_ID" in variables:
+        ids = [variables[name] for name in ("SLURM_JOB_ID", "SLURM_STEP_ID") if variables.get(name)]
+        return Launch(f"slurm {'.'.join(ids)}", nodes, "-".join(ids))
+    if _TORCHRUN.intersection(names):
+        return _torchrun(command, variables)
+    if _ACCELERATE.intersection(names):
+        nodes = _number(_option(command, "num-machines"))
+        address = _option(command, "main-process-ip") or "", _option(command, "main-process-port") or _PORT
+        return Launch(f"accelerate {':'.join(address)}", nodes) if nodes > 1 and address[0] else None
+    if _number(variables.get("OMPI_COMM_WORLD_SIZE")) > 1 and (space := variables.get("PMIX_NAMESPACE")):
+        return Launch(f"mpi {space}", None)
+    if _number(variables.get("WORLD_SIZE")) > 1 and (master := variables.get("MASTER_ADDR")):
+        run = variables.get("TORCHELASTIC_RUN_ID", "")
+        return Launch(f"torch {run}@{master}:{variables.get('MASTER_PORT', _PORT)}", None)
+    return None
+
+
+def _torchrun(command: Sequence[str], variables: Mapping[str, str]) -> Launch | None:
+    """Read torchrun's options, which may also stand in the environment as PET_NNODES and so on."""
+
+    def said(name: str) -> str | None:
+        return _option(command, name) or variables.get(f"PET_{name.replace('-', '_').upper()}")
+
+    least, _, most = (said("nnodes") or "1").partition(":")
+    if max(_number(least), _number(most)) <= 1 or "--standalone" in command:
+        return None
+    run = said("rdzv-id") or "none"
+    master = said("master-addr") or "127.0.0.1"
+    meeting = said("rdzv-endpoint") or f"{master}:{said('master-port') or _PORT}"
+    return Launch(f"torchrun {run}@{meeting}", _number(least), "" if run == "none" else run)
+
+
+def _option(command: Sequence[str], name: str) -> str | None:
+    """Return the value of a launcher's option, written `--a-b V`, `--a-b=V` or with underscores."""
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        option, equals, value = word.partition("=")
+        if re.fullmatch(r"--?[a-z][a-z_-]*", option) and option.lstrip("-").replace("_", "-") == name:
+            return value if equals else following
+        if word.endswith(".py"):  # what follows is the script's
+            break
+    return None
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0

@@ -1,0 +1,155 @@
+"""Profiling windows: pass on what is asked for, and bring what was found into the store."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.agent.profilerconfig import VARIABLE, Watched
+from holter.agent.windows import Fact, reader
+from holter.schema import windows as page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from holter.agent.drain import Drain
+    from holter.agent.journal import Event, Process
+    from holter.agent.notes import Notes
+    from holter.store.writer import Writer
+
+KEPT_S = 60.0
+"""How long an order is for processes that only now begin to train, too."""
+_KNOWN = ("profiler", "number", "order", "first_step", "last_step", "bounds", "parameters", "file", "process")
+
+
+class Profiling:
+    """Windows of all processes of one spool."""
+
+    def __init__(self, drain: Drain) -> None:
+        self._drain = drain
+        self._config = Watched(os.environ.get(VARIABLE))
+        self._wanted: Any = None
+        self._order: page.Order | None = None
+        self._given = 0.0
+        self._number = 0
+        self._told: set[str] = set()
+        """Processes that have taken the newest order, or are none of those it is for."""
+
+    def obey(self, document: Any, notes: Notes) -> None:
+        """Take what stands under `profile` in `control.json`, in place of the order before; each once.
+
+        A `profilerconfig.json` that has changed is such an order, too.
+        """
+        settings = self._config.changed()
+        if settings is not None:
+            told = {"file": self._config.path, "windows": len(settings.windows)}
+            notes.note("control", "profilerconfig", {**told, "problems": list(settings.problems)})
+            self._give(page.Order(settings.windows, "profilerconfig", replace=True))
+        if document is None or document == self._wanted:
+            return
+        self._wanted = document
+        try:
+            if not isinstance(document, dict):
+                raise ValueError(f"an order to profile is an object, not {document!r}")
+            order = page.order_of(document)
+        except ValueError as error:
+            notes.note("control", "profile refused", {"order": document, "why": str(error)})
+            return
+        notes.note("control", "profile", document)
+        self._give(order)
+
+    def _give(self, order: page.Order) -> None:
+        self._order = order
+        self._given = time.monotonic()
+        self._number += 1
+        self._told = set()
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Write the newest order into the page of each process that has not taken it."""
+        order = self._order
+        if order is None:
+            return
+        if time.monotonic() - self._given > KEPT_S:
+            self._order = None
+            return
+        for process in self._drain.trainers():
+            if process.died is None and process.key not in self._told and self._write(order, process):
+                self._told.add(process.key)
+
+    def _write(self, order: page.Order, process: Process) -> bool:
+        """Write an order into one page; return whether the process has taken it, or never will."""
+        rank = self._drain.ranks.of(process)
+        mine = [replace(one, rank=None) for one in order.requests if one.rank in (None, rank)]
+        if not mine and not order.replace:
+            return rank >= 0  # it may be told its rank yet
+        try:
+            descriptor = os.open(self._drain.spool / page.orders_name(process.key), os.O_RDWR)
+        except OSError:
+            return False  # it records nothing yet
+        try:
+            memory = memoryview(mmap.mmap(descriptor, page.PAGE_SIZE))
+        except (OSError, ValueError):
+            return True
+        finally:
+            os.close(descriptor)
+        words = memory.cast("i")
+        if words[page.TAKEN] == self._number:
+            return True
+        if words[page.NUMBER] != self._number:
+            text = replace(order, requests=tuple(mine)).to_text().encode()
+            memory[page.TEXT : page.TEXT + len(text)] = text
+            words[page.LENGTH] = len(text)
+            words[page.NUMBER] = self._number
+        words[page.WAKE] = 0  # again at each call: the process may just have written it
+        return False
+
+    def take(self, events: Iterable[Event], writer: Writer) -> list[Event]:
+        """Return events as they are, but for those of windows: their files become rows first."""
+        return [event if event.kind != "window" else self._take(event, writer) for event in events]
+
+    def _take(self, event: Event, writer: Writer) -> Event:
+        detail = dict(event.detail)
+        if bounds := detail.pop("bounds", None):
+            detail["begin"], detail["end"] = (self._drain.clock.to_wall(bounds[at]) for at in (0, -1))
+        file = str(detail.pop("file", "") or "")
+        name = "refused" if detail.get("refused") else str(detail.get("profiler", ""))
+        if file and "/" not in file:
+            path = self._drain.spool / file
+            began = time.monotonic()
+            try:
+                detail["rows"] = self._read(path, event, writer)
+            except Exception as error:
+                name, detail["refused"] = "refused", f"{type(error).__name__}: {error}"
+            finally:
+                path.unlink(missing_ok=True)
+            detail["read_s"] = round(time.monotonic() - began, 3)
+        return replace(event, name=name, detail=detail)
+
+    def _read(self, path: Path, event: Event, writer: Writer) -> dict[str, int]:
+        """Bring one file into the store; return how many rows each table got."""
+        said = event.detail
+        fact = Fact(
+            profiler=str(said["profiler"]),
+            first_step=int(said["first_step"]),
+            last_step=int(said["last_step"]),
+            bounds=[int(when) for when in said["bounds"]],
+            process=str(said["process"]),
+            parameters=dict(said.get("parameters") or {}),
+            wall_minus_monotonic=int(said.get("wall_minus_monotonic") or 0),
+            more={key: value for key, value in said.items() if key not in _KNOWN},
+        )
+        counts = {}
+        for table, columns in reader(fact.profiler).rows(path, fact, self._drain.clock).items():
+            rows = len(columns["time"])
+            if rows:
+                writer.append(table, {**columns, "rank": np.full(rows, event.rank, np.int32)})
+                writer.flush(table)
+                counts[table] = rows
+        return counts

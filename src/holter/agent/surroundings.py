@@ -1,0 +1,102 @@
+"""What a job starts from, so that two jobs can be told apart later: code, packages, settings; no secrets."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SETTINGS = re.compile(
+    r"(CUDA|CUDNN|GLOO|HIP|HSA|JAX|KMP|MALLOC|MKL|NCCL|NUMEXPR|OMP|OPENBLAS|PYTORCH|RCCL|ROCR|TF|TORCH|TORCHINDUCTOR|"
+    r"XLA)_[A-Z0-9_]+|LD_PRELOAD|PYTHONHASHSEED|TOKENIZERS_PARALLELISM"
+)
+"""Environment variables that decide how fast a training runs. Others are not looked at: some hold secrets."""
+_SECRET = re.compile(r"KEY|SECRET|PASS|CREDENTIAL|AUTH|TOKEN(?!IZERS)")
+_MOST_PACKAGES = 3000
+_MOST_TEXT = 500
+
+
+def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return what can be read without running anything; what cannot be found is left out.
+
+    Args:
+        command: What will run; the environment of its Python says which packages there are.
+        folder: Where it runs, which may lie in a git repository.
+        environment: Its environment variables.
+
+    Returns:
+        `code` (revision, branch), `packages` (name → version) and `settings` (variable → value).
+    """
+    found: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        found["code"] = _code(folder)
+    with contextlib.suppress(OSError, ValueError):
+        found["packages"] = _packages(_interpreter(command[0], environment))
+    settings = {
+        name: value[:_MOST_TEXT]
+        for name, value in sorted(environment.items())
+        if SETTINGS.fullmatch(name) and not _SECRET.search(name)
+    }
+    return {name: fact for name, fact in {**found, "settings": settings}.items() if fact}
+
+
+def _code(folder: Path) -> dict[str, str]:
+    """Read which revision is checked out, as git writes it down."""
+    for parent in (folder, *folder.parents):
+        git = parent / ".git"
+        if git.is_file():  # a work tree or a submodule: the file says where the rest is
+            git = parent / git.read_text().removeprefix("gitdir:").strip()
+        if not (git / "HEAD").is_file():
+            continue
+        head = (git / "HEAD").read_text().strip()
+        if not head.startswith("ref:"):
+            return {"revision": head}
+        branch = head.removeprefix("ref:").strip()
+        common = git / "commondir"
+        places = [git, git / common.read_text().strip()] if common.is_file() else [git]
+        for place in places:
+            if (place / branch).is_file():
+                revision = (place / branch).read_text().strip()
+                return {"revision": revision, "branch": branch.removeprefix("refs/heads/")}
+            if (place / "packed-refs").is_file():
+                for line in (place / "packed-refs").read_text().splitlines():
+                    if line.endswith(f" {branch}"):
+                        return {"revision": line.split()[0], "branch": branch.removeprefix("refs/heads/")}
+        return {"branch": branch.removeprefix("refs/heads/")}
+    return {}
+
+
+def _interpreter(program: str, environment: Mapping[str, str]) -> Path | None:
+    """Return the Python that a program is, or that its first line names (torchrun, accelerate)."""
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None:
+        return None
+    if re.fullmatch(r"python[0-9.]*", os.path.basename(path)):
+        return Path(path)
+    with open(path, "rb") as script:
+        first = script.readline(1000)
+    words = first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
+    if words and os.path.basename(words[0]) == "env":
+        words = [shutil.which(word, path=environment.get("PATH")) or "" for word in words[1:2]]
+    return Path(words[0]) if words and "python" in os.path.basename(words[0]) else None
+
+
+def _packages(python: Path | None) -> dict[str, str]:
+    """List what is installed beside an interpreter, by the names of the folders that installers leave."""
+    if python is None:
+        return {}
+    prefixes = (python.parent.parent, python.resolve().parent.parent)
+    own = [prefix for prefix in prefixes[:1] if (prefix / "pyvenv.cfg").is_file()]
+    found: dict[str, str] = {}
+    for prefix in own or prefixes:
+        for listed in sorted(prefix.glob("lib/python3*/*-packages/*.dist-info"))[:_MOST_PACKAGES]:
+            name, _, version = listed.name.removesuffix(".dist-info").rpartition("-")
+            if name:
+                found.setdefault(name.lower().replace("_", "-"), version)
+    return dict(sorted(found.items()))

@@ -1,0 +1,106 @@
+"""How `holter run` begins a job or joins one that another node records, and which node shows the card."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holter.cli import options, output
+from holter.cli.options import Refusal
+from holter.views.wording import duration
+
+if TYPE_CHECKING:
+    from holter.agent.members import Member
+    from holter.agent.outcome import Outcome
+    from holter.cli.run import Plan
+    from holter.store.job import JobFolder
+
+
+def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
+    """Create the job, or join the one that another node of the same launch has created, and say which.
+
+    Returns:
+        The job, and what this node is among those that record it; None when it is the only one.
+
+    Raises:
+        Refusal: It can be neither, and nothing was started.
+    """
+    folder, member = _begin(plan)
+    joined = "" if member is None else f" as node {member.node}" + ("" if member.creator else ", joined")
+    options.warn(f"recording job {folder.name} into {folder.url}{joined}")
+    options.warn(f"look at it while it runs: {options.look(folder)}")
+    sys.stderr.flush()
+    return folder, member
+
+
+def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
+    from holter.agent.members import CannotJoin, enter, join
+    from holter.agent.surroundings import surroundings
+    from holter.store.job import JobExists, create
+
+    launch = plan.launch
+    if launch is not None and not plan.named and not launch.label:
+        options.warn("this is one of several nodes; give each the same --job NAME and they record one job")
+        launch = None
+    name, node = plan.name, plan.node
+    for attempt in range(2, 100):
+        now_ns = time.time_ns()
+        try:
+            folder = create(
+                plan.store,
+                name,
+                command=plan.command,
+                interval_ms=plan.interval_ms,
+                rules=plan.rules,
+                now_ns=now_ns,
+                launch=None if launch is None else {"id": launch.id, "nodes": launch.nodes},
+            )
+            recorded = surroundings(plan.command, Path.cwd(), os.environ)
+            folder.update(recorded=recorded, actions=plan.actions)
+            if launch is None:
+                return folder, None
+            return folder, enter(folder, node, named=plan.node_named, creator=True, now_ns=now_ns)
+        except JobExists as error:
+            why = ""
+            if launch is not None:
+                try:
+                    member = join(
+                        plan.store, name, launch, node, named=plan.node_named, now_ns=time.time_ns()
+                    )
+                    return member.folder, member
+                except (CannotJoin, OSError) as reason:
+                    why = f"; it cannot be joined: {reason}"
+            if plan.named:
+                raise Refusal(f"{error}{why}") from None
+            name = f"{plan.name}-{attempt}"
+        except (ValueError, OSError) as error:
+            raise Refusal(str(error)) from None
+    raise Refusal(f"job {name!r} exists in store {plan.store}")
+
+
+def judged_here(member: Member, outcome: Outcome) -> bool:
+    """Wait for the other nodes; return whether the job is over and this node is the one that judges it."""
+
+    def waiting(nodes: list[str]) -> None:
+        options.warn(f"waiting for node {', '.join(nodes)} to end (Ctrl-C: do not wait)")
+
+    here = False
+    try:
+        here = member.wait(outcome.status, waiting)
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError):
+            here = member.creator and member.leave()
+        if not here:
+            options.warn("not waiting; the node that ends last judges the job")
+    except OSError as error:
+        options.warn(f"the other nodes cannot be asked: {error}")
+    if not here:
+        failure = (outcome.failure or {}).get("exception") or (outcome.failure or {}).get("evidence")
+        said = f": {output.clean(str(failure))}" if failure else ""
+        took = duration(outcome.duration_s)
+        options.warn(f"node {member.node} of job {member.folder.name}: {outcome.status} after {took}{said}")
+    return here

@@ -1,0 +1,66 @@
+"""`holter report JOB`: one file that holds everything, to send or to keep."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from holter.cli import options
+from holter.cli.options import Refusal, nearest
+
+ABOUT = "Write a job's report: one file, no network, nothing beside it."
+EXAMPLES = """  holter report latest
+  holter report latest -o report.html
+  holter report latest --format ipynb -o report.ipynb
+  holter report latest --format json -o - | jq .description.verdict"""
+
+FORMATS = ("html", "ipynb", "json")
+
+
+def main(words: list[str]) -> int:
+    """Run `holter report`."""
+    parser = options.Parser("report", ABOUT, EXAMPLES)
+    options.add_job(parser)
+    options.add_store(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to; default JOB.html, - for stdout")
+    parser.add_argument("--format", metavar="FORMAT", help="html (default), ipynb (a notebook), json")
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    given = parser.read(words)
+    kind = given.format or _by_ending(given.output)
+    if kind not in FORMATS:
+        raise Refusal(f"no format {kind!r}{nearest(kind, FORMATS)}; valid: {', '.join(FORMATS)}")
+    folder = options.find_job(given.job, given.store)
+    if folder.fault and "start" not in folder.manifest():
+        raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+    from holter.report.formats import report
+    from holter.store.trial import Trial
+
+    output = given.output or f"{folder.name}.{kind}"
+    if output != "-" and os.path.exists(output) and not given.force:
+        raise Refusal(f"{output} is there already; --force writes over it")
+    text = report(Trial(folder), kind)
+    if output == "-":
+        sys.stdout.write(text)
+        return 0
+    try:
+        _write(Path(output), text)
+    except OSError as error:
+        raise Refusal(f"{output} cannot be written: {error.strerror or error}", Refusal.UNREADABLE) from None
+    print(output)
+    return 0
+
+
+def _by_ending(output: str | None) -> str:
+    ending = Path(output or "").suffix.removeprefix(".")
+    return ending if ending in FORMATS else "html"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole: who opens it meanwhile sees the old one or the new one."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,83 @@
+"""The jobs that are served, and what of them is known already."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.store.job import JobFolder, find, jobs
+from holter.store.trial import Trial
+from holter.views.figures import Reading
+from holter.views.jobs import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_KEPT = 16
+"""Jobs whose reading is kept."""
+_STALE_S = 1.0
+"""A listing of a job's files is good for so long, however many look."""
+
+
+@dataclass
+class _Known:
+    stamp: int
+    looked: float
+    reading: Reading
+    lock: threading.Lock
+
+
+class Stores:
+    """The stores behind the dashboard. All methods may block, and may be called from any thread."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.urls = list(urls)
+        self._known: dict[str, _Known] = {}
+        self._lock = threading.Lock()
+
+    def listed(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return every job's summary, newest first, and what could not be listed."""
+        now, found, wrong = time.time_ns(), [], []
+        for number, url in enumerate(self.urls):
+            try:
+                found += [{**summary(folder, now), "store": number} for folder in jobs(url)]
+            except (OSError, ValueError) as error:
+                wrong.append(f"store {url}: {error}")
+        return sorted(found, key=lambda job: -(job["created"] or 0)), wrong
+
+    def folder(self, name: str, store: int = 0) -> JobFolder:
+        """Return a job; raises `LookupError` in words."""
+        if not 0 <= store < len(self.urls):
+            raise LookupError(f"there is no store {store}; there are {len(self.urls)}, from 0")
+        return find(self.urls[store], name)
+
+    def stamp(self, name: str, store: int = 0) -> int:
+        """Return a number that changes when anything of the job does."""
+        return self._look(name, store).stamp
+
+    def reading(self, name: str, store: int = 0) -> Reading:
+        """Return the job as charts read it; the same one until the job changes."""
+        return self._look(name, store).reading
+
+    def lock(self, name: str, store: int = 0) -> threading.Lock:
+        """Return what who computes from a reading holds: it is computed once for all who ask."""
+        return self._look(name, store).lock
+
+    def _look(self, name: str, store: int) -> _Known:
+        key = f"{store}/{name}"
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None and time.monotonic() - known.looked < _STALE_S:
+                return known
+            folder = self.folder(name, store)
+            stamp = hash(tuple(folder.place.files()))
+            if known is None or known.stamp != stamp:
+                known = _Known(stamp, 0.0, Reading(Trial(folder)), threading.Lock())
+                self._known.pop(key, None)
+                self._known[key] = known
+                while len(self._known) > _KEPT:
+                    self._known.pop(next(iter(self._known)))
+            known.looked = time.monotonic()
+            return known

@@ -1,0 +1,126 @@
+"""Rows of many tensors at once: the small ones of a kind as one matrix, quantiles of all in few sorts.
+
+A call of torch costs as much as reading thousands of elements: models have many small parameters.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS
+from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics, Summary, smallest_normal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
+
+_TOGETHER = 1 << 17
+"""Elements of one matrix."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A tensor whose row is not complete."""
+
+    tensor: Any
+    before: Any
+    """What it was at its last row, or None; becomes what it is now."""
+    hashed: bool
+    quantiles: bool
+    done: Callable[[Summary, Sequence[float], int], None]
+    """Takes statistics, changes and fingerprint."""
+
+
+class Together:
+    """Takes tensors of the host, and completes their rows at `settle`: they must not change in between."""
+
+    def __init__(self, torch: Any, statistics: Statistics, fingerprints: Fingerprints) -> None:
+        self._torch = torch
+        self._statistics = statistics
+        self._fingerprints = fingerprints
+        self._small: dict[tuple[Any, int], list[Waiting]] = defaultdict(list)
+        self._samples: dict[int, list[tuple[Any, Summary, Callable[[], None]]]] = defaultdict(list)
+
+    def takes(self, tensor: Any) -> bool:
+        """Whether a tensor is of those that are summarized together."""
+        torch = self._torch
+        return 0 < tensor.numel() <= EXACT and tensor.dtype in (torch.float32, torch.bfloat16, torch.float16)
+
+    def add(self, one: Waiting) -> None:
+        """Take a tensor for which `takes` holds."""
+        self._small[one.tensor.dtype, one.tensor.numel()].append(one)
+
+    def sample(self, sample: Any, found: Summary, done: Callable[[], None]) -> None:
+        """Take a sample; its quantiles become those of `found` before `done` is called."""
+        self._samples[sample.numel()].append((sample, found, done))
+
+    def forget(self) -> None:
+        """Give up what waits."""
+        self._small.clear()
+        self._samples.clear()
+
+    def settle(self) -> None:
+        """Complete all rows that wait."""
+        small, self._small = self._small, defaultdict(list)
+        samples, self._samples = self._samples, defaultdict(list)
+        for (dtype, size), waiting in small.items():
+            most = max(_TOGETHER // size, 1)
+            for begin in range(0, len(waiting), most):
+                self._summarize(waiting[begin : begin + most], dtype)
+        for of_one_size in samples.values():
+            table = self._torch.stack([sample for sample, *_ in of_one_size])
+            for (_, found, done), numbers in zip(
+                of_one_size, self._statistics.quantiles(table).tolist(), strict=True
+            ):
+                found.statistics = (*found.statistics[:5], *numbers)
+                done()
+
+    def _summarize(self, waiting: list[Waiting], dtype: Any) -> None:
+        torch = self._torch
+        given = torch.stack([one.tensor.reshape(-1) for one in waiting])
+        table = given.double()
+        count = table.shape[1]
+        low, high = table.amin(1), table.amax(1)
+        magnitudes = table.abs()
+        zeros = (table == 0).sum(1)
+        small = (magnitudes < smallest_normal(torch, dtype)).sum(1) - zeros
+        mean = table.mean(1)
+        std = (table - mean[:, None]).square_().mean(1).sqrt_().masked_fill_(low == high, 0.0)
+        columns = [zeros, small, low, high, mean, std, magnitudes.mean(1)]
+        rows = torch.stack([one.double() for one in columns], 1)
+        if any(one.quantiles for one in waiting):
+            rows = torch.cat([rows, self._statistics.quantiles(table)], 1)
+        finite = torch.isfinite(low + high).tolist()
+        changes, prints = self._changes(waiting, table), self._prints(waiting, given)
+        for at, (one, numbers) in enumerate(zip(waiting, rows.tolist(), strict=True)):
+            if finite[at]:
+                around = numbers[7:] if one.quantiles else NO_DELTAS
+                counts = (count, 0, 0, 0, int(numbers[0]), int(numbers[1]))
+                found = Summary(counts, (*numbers[2:7], *around))
+            else:
+                found = self._statistics.of(one.tensor, quantiles=one.quantiles)
+            one.done(found, changes.get(at, NO_DELTAS), prints.get(at, 0))
+
+    def _changes(self, waiting: list[Waiting], table: Any) -> dict[int, Sequence[float]]:
+        torch = self._torch
+        places = [at for at, one in enumerate(waiting) if one.before is not None]
+        if not places:
+            return {}
+        before = torch.stack([waiting[at].before.reshape(-1) for at in places])
+        difference = (table if len(places) == len(waiting) else table[places]).sub(before)
+        norm = torch.linalg.vector_norm(difference, dim=1)
+        difference.abs_()
+        for at in places:
+            waiting[at].before.copy_(waiting[at].tensor)
+        found = torch.stack([norm, difference.mean(1), difference.amax(1)], 1).tolist()
+        return dict(zip(places, found, strict=True))
+
+    def _prints(self, waiting: list[Waiting], given: Any) -> dict[int, int]:
+        places = [at for at, one in enumerate(waiting) if one.hashed]
+        if not places:
+            return {}
+        table = given if len(places) == len(waiting) else given[places]
+        return dict(zip(places, self._fingerprints.rows(table).tolist(), strict=True))

@@ -1,0 +1,54 @@
+"""Tensors that are saved whole: copied at their step, written as one file when the step is over."""
+
+from __future__ import annotations
+
+import ctypes
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.guard import tell
+from holter.recorder.tensors.safetensors import DTYPES
+
+if TYPE_CHECKING:
+    from holter.recorder.tensors.safetensors import Entry
+    from holter.recorder.tensors.writing import TensorFiles
+
+MAX_RAW_STEP = 2 << 30
+"""Bytes of whole tensors kept for one step at most."""
+
+
+class Whole:
+    """Keeps whole tensors, by step and mode, until they are written."""
+
+    def __init__(self, files: TensorFiles) -> None:
+        self._files = files
+        self._raw: dict[tuple[int, int], tuple[list[Entry], int]] = {}
+        self._unsaid: set[str] = set()
+
+    def forget(self) -> None:
+        """Give up what waits."""
+        self._raw.clear()
+
+    def write(self) -> None:
+        """Write what waits."""
+        raw, self._raw = self._raw, {}
+        for (step, mode), (entries, _) in raw.items():
+            self._files.save(perf_counter_ns(), step, mode, entries)
+
+    def keep(self, host: Any, name: str, step: int, mode: int) -> None:
+        """Keep a copy of a tensor of the host until `write`."""
+        dtype = str(host.dtype).rpartition(".")[2]
+        if dtype not in DTYPES:
+            if dtype not in self._unsaid:
+                self._unsaid.add(dtype)
+                tell(f"tensors of type {dtype} cannot be saved whole; their statistics are")
+            return
+        size = host.numel() * host.element_size()
+        entries, before = self._raw.get((step, mode), ([], 0))
+        if before + size > MAX_RAW_STEP:  # before it is copied: it may be larger than the memory
+            self._files.drop("raw bytes", size)
+            return
+        host = host.contiguous()
+        data = ctypes.string_at(host.data_ptr(), size) if size else b""
+        entries.append((name, dtype, tuple(host.shape), data))
+        self._raw[step, mode] = (entries, before + size)

@@ -1,0 +1,127 @@
+"""Time every call with cProfile: one profile for each part of each step."""
+
+from __future__ import annotations
+
+import cProfile
+import time
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.profilers import Unavailable
+from holter.recorder.profilers.python import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from holter.recorder.profilers.python import Segment
+
+MAX_WAITING = 64
+"""Profiles that wait to be written; each may take some 100 kB."""
+MAX_ROWS = 4_000_000
+"""Rows of one window; what comes later is counted only."""
+
+
+def _off_cpu_ns() -> int:
+    return time.perf_counter_ns() - time.thread_time_ns()
+
+
+CLOCKS: dict[str, Callable[[], int]] = {
+    "total_time": time.perf_counter_ns,
+    # Of the thread and not of the process, as upstream's: other threads' work would hide that this one waits.
+    "cpu_time": time.thread_time_ns,
+    "off_cpu_time": _off_cpu_ns,
+}
+
+
+class Calls:
+    """cProfile, started anew at each cut."""
+
+    def __init__(self) -> None:
+        self._current: tuple[Segment, cProfile.Profile, int] | None = None
+        self._waiting: list[tuple[Segment, cProfile.Profile, int]] = []
+        self._rows = self._dropped = 0
+
+    def start(self) -> None:
+        """Nothing: the first segment begins it."""
+
+    def full(self) -> bool:
+        """Whether many segments wait."""
+        return len(self._waiting) >= MAX_WAITING
+
+    def cut(self, segment: Segment | None) -> None:
+        """End the profile that runs; begin one for `segment`."""
+        if self._current is not None:
+            ended, profile, began = self._current
+            self._current = None
+            profile.disable()
+            self._waiting.append((ended, profile, CLOCKS[ended.timer]() - began))
+        if segment is not None:
+            clock = CLOCKS[segment.timer]
+            # cProfile's own clock is the one of total_time, and faster than a call of it.
+            profile = cProfile.Profile() if segment.timer == "total_time" else cProfile.Profile(clock, 1e-9)
+            self._current = (segment, profile, clock())
+            try:
+                profile.enable()
+            except ValueError as error:  # Python 3.12 and later: one such tool at a time
+                self._current = None
+                raise Unavailable(str(error)) from None
+
+    def stop(self) -> None:
+        """End the profile that runs."""
+        self.cut(None)
+
+    def documents(self, name: Callable[[Any], int]) -> Iterator[dict[str, Any]]:
+        """Yield one document a segment: `functions` and `calls`, five and six numbers a row."""
+        waiting, self._waiting = self._waiting, []
+        for segment, profile, spent in waiting:
+            if self._rows >= MAX_ROWS:
+                self._dropped += 1
+                continue
+            functions: list[int] = []
+            calls: list[int] = []
+            entries = profile.getstats()
+            own = _called_by_us(entries)
+            for entry in entries:
+                numbers = _numbers(entry)
+                if entry.code in own:
+                    numbers = tuple(max(a - b, 0) for a, b in zip(numbers, own[entry.code]))  # noqa: B905
+                if _is_ours(entry.code) or not numbers[0]:
+                    continue
+                function = name(entry.code)
+                functions += (function, *numbers)
+                for callee in entry.calls or ():
+                    if not _is_ours(callee.code):
+                        calls += (function, name(callee.code), *_numbers(callee))
+            self._rows += len(functions) // 5 + len(calls) // 6
+            yield {**segment.told(), "spent": spent, "functions": functions, "calls": calls}
+        if self._dropped:
+            yield {"dropped": self._dropped}
+            self._dropped = 0
+
+
+def _numbers(entry: Any) -> tuple[int, ...]:
+    """Return calls, those that are no recursion, total and own time in ns."""
+    calls, nested = entry.callcount, entry.reccallcount
+    # Off the processor is a difference of two clocks, which may go back a little.
+    total, own = (max(round(seconds * 1e9), 0) for seconds in (entry.totaltime, entry.inlinetime))
+    return calls, calls - nested, total, own
+
+
+def _called_by_us(entries: Iterable[Any]) -> dict[Any, tuple[int, ...]]:
+    """Add up what our own functions called of Python's built-in ones, which are part of the recorder then.
+
+    What a wrapper of ours calls of the framework is the script's own doing.
+    """
+    found: dict[Any, tuple[int, ...]] = {}
+    for entry in entries:
+        if not isinstance(entry.code, str) and _is_ours(entry.code):
+            for callee in entry.calls or ():
+                if isinstance(callee.code, str) and "torch" not in callee.code:
+                    before = found.get(callee.code, (0, 0, 0, 0))
+                    found[callee.code] = tuple(a + b for a, b in zip(before, _numbers(callee)))  # noqa: B905
+    return found
+
+
+def _is_ours(code: Any) -> bool:
+    if isinstance(code, str):
+        return "_lsprof.Profiler" in code
+    return bool(code.co_filename.startswith(OURS))

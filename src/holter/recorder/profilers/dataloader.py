@@ -1,0 +1,23 @@
+"""A window of data loading: nothing to switch on, for loaders and their workers are recorded all the time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holter.recorder.session import Session
+    from holter.recorder.window import Window
+
+
+class Profiler:
+    """Marks the steps that were asked for; `holter.analysis.loader_timeline` tells what happened in them."""
+
+    def __init__(self, session: Session, window: Window) -> None:
+        self._names = window.parameters.get("names")
+
+    def start(self) -> None:
+        """Nothing: every batch of every worker is a span."""
+
+    def stop(self) -> dict[str, Any]:
+        """Say where it is."""
+        return {"recorded_in": "spans", **({"names": self._names} if self._names else {})}

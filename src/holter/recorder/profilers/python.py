@@ -1,0 +1,226 @@
+"""Profile the Python code of the training thread: cProfile for every call, pyinstrument for samples.
+
+What they find is cut where parts of a step begin and end, so that it can be asked for by step and by part.
+The file holds one JSON document a line; `holter.agent.windows.python` reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holter.recorder.marks import TRAIN
+from holter.recorder.profilers import Unavailable
+from holter.schema.windows import PYTHON, TIMERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from holter.recorder.session import Session
+    from holter.recorder.window import Window
+
+OTHER, LOSS = "other", "loss"
+"""Parts of a step that are between two others: the loss follows a forward pass."""
+CYCLE = ("total_time", "cpu_time", "off_cpu_time")
+"""Timers that `default` takes in turns, one a step."""
+
+
+class Segment:
+    """A part of a step, from one cut to the next."""
+
+    __slots__ = ("begin", "end", "mode", "phase", "step", "timer")
+
+    def __init__(self, step: int, phase: str, mode: int, timer: str) -> None:
+        self.step, self.phase, self.mode, self.timer = step, phase, mode, timer
+        self.begin = self.end = 0
+
+    def told(self) -> dict[str, Any]:
+        """Return it as the file holds it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Engine(Protocol):
+    """One of the profilers."""
+
+    def start(self) -> None:
+        """Begin; raises `Unavailable`."""
+        ...
+
+    def cut(self, segment: Segment | None) -> None:
+        """End the segment that is open, and begin another unless None."""
+        ...
+
+    def stop(self) -> None:
+        """End for good, without a trace."""
+        ...
+
+    def documents(self, name: Callable[[Any], int]) -> Iterable[Mapping[str, Any]]:
+        """Yield what was found, with functions as numbers that `name` gives for what a function is."""
+        ...
+
+    def full(self) -> bool:
+        """Whether so much waits that `documents` should be asked for now."""
+        ...
+
+
+class Profiler:
+    """A window of one of them."""
+
+    def __init__(self, session: Session, window: Window) -> None:
+        self._session, self._window = session, window
+        parameters = window.parameters
+        self._kind = str(parameters.get("profiler", PYTHON[0]))
+        self._timer = str(parameters.get("timer", TIMERS[0]))
+        for word, valid in ((self._kind, PYTHON), (self._timer, TIMERS)):
+            if word not in valid:
+                raise Unavailable(f"no {word!r} for Python; valid: {', '.join(valid)}")
+        self._step = window.first_step
+        self._mode = TRAIN
+        self._open: list[str] = []
+        self._segment: Segment | None = None
+        self._names: dict[Any, int] = {}
+        self._unnamed: list[str] = []
+        self._unwatch: Callable[[], None] | None = None
+        self._file = f"{session.process}.{window.number}.python"
+        self._fault: Exception | None = None
+
+    def start(self) -> None:
+        """Begin; raises `Unavailable` when another profiler is there, or pyinstrument is not."""
+        other = sys.getprofile()
+        if other is not None:
+            raise Unavailable(f"another profiler is at work: {type(other).__name__}")
+        self._engine = self._made()
+        self._engine.start()
+        watch = self._session.watch_phases
+        try:
+            if watch is not None:
+                self._unwatch = watch(self._on_phase)
+            self._cut(OTHER)
+            if self._fault is not None:
+                raise self._fault
+        except BaseException:
+            self.leave()
+            raise
+        _running.append(self)
+
+    def at_step(self, step: int) -> None:
+        """Another step begins: a cut."""
+        self._step = step
+        if self._fault is None:
+            self._cut(self._open[-1] if self._open else OTHER)
+
+    def stop(self) -> Callable[[], dict[str, Any]]:
+        """End; return what writes what was found."""
+        self._cut(None)
+        self.leave()
+        if self._fault is not None:
+            self._remove()
+            raise self._fault
+        return self._finish
+
+    def _finish(self) -> dict[str, Any]:
+        self._write()
+        return {"file": self._file, "python": self._kind}
+
+    def _made(self) -> Engine:
+        if self._kind == PYTHON[0]:
+            from holter.recorder.profilers._cprofile import Calls
+
+            return Calls()
+        from holter.recorder.profilers._pyinstrument import Samples
+
+        return Samples()
+
+    def leave(self) -> None:
+        """Take every hook out."""
+        if self in _running:
+            _running.remove(self)
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        self._engine.stop()
+
+    def _on_phase(self, part: str, begins: bool, mode: int | None) -> None:
+        """A part of the step begins or ends; of parts within others the innermost counts."""
+        if self._fault is not None:
+            return
+        if begins:
+            self._open.append(part)
+            self._cut(part)
+            return
+        while self._open and self._open.pop() != part:
+            pass  # a part whose end was not seen, for it raised
+        if mode is not None:
+            self._mode = mode
+            if self._segment is not None:
+                self._segment.mode = mode
+        self._cut(self._open[-1] if self._open else LOSS if part == "forward" else OTHER)
+
+    def _cut(self, phase: str | None) -> None:
+        try:
+            self._engine.cut(None)
+            if self._segment is not None:
+                self._segment.end = time.perf_counter_ns()
+            segment = None
+            if phase is not None:
+                timer = self._timer
+                if timer == TIMERS[-1]:
+                    timer = CYCLE[(self._step - self._window.first_step) % len(CYCLE)]
+                segment = Segment(self._step, phase, self._mode, timer)
+            if self._engine.full():
+                self._write()
+            if segment is not None:
+                segment.begin = time.perf_counter_ns()
+                self._engine.cut(segment)
+            self._segment = segment
+        except Exception as error:
+            self._fault = error  # told when the window ends, with the next step
+            self._session.windows.cut_short()
+            self._segment = None
+            self.leave()
+
+    # -- the file
+
+    def _write(self) -> None:
+        path = self._session.spool.path(self._file)
+        with open(path, "a", encoding="utf-8") as file:
+            for document in self._engine.documents(self._name):
+                names, self._unnamed = self._unnamed, []
+                file.write(json.dumps({"names": names, **document}, separators=(",", ":")) + "\n")
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._session.spool.path(self._file))
+
+    def _name(self, function: Any) -> int:
+        """Return the number of a function: a code object, or what it is called."""
+        number = self._names.get(function)
+        if number is None:
+            number = self._names[function] = len(self._names)
+            self._unnamed.append(function if isinstance(function, str) else name_of(function))
+        return number
+
+
+def name_of(code: Any) -> str:
+    """Return `qualname (file:line)` of a code object."""
+    name = getattr(code, "co_qualname", code.co_name)  # from Python 3.11 on
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+_running: list[Profiler] = []
+
+
+def _after_fork_in_child() -> None:
+    """A data loader's worker is not profiled: what was at work in its parent goes."""
+    for profiler in tuple(_running):
+        profiler.leave()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""Folder of the recorder: its own functions are no part of what is profiled."""

@@ -1,0 +1,140 @@
+"""Tensors that a script saves where no framework of tensors is loaded, as trees of XGBoost: arrays and lists.
+
+A framework's adapter puts its own in the place of this one as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+import threading
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.guard import tell
+from holter.recorder.tensors import requests
+from holter.recorder.tensors.collections import Collection, Tensor
+from holter.recorder.tensors.schedule import MODES, Schedule
+from holter.recorder.tensors.writing import TensorFiles
+from holter.schema.phases import Mode
+from holter.schema.tensor_spool import ENV_SAVE, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.recorder.session import Session
+
+ALWAYS = Collection("default", schedules={mode: Schedule(1) for mode in MODES})
+"""Holds tensors that nothing else describes."""
+SMALL = 1 << 14
+"""Elements of a tensor that are kept one by one, at most."""
+LARGEST = 1 << 20
+"""Elements of a tensor that is summarized, at most: they are gone through in Python."""
+_TRAIN = int(Mode.TRAIN)
+_NAN = float("nan")
+_TINY = 2.2250738585072014e-308
+"""The smallest normal number in double precision."""
+
+
+class ByHand:
+    """Serves `holter.save_tensor`, from any thread."""
+
+    def __init__(self, session: Session) -> None:
+        self.files = TensorFiles(session)
+        self._session = session
+        self._collections = requests.from_environment(os.environ.get(ENV_SAVE))
+        self._lock = threading.Lock()
+        self._refused: set[str] = set()
+        self.files.describe([*self._collections, ALWAYS])
+        os.register_at_fork(after_in_child=self._forked)
+
+    def mode(self) -> int:
+        """Return the mode the loop is in: nobody here knows better than that it trains."""
+        return _TRAIN
+
+    def save(self, name: str, given: Any, role: str) -> None:
+        """Save a tensor now; a fault costs this tensor, never training."""
+        try:
+            what, step = Tensor(name, "custom", role), self._session.step
+            due = [one for one in self._collections if one.holds(what)] or [ALWAYS]
+            if not any(one.due(MODES[_TRAIN], step) for one in due):
+                return
+            try:
+                shape, values = _flat(given)
+            except (TypeError, ValueError, OverflowError) as error:
+                if name not in self._refused:
+                    self._refused.add(name)
+                    tell(f"{name!r} cannot be saved as a tensor: {error}")
+                return
+            with self._lock:
+                self._write(self.files.id(what), step, shape, values)
+        except Exception as error:
+            self._session.fault("saving", error)
+
+    def _write(self, number: int, step: int, shape: tuple[int, ...], values: list[float]) -> None:
+        when = perf_counter_ns()
+        self.files.row(when, step, _TRAIN, number, *summary(values))
+        if len(values) <= SMALL:
+            for kind, doubles in ((Values.SHAPE, shape), (Values.VALUE, values)):
+                data = struct.pack(f"={len(doubles)}d", *doubles)
+                self.files.values(when, step, _TRAIN, number, kind, data)
+        self.files.flush()
+
+    def _forked(self) -> None:
+        self._lock = threading.Lock()
+        self.files.forked()
+
+
+def summary(values: list[float]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return counts and, over the finite elements, statistics as `tensor_spool` lists them; all are exact."""
+    sound = sorted(filter(math.isfinite, values))
+    zeros, tiny = sound.count(0.0), sum(0 < abs(value) < _TINY for value in sound)
+    odd = (sum(map(math.isnan, values)), values.count(math.inf), values.count(-math.inf))
+    counts = (len(values), *odd, zeros, tiny)
+    if not sound:
+        return counts, (_NAN,) * 8
+    size = len(sound)
+    mean = math.fsum(value / size for value in sound)
+    std = math.sqrt(math.fsum((value - mean) ** 2 / size for value in sound))
+    abs_mean = math.fsum(abs(value) / size for value in sound)
+    quantiles = [_quantile(sound, share) for share in (0.05, 0.5, 0.95)]
+    return counts, (sound[0], sound[-1], mean, std, abs_mean, *quantiles)
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _flat(given: Any) -> tuple[tuple[int, ...], list[float]]:
+    """Return the sizes and the elements of an array, a number, or lists of numbers within lists.
+
+    Raises:
+        TypeError: Something that is no number, or lists of different lengths side by side.
+        ValueError: Text that is no number, or too many elements.
+    """
+    size = getattr(given, "size", None)
+    if isinstance(size, int) and size > LARGEST:
+        raise ValueError(f"it has {size} elements; at most {LARGEST} are summarized without a framework")
+    given = given.tolist() if hasattr(given, "tolist") else given
+    shape, rest = [], given
+    while isinstance(rest, list | tuple):
+        shape.append(len(rest))
+        rest = rest[0] if rest else None
+    values = list(map(float, _leaves(given, shape)))
+    if len(values) > LARGEST:
+        raise ValueError(f"it has {len(values)} elements; at most {LARGEST} are summarized")
+    return tuple(shape), values
+
+
+def _leaves(given: Any, shape: list[int]) -> Iterator[Any]:
+    if not shape:
+        yield given
+        return
+    if not isinstance(given, list | tuple) or len(given) != shape[0]:
+        raise TypeError("its lists differ in length")
+    for one in given:
+        yield from _leaves(one, shape[1:])

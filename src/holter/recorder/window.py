@@ -1,0 +1,282 @@
+"""Windows of a process: which are asked for, which one runs, and when to look again."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder import rank
+from holter.recorder.profilers import Profiler, Unavailable, make
+from holter.recorder.spool import create
+from holter.schema import windows as page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableSequence
+
+    from holter.recorder.profilers import Found
+    from holter.recorder.session import Session
+
+
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One window that has begun, for the rank that it was asked for."""
+
+    number: int
+    """From 1, in this process."""
+    profiler: str
+    first_step: int
+    last_step: int | None
+    """The step before which it ends; None when the clock ends it."""
+    until_ns: int | None
+    """Monotonic ns from which on the next step boundary ends it."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A window that has not begun; from a step on, or from a time on, with a length of the same kind."""
+
+    request: page.Request
+    order: str
+    first_step: int | None
+    start_ns: int
+    """Monotonic ns; 0 for a window by steps."""
+    due: bool = False
+    """Its turn came while another one ran: it begins when that one is over, however late."""
+
+
+class Windows:
+    """What `Session.next_step` asks when the step says so: `step >= wake[0]`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.wake: MutableSequence[int] | memoryview = [page.NEVER]
+        """Its first word is the step from which on `look` is called; shared with the agent once open."""
+        self._text: memoryview | None = None
+        self._waiting: list[_Waiting] = []
+        self._running: tuple[Window, Profiler, str] | None = None
+        self._thread = 0
+        self._finishing: list[threading.Thread] = []
+        self._bounds: list[int] = []
+        self._count = 0
+
+    def open(self) -> None:
+        """Make the page, and take what the environment asks for. Raises `OSError`."""
+        if self._text is not None or self.session.identity.worker is not None:
+            return
+        session = self.session
+        memory = memoryview(create(session.spool.path(page.orders_name(session.process)), page.PAGE_SIZE))
+        words = memory.cast("i")
+        words[page.WAKE] = page.NEVER
+        self.wake, self._text = words, memory[page.TEXT :]
+        asked = os.environ.get(page.ENV_PROFILE)
+        if asked:
+            self._take(asked, session.step, time.perf_counter_ns())
+        if self._waiting:  # the script may have asked for one, too
+            if any((one.first_step or 0) <= session.step for one in self._waiting):
+                self.look(session.step, time.perf_counter_ns())
+            else:
+                self._sleep(session.step)
+
+    def take(self, order: page.Order) -> None:
+        """Follow an order of the script itself, on the training thread; it begins with the next step."""
+        try:
+            self._take(order.to_text(), self.session.step + 1, time.perf_counter_ns())
+            self._sleep(self.session.step)
+        except Exception as error:
+            self.session.fault("windows", error)
+
+    def look(self, step: int, now: int) -> None:
+        """At the begin of `step`, monotonic ns `now`: end what is over, begin what is due."""
+        if self._running is not None and threading.get_ident() != self._thread:
+            return  # another thread steps, too: a window ends where it began
+        try:
+            self._read(step, now)
+            if self._running is not None:
+                self._bounds.append(now)
+                window = self._running[0]
+                by_step = window.last_step is not None and step >= window.last_step
+                if by_step or (window.until_ns is not None and now >= window.until_ns):
+                    self._stop()
+                elif (at_step := getattr(self._running[1], "at_step", None)) is not None:
+                    at_step(step)
+            self._begin_due(step, now)
+            self._sleep(step)
+        except Exception as error:
+            self.wake[page.WAKE] = page.NEVER
+            self.session.fault("windows", error)
+
+    def cut_short(self) -> None:
+        """Let the next step boundary end the window that runs: its profiler cannot go on."""
+        if self._running is not None:
+            window, profiler, order = self._running
+            self._running = replace(window, last_step=0), profiler, order
+
+    def end(self) -> None:
+        """End the window that runs, for the process ends or is recorded no more."""
+        self._waiting.clear()
+        if self._running is not None:
+            self._bounds.append(time.perf_counter_ns())
+            self._stop()
+        self.wait()
+        self.wake[page.WAKE] = page.NEVER
+
+    def forked(self) -> None:
+        """Forget everything: it is the parent's."""
+        self.__init__(self.session)  # type: ignore[misc]
+
+    # -- what is asked for
+
+    def _read(self, step: int, now: int) -> None:
+        """Take an order from the page, unless it is being written right now."""
+        words = self.wake
+        if self._text is None or words[page.NUMBER] == words[page.TAKEN]:
+            return
+        number = words[page.NUMBER]
+        text = bytes(self._text[: words[page.LENGTH]])
+        if number == words[page.NUMBER]:
+            words[page.TAKEN] = number
+            self._take(text.decode(), step, now)
+
+    def _take(self, text: str, step: int, now: int) -> None:
+        try:
+            order = page.Order.from_text(text)
+        except ValueError as error:
+            self._tell({"refused": str(error)})
+            return
+        for reason in order.refused:
+            self._tell({"order": order.id, "refused": reason})
+        if order.replace:
+            self._waiting.clear()
+            if self._running is not None:
+                self._bounds.append(now)
+                self._stop()
+        for request in order.requests:
+            self._waiting.extend(_resolve(request, order.id, step, now))
+
+    def _rank(self) -> int:
+        """Return the rank of this process; one that nobody numbered is the only one."""
+        said = self.session.sticky.get("rank") or rank.from_environment(os.environ)
+        return said["rank"] or 0
+
+    # -- when
+
+    def _begin_due(self, step: int, now: int) -> None:
+        for one in list(self._waiting):
+            begun = step >= one.first_step if one.first_step is not None else now >= one.start_ns
+            if not begun:
+                continue
+            self._waiting.remove(one)
+            if one.request.rank not in (None, self._rank()):  # asked only now: it may be told late
+                continue
+            if self._running is not None:
+                self._waiting.append(replace(one, due=True))
+                continue
+            request = one.request
+            last = until = None
+            if request.duration_ns is None:
+                first = step if one.due or one.first_step is None else one.first_step
+                last = first + (request.steps or 1)
+            else:
+                until = (now if one.due else one.start_ns) + request.duration_ns
+            if (last is not None and step >= last) or (until is not None and now >= until):
+                self._tell({"profiler": request.profiler, "order": one.order, "refused": "it is past"})
+                continue
+            self._count += 1
+            self._start(
+                Window(self._count, request.profiler, step, last, until, request.parameters), one.order
+            )
+
+    def _sleep(self, step: int) -> None:
+        """Say when to look again: at every step in a window or before one by time, else at a start."""
+        by_time = any(one.first_step is None for one in self._waiting)
+        starts = [one.first_step for one in self._waiting if one.first_step is not None]
+        self.wake[page.WAKE] = step + 1 if by_time or self._running else min(starts, default=page.NEVER)
+
+    # -- the one that runs
+
+    def _start(self, window: Window, order: str) -> None:
+        fact = {"profiler": window.profiler, "number": window.number, "order": order}
+        try:
+            profiler = make(self.session, window)
+            profiler.start()
+        except Unavailable as reason:
+            self._tell({**fact, "refused": str(reason)})
+        except Exception as error:
+            self._tell({**fact, **self._failed(window, error)})
+        else:
+            self._running = window, profiler, order
+            self._thread = threading.get_ident()
+            # Beginning is no part of the step that is profiled.
+            self.session.since = begun = time.perf_counter_ns()
+            self._bounds = [begun]
+
+    def _stop(self) -> None:
+        assert self._running is not None  # noqa: S101
+        window, profiler, order = self._running
+        self._running = None
+        fact: dict[str, Any] = {
+            "profiler": window.profiler,
+            "number": window.number,
+            "order": order,
+            "first_step": window.first_step,
+            "last_step": window.first_step + len(self._bounds) - 1,
+            "bounds": self._bounds,
+            "parameters": window.parameters,
+            "wall_minus_monotonic": time.time_ns() - time.perf_counter_ns(),
+        }
+        try:
+            if threading.get_ident() != self._thread:
+                raise RuntimeError("the thread that trained has ended")
+            found = profiler.stop()
+        except Exception as error:
+            found = self._failed(window, error)
+        self.session.since = ended = time.perf_counter_ns()
+        fact["stop_ns"] = ended - self._bounds[-1]
+        if callable(found):
+            later = threading.Thread(
+                target=self._finish, args=(window, found, fact), name="holter-window", daemon=True
+            )
+            self._finishing.append(later)
+            later.start()
+        else:
+            self._tell({**fact, **(found or {})})
+
+    def _finish(self, window: Window, work: Callable[[], Found], fact: dict[str, Any]) -> None:
+        """Do what is left of a window while the training goes on."""
+        try:
+            found = work()
+        except Exception as error:
+            found = self._failed(window, error)
+        self._tell({**fact, **(found or {})})
+        self._finishing.remove(threading.current_thread())
+
+    def _failed(self, window: Window, error: Exception) -> dict[str, Any]:
+        self.session.fault(f"profiler {window.profiler}", error)
+        return {"refused": f"{type(error).__name__}: {error}"}
+
+    def wait(self) -> None:
+        """Wait until windows that are over have been written, but not for ever."""
+        for thread in list(self._finishing):
+            thread.join(_PATIENCE_S)
+
+    def _tell(self, fact: dict[str, Any]) -> None:
+        self.session.journal("window", {"time": time.perf_counter_ns(), **fact})
+
+
+def _resolve(request: page.Request, order: str, step: int, now: int) -> list[_Waiting]:
+    """Return the window that is asked for, seen from a step and a monotonic time; none without a range."""
+    if request.by_steps:
+        return [_Waiting(request, order, step if request.start_step is None else request.start_step, 0)]
+    if request.by_time:
+        start = now
+        if request.start_ns is not None:
+            start = request.start_ns - (time.time_ns() - time.perf_counter_ns())
+        return [_Waiting(request, order, None, start)]
+    return []

@@ -1,0 +1,104 @@
+"""What PyTorch's profiler calls things in Chrome's trace events: categories, copies, arguments of kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.report.exports import _merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holter.schema.table import Table
+
+CATEGORIES = {
+    "operator": "cpu_op",
+    "python": "python_function",
+    "module": "python_function",
+    "annotation": "user_annotation",
+    "runtime": "cuda_runtime",
+    "device_annotation": "gpu_user_annotation",
+    "device_wait": "cuda_sync",
+}
+"""Categories of operators by their kind; other kinds are their own category."""
+
+_COPIES = {"h": "Host", "d": "Device"}
+_MEMORIES = {"pageable": "Pageable", "pinned": "Pinned"}
+_SNAPSHOT_NS = 20_000_000
+"""Readings that are no further apart belong together."""
+_KERNEL = (
+    "device",
+    "stream",
+    "correlation",
+    "collective",
+    "process_group",
+    "group_size",
+    "bytes",
+    "detail",
+)
+
+
+def kernel_args(table: Table, quoted: Callable[[str], str]) -> list[str]:
+    """Return what kernels say besides: the inside of a JSON object each. `quoted` writes text as JSON."""
+    args = []
+    for row in zip(*(table[column].tolist() for column in _KERNEL), strict=True):
+        device, stream, correlation, collective, group, size, moved, detail = row
+        arg = f'"device":{device},"stream":{stream},"correlation":{correlation}'
+        if collective:
+            arg += f',"Collective name":{quoted(collective)}'
+        if group:
+            arg += f',"Process Group Name":{quoted(group)}'
+        if size:
+            arg += f',"Group size":{size}'
+        if moved:
+            # Bytes are what the table knows; said as elements of one byte they are read as such again.
+            arg += f',"In msg nelems":{moved},"Out msg nelems":{moved},"dtype":"Byte"'
+        args.append(arg + (f",{_merged.details(detail)}" if detail else ""))
+    return args
+
+
+def copies(table: Table) -> tuple[list[str], list[str], list[str]]:
+    """Return names, categories, and what they say besides, of copies and fills."""
+    names, categories, args = [], [], []
+    columns = ("kind", "memory", "device", "stream", "correlation", "bytes")
+    for row in zip(*(table[column].tolist() for column in columns), strict=True):
+        kind, memory, device, stream, correlation, moved = row
+        names.append(_copy_name(kind, memory))
+        categories.append("gpu_memset" if kind == "memset" else "gpu_memcpy")
+        args.append(f'"device":{device},"stream":{stream},"correlation":{correlation},"bytes":{moved}')
+    return names, categories, args
+
+
+def bottlenecks(samples: Table, below: float, quoted: Callable[[str], str]) -> Iterator[tuple[int, str, str]]:
+    """Find readings of how busy a GPU is that are below a share in percent.
+
+    Yields:
+        Time in ns, node, and all that was read there within 20 ms: the inside of a JSON object.
+    """
+    for node in dict.fromkeys(samples["node"].tolist()):
+        own = samples.where(samples["node"] == node)
+        times = own["time"]
+        low = np.flatnonzero((own["metric"] == "gpu.util") & (own["value"] < below))
+        for at in dict.fromkeys(times[low].tolist()):
+            first, last = np.searchsorted(times, [at - _SNAPSHOT_NS, at + _SNAPSHOT_NS + 1])
+            near = own.where(slice(int(first), int(last)))
+            columns = (near[column].tolist() for column in ("metric", "device", "value"))
+            told = (
+                f"{quoted(f'{metric} {device}'.rstrip())}:{value!r}"
+                for metric, device, value in zip(*columns, strict=True)
+                if value - value == 0
+            )
+            yield at, node, ",".join(dict.fromkeys(told))
+
+
+def _copy_name(kind: str, memory: str) -> str:
+    """Call a copy or fill as PyTorch's profiler does."""
+    if kind == "memset":
+        return "Memset (Device)"
+    ends = [_COPIES.get(kind[:1], "Device"), _COPIES.get(kind[-1:], "Device")]
+    if kind == "p2p":
+        return "Memcpy PtoP (Device -> Device)"
+    shown = [_MEMORIES.get(memory, "Host") if end == "Host" else end for end in ends]
+    return f"Memcpy {ends[0][0]}to{ends[1][0]} ({shown[0]} -> {shown[1]})"

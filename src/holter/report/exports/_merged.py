@@ -1,0 +1,73 @@
+"""The tables of a merged timeline, in the order of time: metrics, phases, operators, kernels, arrows."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.report.exports import _stretches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.report.exports import Chosen
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+TABLES: dict[str, str | None] = {
+    "samples": None,
+    # Scalars are no stretches of time; sampled stacks stand for others' time; steps of a trace are
+    # annotations of it already.
+    "spans": "phase NOT IN ('scalar', 'stack') AND NOT (phase = 'step' AND name LIKE 'ProfilerStep#%')",
+    "operators": None,
+    "launches": None,
+    "syncs": None,
+    "kernels": None,
+    "memory_operations": None,
+    "counters": None,
+    "flows": None,
+}
+"""The tables, each with what of its rows is shown."""
+
+NEEDS = "samples, spans or events of a trace"
+
+
+def read(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Table]]:
+    """Read the tables together, stretch by stretch; a call that launched and waited is only a launch."""
+    for tables in _stretches.read(trial, chosen, TABLES):
+        launches, syncs = tables["launches"], tables["syncs"]
+        if launches.rows and syncs.rows:
+            columns = ("time", "thread", "rank", "name")
+            launched = set(zip(*(launches[c].tolist() for c in columns), strict=True))
+            waited = zip(*(syncs[c].tolist() for c in columns), strict=True)
+            tables["syncs"] = syncs.where(np.array([call not in launched for call in waited], dtype=bool))
+        yield tables
+
+
+def first_ns(trial: Trial, chosen: Chosen) -> int:
+    """Return when the first row is, as far as files say, ns since the epoch; 0 when there are none."""
+    first = min((group[0] for table in TABLES for group in trial.groups(table)), default=0)
+    return max(first, chosen.start_ns or first)
+
+
+def span_names(spans: Table) -> list[str]:
+    """Return what spans are called: the phase, and which one."""
+    return [
+        f"{phase}: {name}" if name else phase
+        for phase, name in zip(spans["phase"].tolist(), spans["name"].tolist(), strict=True)
+    ]
+
+
+@lru_cache(maxsize=65536)
+def details(text: str) -> str:
+    """Return the inside of the JSON object that a detail is: `"a": 1, "b": 2`."""
+    if not text:
+        return ""
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return text.strip()[1:-1].strip() if is_object else f'"detail": {json.dumps(text)}'

@@ -1,0 +1,66 @@
+"""The tables of a job as files of their own, written by DuckDB: sorted by time, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.report.exports import _stretches
+from holter.schema.tables import TABLES
+from holter.store import parquet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holter.report.exports import Chosen
+    from holter.store.trial import Trial
+
+EXPORTED = tuple(name for name in TABLES if name != "tiles")
+"""All tables but those that only serve to draw others."""
+NEEDS = "rows"
+_MEMORY = "512MB"
+
+
+def write(trial: Trial, chosen: Chosen, output: Path, ending: str, options: str) -> int:
+    """Write each table that has rows to `<table>.<ending>`; returns how many rows were written.
+
+    Raises:
+        OSError: The folder cannot be written, or a file of the job cannot be read.
+    """
+    written = 0
+    connection = parquet.connect(memory=_MEMORY)
+    connection.execute(f"SET temp_directory = {parquet.literal(str(output.parent / 'sorting'))}")
+    try:
+        for name in EXPORTED:
+            if trial.rows(name):
+                path = output / f"{name}.{ending}"
+                try:
+                    rows = _copy(connection, trial, chosen, name, path, options)
+                except parquet.errors():
+                    # A file is damaged inside, or went away: reading finds which; without it, it may go.
+                    for _ in _stretches.read(trial, chosen, {name: None}):
+                        pass
+                    rows = _again(connection, trial, chosen, name, path, options)
+                written += rows
+                if not rows:
+                    path.unlink()
+    finally:
+        connection.close()
+    return written
+
+
+def _again(connection: object, trial: Trial, chosen: Chosen, name: str, path: Path, options: str) -> int:
+    try:
+        return _copy(connection, trial, chosen, name, path, options)
+    except parquet.errors() as error:
+        raise OSError(str(error).splitlines()[0]) from error
+
+
+def _copy(connection: object, trial: Trial, chosen: Chosen, name: str, path: Path, options: str) -> int:
+    limits = [f"time >= {chosen.start_ns}"] if chosen.start_ns is not None else []
+    limits += [f"time < {chosen.end_ns}"] if chosen.end_ns is not None else []
+    if ranks := chosen.where(name):
+        limits.append(ranks)
+    source = trial.source(name, start_ns=chosen.start_ns, end_ns=chosen.end_ns)
+    query = f"SELECT * FROM ({source}) WHERE {' AND '.join(limits) or 'true'} ORDER BY time"  # noqa: S608
+    done = connection.execute(f"COPY ({query}) TO {parquet.literal(str(path))} ({options})")  # type: ignore[attr-defined]
+    return int(done.fetchone()[0])

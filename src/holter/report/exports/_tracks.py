@@ -1,0 +1,123 @@
+"""Numbers and names of what a merged timeline shows: processes, threads, devices, streams of all ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
+
+_FIRST_OWN = 1 << 22
+"""Processes whose own number is not known, or another's too, get one from here on: no system uses them."""
+_SHELVES = ("samples", "phases", "host", "device")
+
+
+class Row(NamedTuple):
+    """One row of the timeline."""
+
+    process: int
+    thread: int
+
+
+class Named(NamedTuple):
+    """What a process, or a row of it, is called, and where it stands among its like."""
+
+    process: int
+    thread: int | None
+    """None for the process itself."""
+    name: str
+    position: int
+
+
+class Tracks:
+    """Gives out numbers: those that the trace has, as long as no two processes of the job share them.
+
+    `fresh` collects what came up since it was emptied last, for who has to write names before rows.
+    """
+
+    def __init__(self, tracks: Table) -> None:
+        self.fresh: list[Named] = []
+        self._processes: dict[tuple[object, ...], int] = {}
+        self._taken: set[int] = set()
+        self._rows: dict[tuple[object, ...], Row] = {}
+        self._names: dict[tuple[object, ...], tuple[str, int]] = {}
+        self._homes: dict[tuple[str, int, int], int] = {}
+        self._main: dict[tuple[str, int], int] = {}
+        for row in tracks.to_rows():
+            where = (row["node"], row["rank"])
+            called = (row["name"], row["position"])
+            if row["kind"] in ("device", "stream"):
+                number = row["thread"] if row["kind"] == "stream" else None
+                self._names[(*where, "device", row["device"], number)] = called
+                continue
+            process = row["process"]
+            self._names[(*where, "host", process, row["thread"] if row["kind"] == "thread" else None)] = (
+                called
+            )
+            if row["kind"] == "thread":
+                self._homes[(*where, row["thread"])] = process
+            self._main.setdefault(where, process)
+
+    def thread(self, node: str, rank: int, thread: int) -> Row:
+        """Return the row of a thread's operators."""
+        process = self._homes.get((node, rank, thread), self._main.get((node, rank), -1))
+        return self._row(node, rank, "host", process, thread)
+
+    def stream(self, node: str, rank: int, device: int, stream: int) -> Row:
+        """Return the row of a stream of an accelerator."""
+        return self._row(node, rank, "device", device, stream)
+
+    def phases(self, node: str, rank: int, worker: int, thread: int) -> Row:
+        """Return the row of what the recorder saw a thread do, or a data-loader worker."""
+        return self._row(node, rank, "phases", -1, (worker + 1) * 1000 + thread)
+
+    def counters(self, node: str, rank: int, process: int) -> int:
+        """Return the process that counters of a trace belong to."""
+        known = process if process >= 0 else self._main.get((node, rank), -1)
+        return self._process(node, rank, "host", known)
+
+    def samples(self, node: str) -> int:
+        """Return the process that the readings of a node belong to."""
+        return self._process(node, -1, "samples", -1)
+
+    def _row(self, node: str, rank: int, shelf: str, number: int, thread: int) -> Row:
+        key = (node, rank, shelf, number, thread)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = Row(self._process(node, rank, shelf, number), thread)
+            name, position = self._names.get(key, ("", 0))
+            self.fresh.append(Named(*row, name or _called(shelf, thread), position))
+        return row
+
+    def _process(self, node: str, rank: int, shelf: str, number: int) -> int:
+        key = (node, rank, shelf, number)
+        process = self._processes.get(key)
+        if process is None:
+            own = number >= 0 and number not in self._taken
+            process = number if own else _FIRST_OWN + len(self._processes)
+            self._processes[key] = process
+            self._taken.add(process)
+            name, _ = self._names.get((*key, None), ("", 0))
+            self.fresh.append(
+                Named(process, None, _title(node, rank, shelf, number, name), self._place(shelf, rank))
+            )
+        return process
+
+    @staticmethod
+    def _place(shelf: str, rank: int) -> int:
+        return (rank + 1) * len(_SHELVES) + _SHELVES.index(shelf)
+
+
+def _called(shelf: str, thread: int) -> str:
+    if shelf == "phases":
+        worker, number = divmod(thread, 1000)
+        who = f"worker {worker - 1}" if worker else "training"
+        return f"{who}, thread {number}" if number else who
+    return f"{'stream' if shelf == 'device' else 'thread'} {thread}"
+
+
+def _title(node: str, rank: int, shelf: str, number: int, name: str) -> str:
+    if shelf == "samples":
+        return f"{node}: system"
+    own = {"phases": "phases", "device": name or f"GPU {number}", "host": name or "host"}[shelf]
+    return f"rank {rank}: {own} ({node})"

@@ -1,0 +1,23 @@
+"""Each table of a job as one CSV file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.report.exports import _tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holter.report.exports import Chosen
+    from holter.store.trial import Trial
+
+ABOUT = "each table as a CSV file"
+SUFFIX = ""
+SHOW = "ls {output}"
+NEEDS = _tables.NEEDS
+
+
+def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+    """Write each table that has rows to `<table>.csv`, with a line of names; returns how many rows."""
+    return _tables.write(trial, chosen, output, "csv", "FORMAT csv, HEADER")

@@ -1,0 +1,77 @@
+"""The report as a page, as a notebook that makes it anew, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from holter.report.html import page
+from holter.views.figures import Reading, draw, names
+
+if TYPE_CHECKING:
+    from holter.store.trial import Trial
+
+
+def report(trial: Trial, kind: str) -> str:
+    """Return the report of a job as `html`, `ipynb` or `json`.
+
+    Raises:
+        ValueError: There is no such kind.
+    """
+    if kind == "html":
+        return page(trial)
+    if kind == "json":
+        return json.dumps(_plain(document(trial)), ensure_ascii=False, allow_nan=False) + "\n"
+    if kind == "ipynb":
+        return json.dumps(notebook(trial), ensure_ascii=False, indent=1) + "\n"
+    raise ValueError(f"no kind of report {kind!r}; there are: html, ipynb, json")
+
+
+def document(trial: Trial) -> dict[str, Any]:
+    """Return the description and all charts as data; of a chart that cannot be drawn, why."""
+    reading = Reading(trial)
+    drawn = {name: draw(name, reading) for name in names()}
+    return {
+        "schema": 1,
+        "description": reading.description,
+        "figures": {name: one.to_json() for name, one in drawn.items() if not isinstance(one, str)},
+        "missing": {name: one for name, one in drawn.items() if isinstance(one, str)},
+    }
+
+
+def notebook(trial: Trial) -> dict[str, Any]:
+    """Return a notebook (nbformat 4.5) whose cells make the report with the library, and can be extended."""
+    reading = Reading(trial)
+    name = trial.manifest["name"]
+    cells = [
+        ("markdown", f"# {name}\n\nMade by `holter report`; every cell can be changed and run again."),
+        ("code", f"import holter\n\njob = holter.open({trial.folder.url!r})\njob.diagnose()"),
+        ("code", "job.summary()"),
+    ]
+    drawn = [figure for figure in names() if not isinstance(draw(figure, reading), str)]
+    cells += [("code", f"job.figure({figure!r})") for figure in drawn]
+    cells.append(("code", 'job.trial.sql("SELECT metric, avg(value) FROM samples GROUP BY metric")'))
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"language_info": {"name": "python"}},
+        "cells": [_cell(at, kind, text) for at, (kind, text) in enumerate(cells)],
+    }
+
+
+def _cell(at: int, kind: str, text: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {"id": f"cell-{at}", "cell_type": kind, "metadata": {}, "source": text}
+    return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: a number that is none is null, numpy's are Python's."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value

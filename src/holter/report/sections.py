@@ -1,0 +1,242 @@
+"""The report's text and tables: what the description says, and no sentence that it does not support."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.phases import JOB_PHASES
+from holter.views.issues import not_judged, ordered
+from holter.views.wording import (
+    advice_text,
+    duration,
+    issue_text,
+    milliseconds,
+    percent,
+    size,
+    stages_text,
+    words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from holter.views.issues import Found
+
+_MOST_ROWS = 400
+_MOST_ISSUES = 200
+
+
+def verdict(told: Mapping[str, Any]) -> Iterator[str]:
+    """Say what is wrong, why, what to do, what was ruled out and what was not seen."""
+    found = told["verdict"]
+    mood = {"healthy": "", "inconclusive": "unsure"}.get(found["suspect"], "sick")
+    yield f'<section class="verdict {mood}">'
+    if told["job"]["headline"]:
+        yield f'<p class="headline">{escape(told["job"]["headline"])}</p>'
+    yield f'<p class="said">{escape(found["sentence"])}</p>'
+    yield bullets(fact["text"] for fact in found["evidence"])
+    if found["advice"]:
+        yield "<h3>Advice</h3>"
+        yield bullets(
+            advice_text(one).removeprefix("→ ") + (f" ({one['why']})" if one.get("why") else "")
+            for one in found["advice"]
+        )
+    if found["ruled_out"]:
+        yield "<h3>Ruled out</h3>"
+        yield bullets(f"{words(one['suspect'])}: {one['because']}" for one in found["ruled_out"])
+    if found["missing"]:
+        yield "<h3>Not seen</h3>"
+        yield bullets(found["missing"])
+    yield "</section>"
+
+
+def job(told: Mapping[str, Any]) -> str:
+    """Tell what ran, where, and how it ended."""
+    of, phases = told["job"], told["phases"] or {}
+    framework = of["framework"] or {}
+    rows = [
+        ("status", of["status"] + (f", exit code {of['exit_code']}" if of["exit_code"] is not None else "")),
+        ("signal", of["signal"]),
+        ("framework", " ".join(str(framework[k]) for k in ("name", "version", "device") if framework.get(k))),
+        ("ranks", len(told["ranks"]) or None),
+        *(
+            (
+                words(phase),
+                f"{duration(phases[f'{phase}_s'])} ({percent(phases.get(f'{phase}_pct'))})"
+                if phases.get(f"{phase}_s") is not None
+                else None,
+            )
+            for phase in JOB_PHASES
+        ),
+    ]
+    for node in told["nodes"]:
+        gpus = [str(gpu.get("name")) for gpu in node["gpus"] or []]
+        cpus = f"{node['cpus']:g} CPUs" if node["cpus"] else "CPUs unknown"
+        named = f"{len(gpus)} x {', '.join(sorted(set(gpus)))}" if gpus else "no GPU seen"
+        rows.append((f"node {node['node']}", f"{cpus}, {size(node['memory_bytes'])} memory, {named}"))
+    return table(("", ""), [(name, value) for name, value in rows if value not in (None, "")])
+
+
+def breakdown(told: Mapping[str, Any]) -> str:
+    """Draw the split of a step as one bar, and name its parts."""
+    parts = [(part, share) for part, share in told["breakdown"].items() if share]
+    bar = "".join(
+        f'<span class="p-{part}" style="width:{share:.3f}%" title="{words(part)} {percent(share)}"></span>'
+        for part, share in parts
+    )
+    listed = "".join(
+        f'<li><i class="p-{part}"></i>{words(part)} {percent(share)}</li>' for part, share in parts
+    )
+    inside = stages_text(told["dataloading"])
+    return (
+        f'<div class="bar-of-parts" role="img" aria-label="split of a step">{bar}</div>'
+        f'<ul class="legend">{listed}</ul>'
+        '<p class="note">Of the training loop\'s wall time after warm-up; each moment counts once.</p>'
+        + (f"<p>Data loading: {escape(inside)}.</p>" if inside else "")
+    )
+
+
+def steps(told: Mapping[str, Any]) -> str:
+    """Give the statistics of step times, and the longest outliers."""
+    found = told["steps"]
+    if not found:
+        return '<p class="note">No steps were seen.</p>'
+    heads = ("steps", "warm-up", "mean", "p50", "p90", "p95", "p99", "max", "per second")
+    times = [milliseconds(found[f"{key}_ms"]) for key in ("mean", "p50", "p90", "p95", "p99", "max")]
+    pace = f"{found['per_second']:.3g}" if found["per_second"] else ""
+    text = table(heads, [(f"{found['count']:,}", found["warmup"], *times, pace)], numbers=range(9))
+    if not found["outliers"]:
+        return text
+    longest = [
+        (
+            one["step"],
+            one["rank"],
+            milliseconds(one["duration_ms"]),
+            milliseconds(one["extra_ms"]),
+            words(one["cause"] or ""),
+        )
+        for one in found["outliers"]
+    ]
+    drawn = table(("step", "rank", "took", "longer by", "mostly in"), longest, numbers=range(4))
+    return f"{text}<h3>Steps that took much longer ({found['outlier_count']:,})</h3>{drawn}"
+
+
+def machine(told: Mapping[str, Any]) -> str:
+    """Give the statistics of each metric, as a table to open."""
+    rows = told["utilization"]
+    if not rows:
+        return '<p class="note">No samples of the machine were taken.</p>'
+    keys = ("min", "p50", "p90", "p95", "p99", "max")
+    cells = [
+        (
+            row["node"],
+            row["metric"] + (f" {row['device']}" if row.get("device") else ""),
+            *(_reading(row[key], row["unit"]) for key in keys),
+            "" if row["unit"].startswith("bytes") else row["unit"],
+        )
+        for row in rows[:_MOST_ROWS]
+    ]
+    drawn = table(("node", "metric", *keys, "unit"), cells, numbers=range(2, 8))
+    return f"<details><summary>{len(rows)} metrics</summary>{drawn}</details>"
+
+
+def issues(told: Mapping[str, Any]) -> str:
+    """Tell every issue, the worst first, with its evidence and advice, and what follows from it."""
+    found = ordered(told["rules"])
+    if not told["rules"]:
+        return '<p class="note">No rule has judged this job; <code>holter rules run JOB</code> does.</p>'
+    if not found:
+        return "<p>No rule found an issue.</p>"
+    more = len(found) - _MOST_ISSUES
+    told_of = "".join(_issue(one) for one in found[:_MOST_ISSUES])
+    return told_of + (f'<p class="note">and {more:,} more</p>' if more > 0 else "")
+
+
+def _issue(found: Found) -> str:
+    issue = found.issue
+    severity = issue["severity"]
+    whose = ("node", "rank", "device", "tensor")
+    place = [f"{name} {issue[name]}" for name in whose if issue.get(name) not in (None, "")]
+    first, last = issue.get("step_start"), issue.get("step_end")
+    if first is not None:
+        place.append(f"step {first}" if last in (first, None) else f"steps {first} to {last}")
+    evidence = json.dumps(issue.get("evidence") or {}, default=str, ensure_ascii=False)[:4000]
+    parts = [
+        f'<span class="severity">{severity}</span> {escape(issue_text(found))}',
+        f'<p class="note">{escape(", ".join(place))}</p>' if place else "",
+        f"<p>→ {escape(issue['advice'])}</p>" if issue.get("advice") else "",
+        f"<details><summary>evidence</summary><code>{escape(evidence)}</code></details>",
+        "<p>From the same cause:</p>" if found.symptoms else "",
+        *(_issue(one) for one in found.symptoms),
+    ]
+    return f'<div class="issue {"" if found.over else severity}">{"".join(parts)}</div>'
+
+
+def rules(told: Mapping[str, Any]) -> str:
+    """List every rule with its status, how often it looked and fired, and its parameters."""
+    unseen = set(not_judged(told["rules"]))
+    rows = [
+        (
+            rule["name"],
+            "could not judge" if rule["name"] in unseen else rule["status"],
+            rule.get("triggered"),
+            rule.get("evaluations"),
+            ", ".join(f"{name}={value}" for name, value in (rule.get("parameters") or {}).items()),
+        )
+        for rule in sorted(told["rules"], key=lambda rule: -(rule.get("triggered") or 0))
+    ]
+    heads = ("rule", "status", "fired", "looked", "parameters")
+    if not rows:
+        return ""
+    return f"<details><summary>{len(rows)} rules</summary>{table(heads, rows, numbers=(2, 3))}</details>"
+
+
+def cost(told: Mapping[str, Any]) -> str:
+    """Say what recording cost."""
+    found = told["cost"]
+    rows = [
+        ("recorder, of the training loop", percent(found["recorder_pct"])),
+        ("agent and evaluator, of one core", percent(found["agent_cpu_pct"])),
+        ("stored", size(found["bytes"])),
+        ("stored for a step", size(found["bytes_per_step"])),
+        ("spans", f"{found['spans']:,}"),
+        ("records dropped", "unknown" if found["dropped"] is None else f"{found['dropped']:,}"),
+        *((f"own fault in {fault.get('where', '')}", fault.get("error", "")) for fault in found["faults"]),
+    ]
+    return table(("", ""), rows)
+
+
+def skipped(told: Mapping[str, Any]) -> str:
+    """Name the files that could not be read, and why."""
+    return table(("file", "why"), [(entry["file"], entry["why"]) for entry in told["skipped"]])
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """Return a list of lines; nothing when there are none."""
+    listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{listed}</ul>" if listed else ""
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Iterable[int] = ()) -> str:
+    """Return a table; `numbers` are the columns that are set to the right."""
+    right = set(numbers)
+
+    def cells(values: Sequence[Any], tag: str) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if at in right else ''}>{escape('' if value is None else str(value))}</{tag}>"
+            for at, value in enumerate(values)
+        )
+
+    head = f"<thead><tr>{cells(heads, 'th')}</tr></thead>" if any(heads) else ""
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def _reading(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if unit.startswith("bytes"):
+        return size(value) + unit.removeprefix("bytes")
+    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"

@@ -1,0 +1,61 @@
+"""Where an axis is labeled, and how a number on it reads."""
+
+from __future__ import annotations
+
+import math
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Return round numbers from `low` to `high`, at most about `most`."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / max(most, 1)
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * each for each in _STEPS if unit * each >= rough * 0.999)
+    return _multiples(low, high, step)
+
+
+def powers(low: float, high: float, most: int = 5) -> list[float]:
+    """Return powers of ten from `low` to `high`, both above 0."""
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    every = max(1, math.ceil((last - first + 1) / most))
+    return [10.0**power for power in range(first, last + 1, every)] or [low, high]
+
+
+def times(high: float, most: int = 6) -> list[float]:
+    """Return round times from 0 to `high`, seconds: whole minutes, hours, days."""
+    if high < _TIMES[0] * most:
+        return ticks(0.0, high, most)
+    step = next((each for each in _TIMES if high / each <= most), _TIMES[-1] * math.ceil(high / most / 86400))
+    return _multiples(0.0, high, float(step))
+
+
+def _multiples(low: float, high: float, step: float) -> list[float]:
+    first = math.ceil(low / step - 1e-9)
+    return [at * step for at in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def number(value: float) -> str:
+    """Write a number as short as it can be told from its neighbors: `1,200`, `0.25`, `3e-05`."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e7 or abs(value) < 1e-3:
+        return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def clock(seconds: float) -> str:
+    """Write a time since the start: `45 s`, `12 min`, `3:30 h`, `2 d 6 h`."""
+    if seconds < 60:
+        return f"{seconds:.4g} s" if seconds else "0"
+    if seconds < 3600:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min" if not rest else f"{minutes}:{rest:02} min"
+    hours, rest = divmod(round(seconds), 3600)
+    if hours < 48:
+        return f"{hours} h" if rest < 60 else f"{hours}:{rest // 60:02} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d" if not hours else f"{days} d {hours} h"

@@ -1,0 +1,52 @@
+"""Rows that wait in a rule's state for the rest of their step, as JSON can hold them."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+def kept(rows: Table) -> dict[str, Any]:
+    """Return columns: one value where all are alike, numbers as their bytes in base64, texts as a list.
+
+    They are kept and read back at every look, and lists of numbers take ten times as long.
+    """
+    columns = {name: _written(column) for name, column in rows.columns.items()} if rows.rows else {}
+    return {"rows": rows.rows, "columns": columns}
+
+
+def restored(waiting: Mapping[str, Any] | None, like: Table) -> Table:
+    """Return the rows that waited, with the columns and types of a table."""
+    if not waiting or not waiting["rows"]:
+        return like.where(slice(0, 0))
+    return Table({name: column(waiting, name, like[name].dtype) for name in like.names})
+
+
+def column(waiting: Mapping[str, Any] | None, name: str, dtype: Any) -> NDArray[Any]:
+    """Return one column of the rows that wait."""
+    if not waiting or not waiting["rows"]:
+        return np.empty(0, dtype=dtype)
+    given = waiting["columns"][name]
+    if isinstance(given, dict):
+        return np.frombuffer(base64.b64decode(given["bytes"]), dtype=given["type"]).astype(dtype, copy=False)
+    return np.array(given, dtype) if isinstance(given, list) else np.full(waiting["rows"], given, dtype)
+
+
+def _written(values: NDArray[Any]) -> Any:
+    if values.dtype == object:
+        texts = values.tolist()
+        return texts[0] if texts.count(texts[0]) == len(texts) else texts
+    # As bits: NaN is unlike itself, and 0.0 like -0.0.
+    bits = values.view(f"i{values.itemsize}")
+    if (bits == bits[0]).all():
+        return values[:1].tolist()[0]
+    return {"type": values.dtype.str, "bytes": base64.b64encode(values.tobytes()).decode("ascii")}

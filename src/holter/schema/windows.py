@@ -1,0 +1,229 @@
+"""Profiling windows: what can be asked for, and the page by which a running process learns of it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PROFILERS = ("operators", "python", "dataloader")
+"""What can be profiled: operators and kernels, Python functions, the workers of data loaders."""
+MAX_STEPS = 10_000
+"""Steps of one window at most: it is for a closer look."""
+MAX_SECONDS = 600.0
+MAX_ID = 200
+ENV_PROFILE = "HOLTER_PROFILE"
+"""Windows asked for at the start: what `to_text` returns."""
+
+# The page `P.orders` of a process that trains: native signed 32-bit words, then text.
+PAGE_SIZE = 4096
+WAKE = 0
+"""Word 0: at the begin of this step the process reads the page; the agent writes 0, the process the rest."""
+TAKEN = 1
+"""Word 1: number of the order that the process has taken."""
+NUMBER = 2
+"""Word 2: number of the order that lies here; written after its text."""
+LENGTH = 3
+"""Word 3: length of the text that begins at byte `TEXT`, in bytes."""
+TEXT = 16
+NEVER = 2**31 - 1
+
+
+def orders_name(process: str) -> str:
+    """Name of the page of a process (`pid-start`)."""
+    return f"{process}.orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One window that was asked for: by steps or by time, and of which rank.
+
+    Steps: from `start_step` on, `steps` of them; without a start from the next step on, without a count one.
+    Time: from `start_ns` on for `duration_ns`; without a start from now on, without a length one step.
+    """
+
+    profiler: str
+    start_step: int | None = None
+    steps: int | None = None
+    start_ns: int | None = None
+    """Nanoseconds since the epoch."""
+    duration_ns: int | None = None
+    rank: int | None = None
+    """The only rank that profiles; None: every one."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """What the profiler itself is told."""
+
+    def __post_init__(self) -> None:
+        """Check it; raises `ValueError` naming what is wrong and what is valid."""
+        if self.profiler not in PROFILERS:
+            near = difflib.get_close_matches(str(self.profiler), PROFILERS, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(f"no profiler {self.profiler!r}{hint}; valid: {', '.join(PROFILERS)}")
+        most = {"steps": MAX_STEPS, "duration_ns": int(MAX_SECONDS * 1e9)}
+        for name in ("start_step", "steps", "start_ns", "duration_ns", "rank"):
+            value, least = getattr(self, name), int(name in most)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ValueError(f"{name} {value!r} of a window of {self.profiler} is no whole number")
+            if not least <= value <= most.get(name, 2**63 - 1):
+                upper = f" to {most[name]}" if name in most else " or more"
+                raise ValueError(
+                    f"{name} {value} of a window of {self.profiler} is out of range; valid: {least}{upper}"
+                )
+        if self.by_steps and self.by_time:
+            raise ValueError(f"a window of {self.profiler} is given by steps and by time; give one of both")
+        if not isinstance(self.parameters, dict):
+            raise ValueError(f"parameters {self.parameters!r} of a window of {self.profiler} are no object")
+
+    @property
+    def by_steps(self) -> bool:
+        """Whether steps say when."""
+        return self.start_step is not None or self.steps is not None
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the clock says when."""
+        return self.start_ns is not None or self.duration_ns is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Windows asked for at once; they follow one another, for two profilers would measure each other."""
+
+    requests: tuple[Request, ...]
+    id: str = ""
+    """Who asked will know it by this."""
+    replace: bool = False
+    """Whether it ends what runs and takes the place of what waits."""
+    refused: tuple[str, ...] = ()
+    """Why windows that were asked for are not among the requests."""
+
+    def to_text(self) -> str:
+        """Return it as JSON text."""
+        requests = [{k: v for k, v in asdict(one).items() if v not in (None, {})} for one in self.requests]
+        return json.dumps(
+            {"id": self.id, "replace": self.replace, "requests": requests}, separators=(",", ":")
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> Order:
+        """Read what `to_text` returned; a request that is wrong costs itself. Raises `ValueError`."""
+        document = json.loads(text)
+        if not isinstance(document, dict) or not isinstance(document.get("requests", []), list):
+            raise ValueError("an order for windows is an object with a list of requests")
+        requests, refused = [], []
+        for entry in document.get("requests", []):
+            try:
+                requests.append(_read_request(entry))
+            except ValueError as error:
+                refused.append(str(error))
+        name = str(document.get("id", ""))[:MAX_ID]
+        return cls(tuple(requests), name, bool(document.get("replace")), tuple(refused))
+
+
+def _read_request(entry: Any) -> Request:
+    """Read a window from an object with the fields of `Request`. Raises `ValueError`."""
+    known = [one.name for one in fields(Request)]
+    if not isinstance(entry, dict) or not entry.get("profiler"):
+        raise ValueError(f"a window is an object with a profiler, not {entry!r}")
+    for key in entry:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(f"a window has no {key!r}{hint}; valid: {', '.join(known)}")
+    return Request(**entry)
+
+
+PYTHON = ("cprofile", "pyinstrument")
+TIMERS = ("total_time", "cpu_time", "off_cpu_time", "default")
+_KEYS = (
+    "id", "by", "steps", "start_step", "seconds", "rank", "replace",
+    "operators", "shapes", "stacks", "python", "timer", "dataloader",
+)  # fmt: skip
+
+
+def order_of(document: Mapping[str, Any]) -> Order:
+    """Read what stands under `profile` in `control.json`, as `holter profile` and the rules' actions write it.
+
+    Keys: `id`, `by`; `steps` and `start_step`, or `seconds`; `rank`; `operators` with `shapes` and `stacks`;
+    `python` (one of `PYTHON`) with `timer`; `dataloader`. Without a profiler it is operators.
+
+    Raises:
+        ValueError: The text names the key, the value and what is valid.
+    """
+    for key in document:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(f"no {key!r} in an order to profile{hint}; valid: {', '.join(_KEYS)}")
+    python, timer, seconds = (document.get(key) for key in ("python", "timer", "seconds"))
+    if python is not None and python not in PYTHON:
+        raise ValueError(f"no profiler of Python called {python!r}; valid: {', '.join(PYTHON)}")
+    if timer is not None and timer not in TIMERS:
+        raise ValueError(f"no timer {timer!r}; valid: {', '.join(TIMERS)}")
+    if seconds is not None and (
+        isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_SECONDS
+    ):
+        raise ValueError(f"{seconds!r} seconds are out of range; valid: more than 0, at most {MAX_SECONDS:g}")
+    shared: dict[str, Any] = {
+        "start_step": document.get("start_step"),
+        "steps": document.get("steps"),
+        "duration_ns": None if seconds is None else max(1, round(seconds * 1e9)),
+        "rank": document.get("rank"),
+    }
+    dataloader = bool(document.get("dataloader"))
+    found = []
+    if document.get("operators") or not (python or dataloader or document.get("replace")):
+        parameters = {key: True for key in ("shapes", "stacks") if document.get(key)}
+        found.append(Request("operators", parameters=parameters, **shared))
+    if dataloader:
+        found.append(Request("dataloader", **shared))
+    if python:
+        parameters = {"profiler": python, **({"timer": timer} if timer else {})}
+        found.append(Request("python", parameters=parameters, **shared))
+    return Order(tuple(found), str(document.get("id", ""))[:MAX_ID], bool(document.get("replace")))
+
+
+def order_of_words(text: str) -> Order:
+    """Read `1000:1500`, steps from the first to before the last, or `1000:1500:shapes,cprofile,rank=0`.
+
+    After the steps: `operators` (alone by default), `shapes`, `stacks`, `dataloader`, `cprofile` or
+    `pyinstrument`, `rank=N`.
+
+    Raises:
+        ValueError: The text says what is valid.
+    """
+    first, _, rest = text.strip().partition(":")
+    last, _, more = rest.partition(":")
+    if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise ValueError(f"{text!r} are no steps; write FIRST:LAST, as 1000:1500, the last is not profiled")
+    document: dict[str, Any] = {"start_step": int(first), "steps": int(last) - int(first)}
+    switches = ("operators", "shapes", "stacks", "dataloader")
+    for word in filter(None, (word.strip() for word in more.split(","))):
+        if word in switches:
+            document[word] = True
+        elif word in PYTHON:
+            document["python"] = word
+        elif word.startswith("rank=") and word[5:].isdecimal():
+            document["rank"] = int(word[5:])
+        else:
+            valid = (*switches, *PYTHON, "rank=N")
+            near = difflib.get_close_matches(word, valid, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(f"{text!r}: no {word!r}{hint}; valid: {', '.join(valid)}")
+    return order_of(document)
+
+
+def to_environment(given: Iterable[str]) -> str:
+    """Return windows, each as `order_of_words` takes them, as children find them; empty without one.
+
+    Raises:
+        ValueError: One cannot be read.
+    """
+    requests = tuple(request for text in given for request in order_of_words(text).requests)
+    return Order(requests).to_text() if requests else ""

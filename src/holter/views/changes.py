@@ -1,0 +1,113 @@
+"""A comparison of jobs in words and rows, as the terminal and the pages show it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from holter.views.wording import duration, milliseconds, percent, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+MOST_CHANGED = 12
+
+
+def comparison_rows(
+    jobs: list[Mapping[str, Any]],
+) -> Iterator[tuple[str, Callable[[Mapping[str, Any]], str]]]:
+    """Yield the rows of the table: a name, and what tells a job's cell."""
+    yield "verdict", lambda job: words(job["suspect"])
+    for key, name in (("gpu_pct", "GPU, median"), ("cpu_pct", "CPU, median")):
+        if any(job[key] is not None for job in jobs):
+            yield name, lambda job, key=key: percent(job[key])  # type: ignore[misc]
+    for key, name in (("mean_ms", "step, mean"), ("p50_ms", "step, median"), ("p99_ms", "step, p99")):
+        yield name, lambda job, key=key: milliseconds(job["steps"][key])  # type: ignore[misc]
+    parts = [
+        part for part in (jobs[0]["breakdown"] or {}) if any((j["breakdown"] or {}).get(part) for j in jobs)
+    ]
+    for part in parts:
+        yield f"  {words(part)}", lambda job, part=part: percent((job["breakdown"] or {}).get(part))  # type: ignore[misc]
+    if any(job["epoch_h"] is not None for job in jobs):
+        yield "epoch", lambda job: duration(_seconds(job["epoch_h"]))
+    yield "initialization", lambda job: duration(job["phases"]["initialization"])
+    yield "whole job", lambda job: duration(_seconds(job["duration_h"]))
+    if any(job["cost"] is not None for job in jobs):
+        yield "cost of the job", lambda job: money(job["cost"])
+        yield "  of it data loading", lambda job: money((job["cost_of_parts"] or {}).get("data_loading"))
+    yield "issues", lambda job: str(len(job["issues"]))
+
+
+def changes(change: Mapping[str, Any]) -> Iterator[str]:
+    """Say a change in words, the most important first; only what the numbers support."""
+    step = change["step"]
+    yield from change["missing"]
+    if step:
+        yield step_sentence(step)
+    moved = [part for part in change["parts"] if abs(part["difference_ms"]) >= 0.01 * _whole(change["parts"])]
+    if step and step["certain"] and moved:
+        told = ", ".join(
+            f"{words(part['part'])} {'+' if part['difference_ms'] > 0 else '-'}"
+            f"{milliseconds(abs(part['difference_ms']))}"
+            for part in moved[:4]
+        )
+        yield f"In a step: {told}."
+    if change["saving"]:
+        yield _saving(change["saving"])
+    for what in change["changed"][:MOST_CHANGED]:
+        yield f"changed: {what['what']}: {_value(what['before'])} → {_value(what['after'])}"
+    more = len(change["changed"]) - MOST_CHANGED
+    if more > 0:
+        yield f"and {more} more differences; --json has them all"
+
+
+def step_sentence(step: Mapping[str, Any]) -> str:
+    """Say how the step time changed, with its interval."""
+    interval = f"95 % interval {step['ratio_low']:.3g} to {step['ratio_high']:.3g}"
+    ratio = step["ratio"]
+    times = (
+        f"a step took {milliseconds(step['before_ms'])} before, {milliseconds(step['after_ms'])} after "
+        f"(ratio {ratio:.3g}, {interval})"
+    )
+    if not step["certain"]:
+        return f"No difference in step time can be told: {times}."
+    return (
+        f"{1 / ratio:.3g} times as fast: {times}."
+        if ratio < 1
+        else f"{100 * ratio - 100:.3g} % slower: {times}."
+    )
+
+
+def _saving(found: Mapping[str, Any]) -> str:
+    whole = f"{found['count']:,g} {found['of']}"
+    before, after, saved = found["hours_before"], found["hours_after"], found["hours_saved"]
+    kind = "saved" if saved >= 0 else "extra"
+    text = f"{whole}: {before:.4g} h before, {after:.4g} h after, {abs(saved):.4g} h {kind}"
+    if found["money_saved"] is None:
+        return f"{text}."
+    machines = f" on {found['nodes']:g} machines" if found["nodes"] != 1 else ""
+    return f"{text}, {money(abs(found['money_saved']))} at {found['price']:g} an hour{machines}."
+
+
+def money(value: float | None) -> str:
+    """Write an amount in whatever currency the price was in."""
+    return "unknown" if value is None else f"{value:,.2f}"
+
+
+def _whole(parts: list[Mapping[str, Any]]) -> float:
+    return sum(float(part["before_ms"]) for part in parts)
+
+
+def _seconds(hours: float | None) -> float | None:
+    return None if hours is None else hours * 3600
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "not there"
+    text = (
+        shlex.join(map(str, value))
+        if isinstance(value, list) and all(isinstance(v, str) for v in value)
+        else str(value)
+    )
+    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -1,0 +1,119 @@
+"""Charts as data: one chart, one file; rows and marks, no pixels. The report and the notebook draw them.
+
+To add a chart, add a file with `MISSING`, what to say when there is nothing to draw, and
+`draw(reading) -> Figure | None`. The folder is the registry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from holter.plugins import modules
+from holter.views.description import describe
+from holter.views.reading import steps_of
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+__all__ = ["Axis", "Figure", "Reading", "Series", "draw", "names"]
+
+Kind = Literal["lines", "stacked", "bars", "heatmap", "boxes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an axis shows. Of `time` the values are seconds since the job's start."""
+
+    label: str
+    unit: str = ""
+    log: bool = False
+    top: float | None = None
+    """Where the axis ends, when that is known beforehand, as 100 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line, area, row of bars or row of cells; a value that is None is a gap."""
+
+    name: str
+    values: list[float | None]
+    low: list[float | None] | None = None
+    """With `high`: the band around a line, as the least and the greatest value behind each."""
+    high: list[float | None] | None = None
+    key: str = ""
+    """What it stands for, where charts share a color for it: a part of a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One chart.
+
+    `lines`, `stacked`: `x` are positions, one for each value. `bars`: `x` are labels, or the edges of a
+    histogram, one more than values. `heatmap`: a row for each series. `boxes`: each series holds least,
+    lower quartile, median, upper quartile and greatest of what it names.
+    """
+
+    title: str
+    kind: Kind
+    x: list[Any]
+    x_axis: Axis
+    y_axis: Axis
+    series: list[Series]
+    note: str = ""
+    """What a reader must know to read it right."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figure as JSON can hold it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A job as charts read it; what several of them need is read once."""
+
+    trial: Trial
+    now_ns: int | None = None
+    width: int = field(default=300)
+    """Points along the x axis that a chart has room for."""
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """The document that `holter describe` prints."""
+        return describe(self.trial, now_ns=self.now_ns)
+
+    @cached_property
+    def steps(self) -> Table:
+        """Table `steps`."""
+        return steps_of(self.trial)
+
+    @property
+    def start(self) -> int:
+        """When the job began, ns."""
+        return int(self.description["job"]["start"] or 0)
+
+    @property
+    def end(self) -> int:
+        """When it ended, or now; ns."""
+        seconds = self.description["job"]["duration_s"]
+        return self.start + int((seconds or 0) * 1e9)
+
+
+def names() -> list[str]:
+    """Return the names of all charts."""
+    return list(modules(__name__))
+
+
+def draw(name: str, reading: Reading) -> Figure | str:
+    """Draw one chart; return why there is nothing to draw, and how that could be changed, if so.
+
+    Raises:
+        KeyError: There is no such chart; the text names those there are.
+    """
+    charts: dict[str, Any] = dict(modules(__name__))
+    if name not in charts:
+        raise KeyError(f"no chart {name!r}; there are: {', '.join(charts)}")
+    figure: Figure | None = charts[name].draw(reading)
+    return str(charts[name].MISSING) if figure is None else figure

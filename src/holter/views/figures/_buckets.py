@@ -1,0 +1,81 @@
+"""Many values as few: what a chart has room for, with nothing drawn where nothing was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.views.figures import Reading
+
+Values = list[float | None]
+
+
+def buckets(position: NDArray[Any], low: float, high: float, count: int) -> NDArray[np.int64]:
+    """Return for each position which of `count` equal stretches from `low` to `high` it lies in."""
+    span = max(high - low, 1e-12)
+    found = np.floor((position - low) / span * count).astype(np.int64)
+    return np.clip(found, 0, count - 1)
+
+
+def middles(low: float, high: float, count: int) -> list[float]:
+    """Return the middle of each stretch."""
+    return [low + (high - low) * (at + 0.5) / count for at in range(count)]
+
+
+def mean(bucket: NDArray[np.int64], values: NDArray[Any], count: int) -> Values:
+    """Return the mean in each bucket; None where there is nothing."""
+    known = ~np.isnan(values)
+    sums = np.bincount(bucket[known], values[known], count)
+    sizes = np.bincount(bucket[known], minlength=count)
+    return [float(s / n) if n else None for s, n in zip(sums, sizes, strict=True)]
+
+
+def quantiles(
+    bucket: NDArray[np.int64], values: NDArray[Any], count: int, shares: tuple[float, ...]
+) -> list[Values]:
+    """Return for each share (0 to 1) its quantile in each bucket; None where there is nothing."""
+    order = np.lexsort((values, bucket))
+    kept = order[~np.isnan(values[order])]
+    starts = np.searchsorted(bucket[kept], np.arange(count + 1))
+    ordered = values[kept]
+    found: list[Values] = []
+    for share in shares:
+        sizes = np.diff(starts)
+        at = starts[:-1] + np.round(share * np.maximum(sizes - 1, 0)).astype(np.int64)
+        found.append([float(ordered[i]) if n else None for i, n in zip(at, sizes, strict=True)])
+    return found
+
+
+def over_time(reading: Reading, metrics: tuple[str, ...], by: str) -> list[dict[str, Any]]:
+    """Return samples of some metrics in stretches of the job: group, bucket, mean, low, high.
+
+    Args:
+        reading: The job.
+        metrics: Names of metrics.
+        by: SQL for what one series is of, as `metric` or `node || ' ' || device`.
+    """
+    span = max(reading.end - reading.start, 1)
+    asked = ", ".join(f"'{metric}'" for metric in metrics)
+    table = reading.trial.sql(
+        f"SELECT {by} AS series, least(greatest((time - {reading.start}) * {reading.width} // {span}, 0), "  # noqa: S608
+        f"{reading.width - 1}) AS bucket, avg(value) AS mean, min(value) AS low, max(value) AS high "
+        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) GROUP BY ALL ORDER BY ALL"
+    )
+    return list(table.to_rows())
+
+
+def spread(rows: list[dict[str, Any]], what: str, count: int) -> Values:
+    """Lay rows of one series out over its buckets; None where there is no row."""
+    values: Values = [None] * count
+    for row in rows:
+        values[int(row["bucket"])] = float(row[what])
+    return values
+
+
+def seconds(reading: Reading) -> list[float]:
+    """Return the middles of the job's stretches, seconds since its start."""
+    return middles(0.0, (reading.end - reading.start) / 1e9, reading.width)

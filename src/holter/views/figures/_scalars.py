@@ -1,0 +1,62 @@
+"""Curves of numbers that the training produced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figures._buckets import buckets, mean, middles
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
+
+_MOST = 8
+
+
+def curves(
+    reading: Reading, title: str, where: str, label: str, *, log: bool = False, note: str = ""
+) -> Figure | None:
+    """Draw scalars that a condition selects against the step, each name and mode a line.
+
+    Values that are not finite are left out of the means; how many there were is said.
+    """
+    table = reading.trial.table("scalars", where=f"({where}) AND step >= 0")
+    if not table.rows:
+        return None
+    first, last = int(table["step"].min()), int(table["step"].max()) + 1
+    count = max(1, min(reading.width, last - first))
+    series = [
+        Series(name, mean(buckets(mine["step"], first, last, count), _finite(mine, log=log), count))
+        for name, mine in _each(table)
+    ]
+    broken = int((~np.isfinite(table["value"])).sum())
+    said = f"{broken:,} values that are not finite are not drawn." if broken else ""
+    return Figure(
+        title=title,
+        kind="lines",
+        x=middles(first, last, count),
+        x_axis=Axis("step"),
+        y_axis=Axis(label, log=log),
+        series=series,
+        note=" ".join(filter(None, (note, said))),
+    )
+
+
+def _each(table: Table) -> list[tuple[str, Table]]:
+    names = table["name"].astype(str)
+    modes = table["mode"].astype(str)
+    keys, counts = np.unique(np.char.add(np.char.add(names, "\x1f"), modes), return_counts=True)
+    most = keys[np.argsort(-counts, kind="stable")[:_MOST]]
+    found = []
+    for key in sorted(most.tolist()):
+        name, _, mode = key.partition("\x1f")
+        mine = table.where((names == name) & (modes == mode))
+        found.append((name if mode in ("train", "global") else f"{name} ({mode})", mine))
+    return found
+
+
+def _finite(table: Table, *, log: bool) -> np.ndarray:
+    values = table["value"].astype(float)
+    return np.where(np.isfinite(values) & ((values > 0) | (not log)), values, np.nan)

@@ -1,0 +1,31 @@
+"""What a step is spent on, over the whole job."""
+
+from __future__ import annotations
+
+from holter.schema.phases import BREAKDOWN
+from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figures._buckets import buckets, mean, middles
+
+MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw the mean time of each exclusive part, stacked; together they are the step."""
+    steps = reading.steps
+    if not steps.rows:
+        return None
+    first, last = int(steps["step"].min()), int(steps["step"].max()) + 1
+    count = max(1, min(reading.width, last - first))
+    bucket = buckets(steps["step"], first, last, count)
+    parts = [part for part in BREAKDOWN if steps[part].any()]
+    return Figure(
+        title="What a step is spent on",
+        kind="stacked",
+        x=middles(first, last, count),
+        x_axis=Axis("step"),
+        y_axis=Axis("mean time in a step", "ms"),
+        series=[
+            Series(part.replace("_", " "), mean(bucket, steps[part] / 1e6, count), key=part) for part in parts
+        ],
+        note="" if len(reading.description["ranks"]) < 2 else "Mean of all ranks.",
+    )

@@ -1,0 +1,25 @@
+"""What data loading is made of."""
+
+from __future__ import annotations
+
+from holter.views.figures import Axis, Figure, Reading, Series
+
+MISSING = (
+    "Nothing is known of the inside of data loading: no torch DataLoader, or batches cost next to nothing."
+)
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw each stage's share of the training loop's time."""
+    stages = (reading.description["dataloading"] or {}).get("stages")
+    if not stages:
+        return None
+    named = sorted(stages, key=lambda stage: -(stages[stage] or 0))
+    return Figure(
+        title="Inside data loading",
+        kind="bars",
+        x=named,
+        x_axis=Axis("stage"),
+        y_axis=Axis("share of the training loop", "%"),
+        series=[Series("share", [stages[stage] for stage in named])],
+    )

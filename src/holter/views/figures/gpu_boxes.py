@@ -1,0 +1,36 @@
+"""How each GPU's utilization and memory are spread."""
+
+from __future__ import annotations
+
+from holter.views.figures import Axis, Figure, Reading, Series
+
+MISSING = "No GPU was seen. `holter doctor` says what can be measured on this machine, and why not the rest."
+_NAMES = {"gpu.util": "busy", "gpu.mem.used_pct": "memory"}
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw least, quartiles and greatest reading of every GPU."""
+    asked = ", ".join(f"'{metric}'" for metric in _NAMES)
+    table = reading.trial.sql(
+        "SELECT node, device, metric, min(value) AS least, quantile_cont(value, 0.25) AS lower, "  # noqa: S608
+        "quantile_cont(value, 0.5) AS middle, quantile_cont(value, 0.75) AS upper, max(value) AS greatest "
+        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) GROUP BY ALL ORDER BY ALL"
+    )
+    if not table.rows:
+        return None
+    several = len(reading.trial.nodes) > 1
+    return Figure(
+        title="GPUs",
+        kind="boxes",
+        x=["least", "lower quartile", "median", "upper quartile", "greatest"],
+        x_axis=Axis("GPU"),
+        y_axis=Axis("of all readings", "%", top=100.0),
+        series=[
+            Series(
+                f"{row['node'] + ' ' if several else ''}{row['device']} {_NAMES[str(row['metric'])]}",
+                [float(row[name]) for name in ("least", "lower", "middle", "upper", "greatest")],
+            )
+            for row in table.to_rows()
+        ],
+        note="Whiskers reach to the least and the greatest reading.",
+    )

@@ -1,0 +1,30 @@
+"""How steps are spread over durations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holter.analysis.warmup import steady
+from holter.views.figures import Axis, Figure, Reading, Series
+
+MISSING = "There are no steady steps yet: warm-up and compilation are left out."
+_BINS = 60
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw the histogram of steady steps, cut off where one of a thousand is longer."""
+    times = reading.steps["duration"][steady(reading.steps)] / 1e6 if reading.steps.rows else np.empty(0)
+    if not len(times):
+        return None
+    most = float(np.percentile(times, 99.9))
+    beyond = int((times > most).sum())
+    counts, edges = np.histogram(times[times <= most], bins=min(_BINS, max(5, len(times) // 5)))
+    return Figure(
+        title="Distribution of step times",
+        kind="bars",
+        x=edges.tolist(),
+        x_axis=Axis("duration", "ms"),
+        y_axis=Axis("steps"),
+        series=[Series("steps", [float(count) for count in counts])],
+        note=f"{beyond:,} longer steps lie to the right of it." if beyond else "",
+    )

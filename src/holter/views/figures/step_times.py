@@ -1,0 +1,37 @@
+"""How long each step took, over the whole job."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figures._buckets import buckets, middles, quantiles
+
+MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
+_MOST_RANKS = 8
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw the median step of each stretch, and the range in which nine of ten lie."""
+    steps = reading.steps
+    if not steps.rows:
+        return None
+    first, last = int(steps["step"].min()), int(steps["step"].max()) + 1
+    count = max(1, min(reading.width, last - first))
+    ranks = np.unique(steps["rank"]).tolist()
+    each = ranks if len(ranks) <= _MOST_RANKS else [None]
+    series = []
+    for rank in each:
+        mine = steps if rank is None else steps.where(steps["rank"] == rank)
+        bucket = buckets(mine["step"], first, last, count)
+        low, middle, high = quantiles(bucket, mine["duration"] / 1e6, count, (0.05, 0.5, 0.95))
+        series.append(Series("all ranks" if rank is None else f"rank {rank}", middle, low, high))
+    return Figure(
+        title="Step time",
+        kind="lines",
+        x=middles(first, last, count),
+        x_axis=Axis("step"),
+        y_axis=Axis("duration", "ms"),
+        series=series,
+        note="The line is the median of the steps behind a point, the band holds nine of ten of them.",
+    )

@@ -1,0 +1,65 @@
+"""A store's jobs in one line each, and whether a job runs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from holter.views.wording import duration
+
+if TYPE_CHECKING:
+    from holter.store.job import JobFolder
+
+RUNNING = ("InProgress", "Stopping")
+_SILENT_S = 60.0
+"""Agents write a sign of life every few seconds; after so long without one they are gone."""
+
+
+def summary(folder: JobFolder, now_ns: int) -> dict[str, Any]:
+    """Return one job's line: name, created, status, duration, verdict; absent values are null."""
+    manifest = folder.manifest()
+    start, end = manifest.get("start"), manifest.get("end")
+    running = manifest.get("status") in RUNNING
+    until = end or (now_ns if running else None)
+    return {
+        "name": folder.name,
+        "created": manifest.get("created"),
+        "status": "Unreadable" if folder.fault else manifest.get("status", "Unreadable"),
+        "duration_s": (until - start) / 1e9 if until and start else None,
+        "verdict": manifest.get("verdict"),
+        "silent_s": silent_s(folder, now_ns) if running else None,
+        "fault": folder.fault,
+    }
+
+
+def said(job: dict[str, Any]) -> str:
+    """Say in a few words what the card led with, or why there is no card; `job` is a `summary`."""
+    if job["fault"]:
+        return str(job["fault"])
+    if job["silent_s"]:
+        return f"its agent said nothing for {duration(job['silent_s'])}"
+    verdict = job["verdict"]
+    if not isinstance(verdict, dict):
+        return ""
+    return str(verdict.get("headline") or str(verdict.get("suspect", "")).replace("_", " "))
+
+
+def silent_s(folder: JobFolder, now_ns: int) -> float | None:
+    """Return for how many seconds no agent of an unfinished job has said anything; None while one does."""
+    heard = [
+        facts["heartbeat"] for facts in folder.nodes().values() if isinstance(facts.get("heartbeat"), int)
+    ]
+    newest = max(heard, default=folder.manifest().get("start") or now_ns)
+    silent = (now_ns - newest) / 1e9
+    return silent if silent > _SILENT_S else None
+
+
+def why_not_running(folder: JobFolder) -> str | None:
+    """Say why a job takes no orders; None when it runs."""
+    status = folder.manifest().get("status")
+    if status not in RUNNING:
+        return f"job {folder.name} is not running (it is {status})"
+    silent = silent_s(folder, time.time_ns())
+    if silent is not None:
+        return f"job {folder.name} is not running: its agent said nothing for {duration(silent)}"
+    return None

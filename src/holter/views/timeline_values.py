@@ -1,0 +1,129 @@
+"""Counters of traces and readings of machines under a timeline: extremes and means, pixel by pixel."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.timeline_busy import busy
+from holter.store import parquet
+from holter.views.timeline_reading import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from holter.views.timeline import Picture, Strip
+    from holter.views.timeline_reading import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A counter of a trace, or a metric of a device."""
+
+    node: str
+    name: str
+    """The counter or the metric."""
+    rank: int = -1
+    """Rank of a counter."""
+    process: int = -1
+    device: str = ""
+    """Device of a metric."""
+    is_metric: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its name within the job."""
+        kind = "metric" if self.is_metric else "counter"
+        which = self.device if self.is_metric else f"{self.rank}:{self.process}"
+        return f"{kind}:{which}:{self.name}@{self.node}"
+
+    @property
+    def where(self) -> str:
+        """The SQL condition for its rows."""
+        node = f"node = {parquet.literal(self.node)}"
+        if self.is_metric:
+            same = f"metric = {parquet.literal(self.name)} AND device = {parquet.literal(self.device)}"
+        else:
+            same = f"name = {parquet.literal(self.name)} AND rank = {self.rank} AND process = {self.process}"
+        return f"{node} AND {same}"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A series in a range of time, one value for each pixel that has any."""
+
+    series: Series
+    time: NDArray[np.int64]
+    """When the first value of each pixel was, ns since the epoch."""
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    before: float | None
+    """The last value before the range: a counter has it until its next one. None when there is none."""
+
+
+def utilization(picture: Picture, *, pixels: int = 1000) -> dict[tuple[str, int, int], NDArray[np.float64]]:
+    """Return by node, rank and device how busy its streams were, in percent of each pixel of a picture.
+
+    What runs on several streams at once counts together, up to 100 (`analysis.timeline_busy`).
+    """
+    edges = np.linspace(0, picture.end_ns - picture.start_ns, pixels + 1).astype(np.int64) + picture.start_ns
+    streams: dict[tuple[str, int, int], list[Strip]] = defaultdict(list)
+    for strip in picture.strips:
+        if strip.lane.kind == "stream":
+            streams[strip.lane.node, strip.lane.rank, strip.lane.device].append(strip)
+    shares = {}
+    for device, strips in streams.items():
+        columns = ("time", "duration", "busy")
+        time, duration, worked = (np.concatenate([getattr(s, column) for s in strips]) for column in columns)
+        shares[device] = busy(time, duration, worked, edges)
+    return shares
+
+
+def series(reading: Reading) -> list[Series]:
+    """Return the counters and metrics of a job."""
+    counters = "SELECT DISTINCT node, name, rank, process FROM counters ORDER BY ALL"
+    metrics = "SELECT DISTINCT node, metric, device FROM samples ORDER BY ALL"
+    found = [Series(*row) for row in rows(reading.ask(counters))]
+    listed = rows(reading.ask(metrics))
+    return found + [Series(node, metric, device=device, is_metric=True) for node, metric, device in listed]
+
+
+def curves(
+    reading: Reading, chosen: Sequence[Series], start_ns: int, end_ns: int, *, pixels: int = 1000
+) -> list[Curve]:
+    """Return some series in a range of time.
+
+    Args:
+        reading: The job's tables.
+        chosen: Which series.
+        start_ns: Begin, ns since the epoch.
+        end_ns: End, excluded.
+        pixels: How many pixels the range is wide.
+
+    Raises:
+        ValueError: The range is empty, or `pixels` is not positive.
+    """
+    if start_ns >= end_ns or pixels < 1:
+        raise ValueError(f"the range from {start_ns} to {end_ns} on {pixels} pixels is empty")
+    width = max(1, -(-(end_ns - start_ns) // pixels))
+    found = []
+    for one in chosen:
+        table = "samples" if one.is_metric else "counters"
+        values = reading.ask(
+            "SELECT min(time) AS time, min(value) AS low, max(value) AS high, avg(value) AS mean "  # noqa: S608
+            f"FROM {table} WHERE {one.where} AND time >= {start_ns} AND time < {end_ns} AND NOT isnan(value) "
+            f"GROUP BY (time - {start_ns}) // {width} ORDER BY 1"
+        )
+        last = reading.ask(
+            f"SELECT arg_max(value, time) AS value, count(*) AS n FROM {table} "  # noqa: S608
+            f"WHERE {one.where} AND time < {start_ns}"
+        )
+        before: Any = float(last["value"][0]) if last["n"][0] else None
+        found.append(Curve(one, values["time"], values["low"], values["high"], values["mean"], before))
+    return found

@@ -1,0 +1,90 @@
+"""Numbers, names and findings in words, as the terminal and the pages say them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.views.issues import Found
+
+LEAST_PCT = 0.05
+"""A smaller share is not worth a place."""
+_NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
+
+
+def duration(seconds: float | None) -> str:
+    """Write a duration for people: `0.4 s`, `35 s`, `2 min 5 s`, `12 h 3 min`."""
+    if seconds is None or math.isnan(seconds):
+        return "unknown"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def milliseconds(value: float | None) -> str:
+    """Write milliseconds with three digits that matter: `0.52 ms`, `12.4 ms`, `1.24 s`."""
+    if value is None or math.isnan(value):
+        return "unknown"
+    if value >= 1000:
+        return f"{value / 1000:.3g} s"
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
+
+
+def size(count: float | None) -> str:
+    """Write a number of bytes: `512 B`, `1.2 MB`, `40 GB` (powers of 1000)."""
+    if count is None or math.isnan(count):
+        return "unknown"
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def percent(value: float | None) -> str:
+    """Write a share: `60 %`, `7.5 %`, `0.04 %`."""
+    if value is None or math.isnan(value):
+        return "unknown"
+    if value and abs(value) < 0.1:
+        return f"{value:.2f} %"
+    return f"{value:.1f} %"
+
+
+def stages_text(dataloading: Mapping[str, Any] | None) -> str:
+    """Name the stages of data loading with their shares, and of each the callable that takes most of it."""
+    if not dataloading or not dataloading.get("stages"):
+        return ""
+    guilty: dict[str, str] = {}
+    for found in sorted(dataloading.get("callables") or [], key=lambda found: -found["fetch_pct"]):
+        guilty.setdefault(found.get("stage") or "", found["name"])
+    ordered = sorted(((s, n) for n, s in dataloading["stages"].items() if s is not None), reverse=True)
+    said = (
+        f"{words(name)} {percent(share)}" + (f" in {guilty[name]}" if name in guilty else "")
+        for share, name in ordered
+        if share >= LEAST_PCT
+    )
+    return ", ".join(said)
+
+
+def advice_text(advice: Mapping[str, Any]) -> str:
+    """One advice, after the step time that it promises."""
+    expected = advice.get("expected_step_ms")
+    return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
+
+
+def issue_text(found: Found) -> str:
+    """One issue in a sentence: the rule, what it found, and whether that is over."""
+    return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
+
+
+def words(name: str) -> str:
+    """Write a name of the schema as a person would say it."""
+    return _NAMES.get(name, name.replace("_", " "))

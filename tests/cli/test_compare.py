@@ -1,0 +1,127 @@
+"""`holter compare` and `holter check`: what changed between jobs, told in words, as JSON, as an exit code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+import holter as library
+
+from .conftest import job, told
+
+PRICE = 32.77
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    store = tmp_path_factory.mktemp("made") / "store"
+    for name in ("before", "after"):
+        told(name, str(store), cores=2, ranks=2, steps=200, samples=200)
+    return store
+
+
+@pytest.fixture
+def pair(made, own_folder):
+    """The worked case, before its fix and after."""
+    shutil.copytree(made, own_folder / "holter-jobs")
+
+
+def test_the_table_of_the_worked_case(holter, pair):
+    answer = holter(
+        "compare", "before", "after", "--price", str(PRICE), "--epochs", "30", "--epoch-steps", "21000"
+    )
+    assert answer.code == 0
+    lines = {line[:18].strip(): line[18:].split() for line in answer.out.splitlines()}
+    assert lines["verdict"] == ["data", "pipeline", "healthy"]
+    assert float(lines["data loading"][0]) == pytest.approx(60, abs=1)
+    assert float(lines["data loading"][2]) == pytest.approx(9.2, abs=1)
+    assert "2.27 times as fast" in answer.out
+    assert max(map(len, answer.out.splitlines())) <= 100
+
+
+def test_json_says_the_same_and_what_a_whole_run_saves(holter, pair):
+    words = ["compare", "before", "after", "--price", str(PRICE), "--epochs", "30", "--epoch-steps", "21000"]
+    document = json.loads(holter(*words, "--json").out)
+    before, after = document["jobs"]
+    (change,) = document["changes"]
+    assert document["baseline"] == "before"
+    assert before["suspect"] == "data_pipeline"
+    assert before["gpu_pct"] == pytest.approx(40, abs=2)
+    assert after["gpu_pct"] == pytest.approx(88, abs=2)
+    assert change["step"]["ratio_low"] < change["step"]["ratio"] < change["step"]["ratio_high"] < 0.5
+    assert change["parts"][0]["part"] == "data_loading"
+    assert change["parts"][0]["difference_ms"] == pytest.approx(-560, abs=5)
+    saved = change["saving"]
+    assert saved["hours_before"] == pytest.approx(30 * 21000 * before["steps"]["mean_ms"] / 3.6e6)
+    assert saved["money_saved"] == pytest.approx(saved["hours_saved"] * PRICE)
+    assert {"what": "workers", "before": 4, "after": 16} in change["changed"]
+    assert before["cost"] == pytest.approx(before["duration_h"] * PRICE)
+    loop = before["phases"]["training_loop"] / 3600 * PRICE
+    assert sum(before["cost_of_parts"].values()) == pytest.approx(loop)
+
+
+def test_from_python(pair):
+    document = library.open("holter-jobs/before").compare("holter-jobs/after", price=PRICE)
+    assert document["changes"][0]["saving"]["of"] == "steps"
+    assert document["changes"][0]["saving"]["count"] == 200
+    with pytest.raises(ValueError, match="two jobs"):
+        library.open("holter-jobs/before").compare()
+
+
+def test_what_was_recorded_at_the_start_is_compared(holter):
+    job("one", recorded={"packages": {"torch": "2.5", "numpy": "2"}, "settings": {"OMP_NUM_THREADS": "1"}})
+    job("two", recorded={"packages": {"torch": "2.6", "numpy": "2"}})
+    changed = json.loads(holter("compare", "one", "two", "--json").out)["changes"][0]["changed"]
+    assert changed == [
+        {"what": "packages torch", "before": "2.5", "after": "2.6"},
+        {"what": "settings OMP_NUM_THREADS", "before": "1", "after": None},
+    ]
+
+
+def test_jobs_without_steps_are_compared_in_what_they_have(holter):
+    job("one"), job("two")
+    answer = holter("compare", "one", "two")
+    assert answer.code == 0
+    assert "the baseline has 0 steady steps; 20 are needed" in answer.out.replace("\n", " ")
+    assert holter("check", "one", "two").code == 3
+
+
+def test_check_passes_fails_and_cannot_tell(holter, pair):
+    assert holter("check", "before", "after").code == 0
+    slower = holter("check", "after", "before", "--json")
+    assert slower.code == 1
+    assert json.loads(slower.out)["result"] == "regression"
+    assert holter("check", "after", "before", "--max-slowdown", "150%").code == 0
+    assert holter("check", "before", "before").code == 0
+
+
+def test_check_writes_the_summary_of_a_workflow(holter, pair, tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    holter("check", "after", "before")
+    holter("check", "before", "after")
+    text = (tmp_path / "summary.md").read_text()
+    assert text.count("### ") == 2
+    assert "| data_loading |" in text
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no" / "folder"))
+    answer = holter("check", "before", "after")
+    assert answer.code == 0
+    assert "cannot be written" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["compare", "before"], 64, "two jobs"),
+        (["compare", "before", "afetr"], 4, "after"),
+        (["compare", "before", "after", "--price", "-1"], 64, "price must be"),
+        (["compare", "before", "after", "--price", "much"], 64, "'much'"),
+        (["compare", "before", "after", "--epoch-steps", "0"], 64, "at least 1"),
+        (["check", "before", "after", "--max-slowdown", "5"], 2, "5%"),
+        (["check", "before"], 2, "JOB"),
+        (["check", "before", "nothing"], 4, "'nothing'"),
+    ],
+)
+def test_bad_input_is_one_line(holter, pair, words, code, part):
+    holter(*words).refused(code, part)

@@ -1,0 +1,178 @@
+"""The pages in a real browser: light and dark, narrow and wide, by keyboard, live, and fit for everybody."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import job, told
+from tests.dashboard.test_server import serving
+
+from holter.report.html import page as report
+from holter.store.trial import Trial
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
+expect = playwright.expect
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; on Debian: apt install chromium"),
+    pytest.mark.slow,
+]
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+PAGES = [
+    "/",
+    "/jobs/before",
+    "/jobs/empty",
+    "/jobs/sick",
+    "/compare?job=0/before&job=0/after",
+    "/jobs/none",
+    "/?name=zzz",
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("seen") / "store"
+    for name in ("before", "after"):
+        told(name, str(folder), ranks=2, cores=8, steps=100, samples=100)
+    job("empty", str(folder))
+    sick = job("sick", str(folder), status="Failed", command=["python", HOSTILE])
+    issue = {"summary": HOSTILE, "severity": "critical", "evidence": {"x": HOSTILE}, "advice": HOSTILE}
+    rule = {"rule": "r", "name": HOSTILE, "status": "IssuesFound", "parameters": {}, "issues": [issue]}
+    sick.write_evaluations({"rules": [rule]})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(store):
+    with serving(store) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Looked:
+    """A page that notes what must not happen on it."""
+
+    def __init__(self, context, server) -> None:
+        self.page = context.new_page()
+        self.wrong: list[str] = []
+        own = (f"http://{server.own}", "data:", "blob:") if server else ("file:", "data:")
+        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+        self.page.on(
+            "request", lambda asked: None if asked.url.startswith(own) else self.wrong.append(asked.url)
+        )
+
+
+@pytest.fixture
+def look(browser, server):
+    contexts = []
+
+    def open_page(path, *, width=1200, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        seen = Looked(context, server)
+        seen.page.goto(f"http://{server.own}/?token=secret-token")
+        seen.page.goto(f"http://{server.own}{path}")
+        return seen
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def violations(page):
+    page.evaluate(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
+    rules = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
+    found = page.evaluate(f"axe.run(document, {json.dumps(rules)})")
+    return [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found["violations"]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_quiet_and_fit_for_everybody(look, path, scheme):
+    seen = look(path, scheme=scheme)
+    assert violations(seen.page) == []
+    # The page of a job that is not there is answered with 404, which Chromium calls an error of its own.
+    assert [text for text in seen.wrong if "404" not in text] == []
+
+
+@pytest.mark.parametrize("width", [400, 2500])
+@pytest.mark.parametrize("path", ["/", "/jobs/before", "/jobs/sick"])
+def test_no_page_is_wider_than_the_window(look, path, width):
+    page = look(path, width=width).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_jobs_are_found_marked_and_compared_by_keyboard(look):
+    seen = look("/")
+    page = seen.page
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.type("before")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?name=before*")
+    assert page.locator("tbody tr").count() == 1
+    page.goto(f"{page.url.split('?')[0]}")
+    for name in ("before", "after"):
+        page.locator(f"input[value='0/{name}']").focus()
+        page.keyboard.press("Space")
+    page.get_by_text("Compare the marked").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/compare?*")
+    assert "times as fast" in page.inner_text("main") or "slower" in page.inner_text("main")
+    assert seen.wrong == []
+
+
+def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
+    seen = look("/jobs/before")
+    page = seen.page
+    expect(page.locator("#state")).to_have_text("live")
+    page.locator("summary").first.click()
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_timeout(1500)  # the server has looked once
+    folder = store / "before/job.json"
+    manifest = json.loads(folder.read_text())
+    folder.write_text(json.dumps({**manifest, "status": "Stopped"}))
+    expect(page.locator("#main")).to_contain_text("Stopped", timeout=20_000)
+    assert page.locator("details").first.evaluate("one => one.open")
+    assert seen.wrong == []
+    folder.write_text(json.dumps(manifest))
+
+
+def test_a_browser_that_loses_the_server_says_so(browser, store):
+    with serving(store) as server:
+        context = browser.new_context()
+        page = Looked(context, server).page
+        page.goto(f"http://{server.own}/?token=secret-token")
+        expect(page.locator("#state")).to_have_text("live")
+    expect(page.locator("#state")).to_contain_text("does not answer", timeout=20_000)
+    assert page.locator("tbody tr").count() == 4, "what was there stays there"
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_opens_from_a_file_without_scripts(browser, store, tmp_path, scheme):
+    from holter.store.job import at
+
+    file = tmp_path / "report.html"
+    file.write_text(report(Trial(at(str(store / "before")))), encoding="utf-8")
+    context = browser.new_context(color_scheme=scheme, java_script_enabled=False)
+    seen = Looked(context, None)
+    seen.page.goto(file.as_uri())
+    assert seen.page.locator("svg.chart").count() >= 8
+    assert seen.page.locator("svg.chart").first.bounding_box()["width"] > 300
+    assert len(seen.page.pdf()) > 20_000
+    assert seen.wrong == []
+    context.close()

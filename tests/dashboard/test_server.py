@@ -1,0 +1,281 @@
+"""The dashboard as a browser and a program meet it: a server of its own, asked over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.cli.conftest import SOURCE, job, told
+
+HOSTILE = "<script>alert(1)</script>"
+BEARER = {"Authorization": "Bearer secret-token"}
+
+
+class Server:
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        self.host, self.port = parts.hostname, parts.port
+        self.own = f"{parts.hostname}:{parts.port}"
+
+    def connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.host, self.port, timeout=60)
+
+    def ask(self, path, method="GET", body=None, **headers):
+        with closing(self.connection()) as connection:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), dict(answer.getheaders())
+
+    def get(self, path):
+        return self.ask(path, **BEARER)
+
+    def json(self, path):
+        status, text, _ = self.get(path)
+        return status, json.loads(text)
+
+
+@contextmanager
+def serving(*stores):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
+    env |= {"PYTHONPATH": str(SOURCE), "HOLTER_TOKEN": "secret-token"}
+    command = [sys.executable, "-m", "holter", "ui", *map(str, stores), "--port", "0"]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        line = process.stdout.readline()
+        address = re.search(r"http://\S+", line)
+        assert address, line + process.stdout.read()
+        server = Server(address[0])
+        for _ in range(200):
+            try:
+                server.ask("/")
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("served") / "store"
+    made, _ = told("before", str(folder), ranks=2, cores=2, steps=100, samples=100)
+    made.update(command=["python", HOSTILE])
+    told("after", str(folder), ranks=2, cores=2, steps=100, samples=100)
+    job("empty", str(folder))
+    job("broken", str(folder))
+    (folder / "broken/job.json").write_text("{")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(store):
+    with serving(store) as running:
+        yield running
+
+
+def test_without_the_token_nothing_is_told(server):
+    for path in ("/", "/jobs/before", "/api/v1/jobs", "/metrics", "/events", "/static/live.js"):
+        status, text, _ = server.ask(path)
+        assert status == 401, path
+        assert "before" not in text
+    assert server.ask("/", Cookie="holter_token=wrong")[0] == 401
+    assert server.ask("/?token=wrong")[0] == 401
+
+
+def test_the_token_of_the_address_becomes_a_cookie_that_scripts_cannot_read(server):
+    status, _, headers = server.ask("/jobs/before?store=0&token=secret-token")
+    assert status == 303
+    assert headers["location"] == "/jobs/before?store=0"
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert server.ask(headers["location"], Cookie=cookie.split(";")[0])[0] == 200
+
+
+def test_another_name_for_this_machine_is_refused(server):
+    assert server.ask("/api/v1/jobs", Host="evil.example", **BEARER)[0] == 421
+
+
+def test_orders_come_from_our_own_pages_or_with_the_token_in_hand(server):
+    cookie = {"Cookie": "holter_token=secret-token"}
+    path = "/api/v1/jobs/before/stop"
+    assert server.ask(path, "POST", "{}", **cookie)[0] == 403
+    assert server.ask(path, "POST", "{}", Origin="http://evil.example", **cookie)[0] == 403
+    assert server.ask(path, "POST", "{}", Origin=f"http://{server.own}", **cookie)[0] == 409
+    assert server.ask(path, "POST", "{}", **BEARER)[0] == 409
+
+
+def test_every_answer_forbids_what_does_not_belong_here(server):
+    for path in ("/", "/api/v1/jobs", "/static/live.js", "/jobs/nothing"):
+        headers = server.get(path)[2]
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_jobs_are_listed_searched_and_damaged_ones_named(server):
+    status, told_ = server.json("/api/v1/jobs")
+    assert status == 200
+    assert {one["name"]: one["status"] for one in told_["jobs"]} == {
+        "before": "Completed",
+        "after": "Completed",
+        "empty": "Completed",
+        "broken": "Unreadable",
+    }
+    assert [one["name"] for one in server.json("/api/v1/jobs?name=BEF")[1]["jobs"]] == ["before"]
+    assert server.json("/api/v1/jobs?limit=1&offset=1")[1]["count"] == 4
+    assert len(server.json("/api/v1/jobs?limit=1")[1]["jobs"]) == 1
+    page = server.get("/?status=Unreadable")[1]
+    assert "broken" in page
+    assert ">before</a>" not in page
+
+
+def test_a_job_is_described_drawn_and_reported(server):
+    assert server.json("/api/v1/jobs/before")[1]["verdict"]["suspect"] == "data_pipeline"
+    assert server.json("/api/v1/jobs/before/figures/step_times")[1]["kind"] == "lines"
+    assert "save gradients" in server.json("/api/v1/jobs/before/figures/gradients")[1]["missing"]
+    assert server.json("/api/v1/jobs/before/figures/nothing")[0] == 404
+    assert server.json("/api/v1/jobs/before/issues")[1]["issues"] == []
+    status, text, headers = server.get("/api/v1/jobs/before/report")
+    assert status == 200
+    assert "attachment" in headers["content-disposition"]
+    assert text.startswith("<!doctype html>")
+
+
+def test_the_page_of_a_job_says_it_all_and_executes_nothing(server):
+    status, page, _ = server.get("/jobs/before?store=0")
+    assert status == 200
+    assert "Data loading takes 60 %" in page
+    assert page.count("<svg") >= 8
+    assert HOSTILE not in page
+    assert "&lt;script&gt;" in page
+    assert [tag for tag in re.findall(r"<script[^>]*>", page) if "/static/live.js" not in tag] == []
+    assert "No steps were seen" in server.get("/jobs/empty")[1]
+
+
+def test_jobs_are_compared_with_the_oldest(server):
+    page = server.get("/compare?job=0/after&job=0/before")[1]
+    assert "2.27 times as fast" in page or "127 % slower" in page
+    status, page, _ = server.get("/compare?job=0/after")
+    assert status == 400
+    assert "mark two jobs" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "part"),
+    [
+        ("/jobs/nothing", 404, "nothing"),
+        ("/jobs/before?store=7", 404, "there is no store 7"),
+        ("/jobs/before?store=x", 400, "no number"),
+        ("/api/v1/jobs/nothing", 404, "nothing"),
+        ("/api/v1/jobs/..%2f..%2fetc", 404, ""),
+        ("/api/v2", 404, "There is nothing"),
+        ("/static/..%2fserver.py", 404, ""),
+        ("/compare?job=9/x&job=0/y", 404, "store"),
+    ],
+)
+def test_what_is_not_there_is_a_sentence_and_a_way_on(server, path, code, part):
+    status, text, _ = server.get(path)
+    assert status == code
+    assert part in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("order", "body", "code", "part"),
+    [
+        ("fly", "{}", 404, "configure, stop"),
+        ("configure", '{"interval_ms": 300}', 400, "500"),
+        ("configure", "not json", 400, "JSON object"),
+        ("stop", '{"grace_s": -1}', 400, "0 to 86400"),
+        ("stop", '{"grace_s": true}', 400, "0 to 86400"),
+        ("stop", "{}", 409, "is not running (it is Completed)"),
+    ],
+)
+def test_a_bad_order_is_refused_in_words(server, order, body, code, part):
+    status, text, _ = server.ask(f"/api/v1/jobs/before/{order}", "POST", body, **BEARER)
+    assert status == code
+    assert part in json.loads(text)["error"]
+
+
+def test_metrics_are_what_prometheus_reads(server):
+    text = server.get("/metrics")[1]
+    for line in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) holter_\w+ .+|holter_\w+(\{.*\})? [-+.e\d]+", line), line
+    assert 'holter_jobs{status="Completed"} 3' in text
+
+
+def test_a_store_that_vanishes_and_comes_back(tmp_path):
+    told("before", str(tmp_path / "store"), ranks=1, cores=1, steps=30, samples=30)
+    with serving(tmp_path / "store", tmp_path / "none") as server:
+        assert server.json("/api/v1/jobs")[1]["count"] == 1
+        shutil.move(tmp_path / "store", tmp_path / "away")
+        time.sleep(1.1)
+        assert server.get("/jobs/before")[0] == 404
+        assert "No job yet" in server.get("/")[1]
+        shutil.move(tmp_path / "away", tmp_path / "store")
+        time.sleep(1.1)
+        assert server.get("/jobs/before")[0] == 200
+
+
+def test_a_running_job_is_followed_and_takes_orders(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import time, holter\nfor _ in range(3000):\n    with holter.step():\n        time.sleep(0.02)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "HOLTER_STORE": str(tmp_path / "store")}
+    command = [sys.executable, "-m", "holter", "run", "--job", "live", "--", sys.executable, str(script)]
+    run = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not (tmp_path / "store/live/job.json").exists():
+            time.sleep(0.1)
+        with serving(tmp_path / "store") as server:
+            began = time.monotonic()
+            with closing(server.connection()) as connection:
+                connection.request("GET", "/events?job=live&store=0", headers=BEARER)
+                with connection.getresponse() as stream:
+                    while b"event: changed" not in stream.readline():
+                        assert time.monotonic() - began < 30
+            while not (server.json("/api/v1/jobs/live")[1]["steps"] or {}).get("count"):
+                assert time.monotonic() - began < 60
+                time.sleep(0.5)
+            assert "Stop the training" in server.get("/jobs/live")[1]
+            assert "holter_steps_total{" in server.get("/metrics")[1]
+            order = ("/api/v1/jobs/live/configure", "POST", '{"interval_ms": 1000}')
+            assert server.ask(*order, **BEARER)[0] == 200
+            assert server.ask("/api/v1/jobs/live/stop", "POST", "{}", **BEARER)[0] == 200
+            run.wait(60)
+            assert server.json("/api/v1/jobs/live")[1]["job"]["status"] == "Stopped"
+    finally:
+        run.kill()
+        run.wait(20)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"), [(["--port", "70000"], "0 to 65535"), (["--host", "no.such.host"], "cannot listen")]
+)
+def test_where_nobody_can_listen_is_said_in_a_line(words, part):
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        [sys.executable, "-m", "holter", "ui", *words],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 64
+    assert part in done.stderr
+    assert done.stderr.count("\n") == 1

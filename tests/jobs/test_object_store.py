@@ -1,0 +1,225 @@
+"""Jobs that are recorded straight into an object store: a real S3 server, on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.gateway import Gateway
+from tests.jobs.starting import TRAININGS, environment, holter
+
+import holter as holter_package
+from holter.store import job
+
+PYTHON = sys.executable
+
+
+@pytest.fixture
+def store(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty store in a bucket of its own, and an environment that reaches it."""
+    for name, value in {**gateway.variables, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    return f"{gateway.bucket()}/trainings"
+
+
+@pytest.fixture
+def running(store: str, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A job `long` that trains until it is told to stop, or for two minutes, with whole tensors saved."""
+    words = ["run", "--store", store, "--job", "long", "--save", "weights@50:raw", "--"]
+    with subprocess.Popen(
+        [
+            PYTHON,
+            "-m",
+            "holter",
+            *words,
+            PYTHON,
+            str(TRAININGS / "steady.py"),
+            str(tmp_path / "steps"),
+            "120",
+        ],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_for(lambda: job.jobs(store))
+        yield process
+        if process.poll() is None:
+            process.terminate()
+
+
+@pytest.mark.slow
+def test_commands_on_a_running_job_and_on_what_it_left(
+    store: str, running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    url = f"{store}/long"
+    assert "long" in holter("jobs", "--store", store).stdout
+    opened = holter_package.open(url)
+    wait_for(
+        lambda: opened.scalars.select(name="loss").table.rows > 0 and opened.tensors(role="weight").names
+    )
+    holter("configure", "long", "--interval", "100ms", "--store", store)
+    wait_for(lambda: opened.folder.manifest()["interval_ms"] == 100)
+    wait_for(lambda: opened.folder.evaluations().get("rules"))
+    told = json.loads(holter("describe", url, "--json").stdout)
+    assert told["job"]["status"] == "InProgress"
+    assert told["steps"]["count"] > 10
+    assert {rule["status"] for rule in told["rules"]} <= {"InProgress", "NoIssuesFound", "IssuesFound"}
+    holter("stop", "long", "--store", store)
+    _, card = running.communicate(timeout=60)
+    assert "holter" in card
+
+    told = json.loads(holter("describe", "long", "--store", store, "--json").stdout)
+    assert (told["job"]["status"], told["cost"]["dropped"]) == ("Stopped", 0)
+    assert told["skipped"] == []
+    weight = opened.tensors(role="weight")
+    assert weight.names
+    whole = opened.tensors()["weight"]
+    assert whole.value(whole.steps()[0]).shape == (1, 8)
+    assert holter("rules", "run", url, "LossNotDecreasing", check=False).returncode in (0, 3)
+    assert "verdict" in json.loads(holter("diagnose", url, "--json").stdout)
+    exported = holter("export", url, "--format", "tensorboard", "-o", str(tmp_path / "runs"))
+    assert "values" in exported.stdout
+    # What is in the store says nothing of how it is reached.
+    secret = environment()["AWS_SECRET_ACCESS_KEY"].encode()
+    place = opened.folder.place
+    assert not [entry.key for entry in place.files() if secret in place.read(entry.key)]
+    holter("prune", "--keep", "0", "--yes", "--store", store)
+    assert holter("jobs", "--store", store).stdout.startswith("No job in ")
+
+
+@pytest.mark.slow
+def test_a_store_that_vanishes_for_a_while(
+    store: str, gateway: Gateway, running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    opened = holter_package.open(f"{store}/long")
+    wait_for(lambda: opened.scalars.select(name="loss").table.rows > 0)
+    steps = tmp_path / "steps"
+    gateway.pause()
+    try:
+        before = progress(steps)
+        time.sleep(6.0)
+        done = progress(steps) - before
+        assert done > 6.0 / 0.02 / 4, f"only {done} steps of 20 ms in 6 s: the training waited for the store"
+    finally:
+        gateway.resume()
+    assert progress(steps) > before
+    holter("stop", "long", "--store", store)
+    _, card = running.communicate(timeout=90)
+    told = json.loads(holter("describe", "long", "--store", store, "--json").stdout)
+    assert told["job"]["status"] == "Stopped"
+    # All of it arrived, each row once, and that the store was away is said.
+    assert told["cost"]["dropped"] == 0
+    recorded = opened.scalars.select(name="loss").table["step"].tolist()
+    assert len(recorded) == len(set(recorded))
+    assert abs(len(recorded) - progress(steps)) <= 2
+    assert any("cannot be reached" in fault["error"] for fault in told["cost"]["faults"]), card
+
+
+@pytest.mark.slow
+def test_a_store_that_does_not_come_back(store: str, gateway: Gateway, tmp_path: Path) -> None:
+    words = ["run", "--store", store, "--job", "cut", "--no-rules", "--", PYTHON]
+    steps = tmp_path / "steps"
+    with subprocess.Popen(
+        [PYTHON, "-m", "holter", *words, str(TRAININGS / "steady.py"), str(steps), "3"],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_for(steps.exists)
+        gateway.pause()
+        try:
+            _, said = process.communicate(timeout=90)
+        finally:
+            gateway.resume()
+    assert process.returncode == 0
+    assert "cannot be reached; what was recorded before is there" in said
+    lost = re.search(r"(\d+) rows that came after it are lost", said)
+    assert lost
+    assert int(lost[1]) >= progress(steps)
+    assert progress(steps) > 3 / 0.02 / 4
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (
+            {"AWS_SECRET_ACCESS_KEY": "wrong"},
+            "denies access (SignatureDoesNotMatch); check AWS_ACCESS_KEY_ID",
+        ),
+        ({"AWS_ACCESS_KEY_ID": "nobody"}, "denies access (InvalidAccessKeyId); check AWS_ACCESS_KEY_ID"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1 cannot be reached"),
+        ({"store": "s3://no-such-bucket/x"}, "there is no bucket 'no-such-bucket'"),
+        ({"store": "s3://key:word@jobs/x"}, "credentials belong into the environment"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_refused_at_once(
+    store: str, tmp_path: Path, what: dict[str, str], said: str
+) -> None:
+    begin = time.monotonic()
+    url = what.pop("store", store)
+    ran = tmp_path / "ran"
+    done = holter("run", "--store", url, "--", "touch", str(ran), check=False, env=environment(**what))
+    assert (done.returncode, done.stdout) == (64, "")
+    (line,) = done.stderr.splitlines()
+    assert said in line
+    assert "wrong" not in line
+    assert not ran.exists()
+    assert time.monotonic() - begin < 20
+    listed = holter("jobs", "--store", url, check=False, env=environment(**what))
+    assert listed.returncode == 65
+    assert said in listed.stderr
+
+
+def test_doctor_says_whether_the_store_can_be_used(store: str) -> None:
+    said = holter("doctor", check=False, env=environment(HOLTER_STORE=store)).stdout
+    assert f"{store}: writable, 0 jobs" in " ".join(said.split())
+    wrong = environment(HOLTER_STORE=store, AWS_SECRET_ACCESS_KEY="wrong")
+    assert "denies access" in holter("doctor", check=False, env=wrong).stdout
+
+
+def test_of_two_that_take_one_name_at_once_one_gets_it(store: str) -> None:
+    def create(_: int) -> str:
+        try:
+            made = job.create(store, "same", command=["true"], interval_ms=500, rules=[], now_ns=1)
+        except job.JobExists as error:
+            return str(error)
+        return str(made.manifest()["id"])
+
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(create, range(8)))
+    got = [one for one in said if one == job.find(store, "same").manifest()["id"]]
+    assert len(got) == 1
+    assert sum("job 'same' exists" in one for one in said) == 7
+
+
+def test_changes_of_a_document_by_many_at_once_are_all_kept(store: str) -> None:
+    folder = job.create(store, "a", command=["true"], interval_ms=500, rules=[], now_ns=1)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: job.find(store, "a").order(**{f"order{n}": n}), range(12)))
+    assert folder.control() == {f"order{n}": n for n in range(12)}
+    assert folder.place.read("control.json")
+    with pytest.raises(FileNotFoundError):
+        folder.place.read(".lock")
+
+
+def wait_for(found: object, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not found():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.5)
+
+
+def progress(steps: Path) -> int:
+    """Return how many steps the training has counted."""
+    return len(steps.read_bytes())

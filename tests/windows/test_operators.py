@@ -1,0 +1,227 @@
+"""What torch's profiler saw in a window becomes rows: of these steps only, each where it belongs."""
+
+from __future__ import annotations
+
+import json
+from array import array
+
+import numpy as np
+import pytest
+import torch
+
+from holter.agent.clock import Clock
+from holter.agent.windows import Fact, operators
+from holter.schema.tables import TABLES
+
+ASK = {"profiler": "operators", "start_step": 2, "steps": 3}
+
+
+def trained(train, work, **parameters) -> tuple[dict, dict]:
+    """Train with a window; return its fact and its rows by table."""
+    made = train(json.dumps({"requests": [{**ASK, "parameters": parameters}]}))
+    for step in range(8):
+        work(step)
+        made.steps(1)
+    (told,) = made.told()
+    return told, rows(made.spool / told["file"], told)
+
+
+def rows(path, told) -> dict:
+    fact = Fact(
+        "operators",
+        told["first_step"],
+        told["last_step"],
+        told["bounds"],
+        "1-1",
+        told["parameters"],
+        told["wall_minus_monotonic"],
+    )
+    return operators.rows(path, fact, Clock(0, 10**18))
+
+
+def texts(column) -> list[str]:
+    if isinstance(column, tuple):
+        codes, values = column
+        return [values[code] for code in codes]
+    return list(column)
+
+
+def test_operators_of_the_windows_steps_and_no_others(train):
+    told, found = trained(train, lambda step: torch.full((step + 1,), 0.5).cos())
+    table = found["operators"]
+    names = texts(table["name"])
+    cosines = [int(step) for step, name in zip(table["step"], names, strict=True) if name == "aten::cos"]
+    assert cosines == [2, 3, 4]
+    assert set(texts(table["kind"])) == {"operator"}
+    assert set(table["step"].tolist()) == {2, 3, 4}
+    begins = table["time"] - 10**18
+    assert begins.min() >= told["bounds"][0]
+    assert (begins + table["duration"]).max() <= told["bounds"][-1]
+    assert (np.diff(begins) >= 0).all()
+    assert all(
+        columns.keys() <= {one.name for one in TABLES[name].columns} for name, columns in found.items()
+    )
+    assert sum(len(columns["time"]) for name, columns in found.items() if name != "operators") == 0
+    assert told["device"] == "cpu"
+
+
+def test_shapes_and_stacks_on_request(train):
+    model = torch.nn.Linear(4, 2)
+    _, plain = trained(train, lambda step: model(torch.ones(3, 4)))
+    assert set(texts(plain["operators"]["detail"])) == {""}
+    _, found = trained(train, lambda step: model(torch.ones(3, 4)), shapes=True, stacks=True)
+    table = found["operators"]
+    by_name = dict(zip(texts(table["name"]), texts(table["detail"]), strict=True))
+    assert json.loads(by_name["aten::linear"])["shapes"] == [[3, 4], [2, 4], [2]]
+    assert {"module", "python", "operator"} <= set(texts(table["kind"]))
+    modules = [n for n, k in zip(texts(table["name"]), texts(table["kind"]), strict=True) if k == "module"]
+    assert modules == ["nn.Module: Linear_0"] * 3
+    assert not [name for name in texts(table["name"]) if name.startswith("holter/recorder/")]
+
+
+def test_a_span_of_the_framework_that_is_open_at_the_border_is_cut_there(train):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))], 0.1)
+    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 1}]}))
+    handle = optimizer.register_step_post_hook(lambda *_: made.steps(1))
+    for _ in range(4):
+        optimizer.param_groups[0]["params"][0].grad = torch.ones(3)
+        optimizer.step()
+    handle.remove()
+    (told,) = made.told()
+    table = rows(made.spool / told["file"], told)["operators"]
+    kinds = texts(table["kind"])
+    (step,) = [at for at, kind in enumerate(kinds) if kind == "annotation"]
+    end = int(table["time"][step] + table["duration"][step]) - 10**18
+    assert end == told["bounds"][-1]
+
+
+def test_a_script_that_profiles_itself_is_not_disturbed(train, tmp_path):
+    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 50}]}))
+    made.steps(3)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
+        torch.ones(3) + 1
+        made.steps(2)
+        made.ask({"profiler": "operators", "steps": 1})
+        made.steps(2)
+    assert "aten::add" in {event.name for event in theirs.events()}
+    assert [one["refused"] for one in made.told()] == [
+        "the script started a profiler of its own",
+        "the script runs a profiler of its own",
+    ]
+    made.ask({"profiler": "operators", "steps": 1})
+    made.steps(3)
+    assert len(made.ranges()) == 1
+
+
+def write(path, events: list[dict]) -> None:
+    """Write a file as the recorder does on a machine with an accelerator."""
+    columns = (
+        ("name", "i"), ("kind", "i"), ("start", "q"), ("duration", "q"), ("thread", "q"),
+        ("device", "q"), ("correlation", "q"), ("bytes", "q"), ("on_device", "b"),
+    )  # fmt: skip
+    names = sorted({event["name"] for event in events})
+    kinds = sorted({event["kind"] for event in events})
+    head = {"count": len(events), "columns": columns, "names": names, "kinds": kinds, "details": []}
+    with open(path, "wb") as file:
+        file.write(json.dumps(head).encode() + b"\n")
+        for column, code in columns:
+            known = {"name": names, "kind": kinds}.get(column)
+            values = [event.get(column, 0) for event in events]
+            array(code, [known.index(value) for value in values] if known else values).tofile(file)
+
+
+def device_events() -> list[dict]:
+    def one(name, kind, start, duration, **more):
+        return {"name": name, "kind": kind, "start": start, "duration": duration, "thread": 7, **more}
+
+    nccl = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    return [
+        one("aten::mm", "cpu_op", 1010, 50),
+        one("cudaLaunchKernel", "cuda_runtime", 1020, 5, correlation=11),
+        one("cudaMemcpyAsync", "cuda_runtime", 1090, 5, correlation=12),
+        one("cudaStreamSynchronize", "cuda_runtime", 1096, 30, correlation=13),
+        one("cudaEventQuery", "cuda_runtime", 1150, 1, correlation=14),
+        one("gemm", "kernel", 1150, 40, thread=3, device=1, correlation=11, on_device=1),
+        one(nccl, "kernel", 1160, 30, thread=9, device=1, correlation=0, on_device=1),
+        one("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", 1120, 8, device=1, thread=3, correlation=12,
+            bytes=4096, on_device=1),
+        one("Memset (Device)", "gpu_memset", 1130, 2, device=1, thread=3, bytes=64, on_device=1),
+        one("cuda sync", "cuda_sync", 1130, 2, device=1, thread=3, on_device=1),
+    ]  # fmt: skip
+
+
+def test_kernels_copies_launches_and_waits_come_apart(tmp_path):
+    write(tmp_path / "raw", device_events())
+    told = {"first_step": 5, "last_step": 7, "bounds": [1000, 1100, 1200], "parameters": {},
+            "wall_minus_monotonic": 0}  # fmt: skip
+    found = rows(tmp_path / "raw", told)
+    kernels = found["kernels"]
+    assert texts(kernels["kind"]) == ["compute", "communication"]
+    assert texts(kernels["collective"]) == ["", "allreduce"]
+    assert kernels["stream"].tolist() == [3, 9]
+    assert kernels["device"].tolist() == [1, 1]
+    # The kernel ran in step 6, but step 5 launched it; nothing launched the collective that we know of.
+    assert kernels["step"].tolist() == [5, 6]
+    assert kernels["correlation"].tolist() == [11, 0]
+    assert texts(found["launches"]["name"]) == ["cudaLaunchKernel", "cudaMemcpyAsync"]
+    assert found["launches"]["correlation"].tolist() == [11, 12]
+    assert texts(found["syncs"]["kind"]) == ["stream"]
+    memory = found["memory_operations"]
+    assert texts(memory["kind"]) == ["h2d", "memset"]
+    assert texts(memory["memory"]) == ["pinned", ""]
+    assert memory["bytes"].tolist() == [4096, 64]
+    assert memory["step"].tolist() == [5, 6]
+    operators_table = found["operators"]
+    assert dict(zip(texts(operators_table["name"]), texts(operators_table["kind"]), strict=True)) == {
+        "aten::mm": "operator",
+        "cudaEventQuery": "runtime",
+        "cuda sync": "runtime",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "memory"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "h2d", "pageable"),
+        ("Memcpy DtoH (Device -> Pinned)", "d2h", "pinned"),
+        ("Memcpy DtoD (Device -> Device)", "d2d", ""),
+        ("Memcpy PtoP (Device -> Device)", "p2p", ""),
+        ("Memcpy HtoA (Pageable -> Array)", "h2d", "pageable"),
+        ("Memset (Device)", "memset", ""),
+    ],
+)
+def test_what_the_name_of_a_copy_says(name, kind, memory):
+    assert operators.copy_kind(name) == (kind, memory)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, 300, -1])
+def test_a_damaged_file_is_a_clear_error_and_nothing_else(tmp_path, cut):
+    path = tmp_path / "raw"
+    write(path, device_events())
+    path.write_bytes(path.read_bytes()[:cut])
+    told = {"first_step": 5, "last_step": 7, "bounds": [1000, 1100, 1200], "parameters": {},
+            "wall_minus_monotonic": 0}  # fmt: skip
+    with pytest.raises(ValueError, match=r"."):
+        rows(path, told)
+
+
+def test_fifty_windows_leave_nothing_behind(train):
+    import gc
+
+    made = train()
+    for number in range(50):
+        made.ask({"profiler": "operators", "steps": 1})
+        made.steps(1)
+        torch.ones(3) + 1
+        made.steps(2)
+        for path in made.spool.glob("*.operators"):
+            path.unlink()
+        if number == 10:
+            gc.collect()
+            before = len(gc.get_objects())
+    gc.collect()
+    assert len(made.ranges()) == 50
+    assert len(gc.get_objects()) - before < 400  # the names of fifty windows, not their events
+    assert torch.autograd.profiler.profile._prepare_trace.__name__ == "_prepare_trace"
+    assert torch.autograd.profiler.profile._prepare_trace.__module__ == "torch.autograd.profiler"
+    assert made.wake > made.session.step

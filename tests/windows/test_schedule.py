@@ -1,0 +1,178 @@
+"""Which steps a window covers, by steps and by time, changed while it runs; and what is wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import torch
+
+from holter.schema import windows
+
+NOW = 3  # the step at which an order is looked at
+
+
+def operators(**given) -> dict:
+    return {"profiler": "operators", **given}
+
+
+def asked(*requests: dict) -> str:
+    return json.dumps({"requests": list(requests)})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"start_step": 3, "steps": 2}, (3, 5)),
+        ({"start_step": 3}, (3, 4)),
+        ({"steps": 2}, (3, 5)),
+        ({"start_step": 5, "steps": 1}, (5, 6)),
+        ({"start_step": 1}, None),
+        ({"start_step": 2, "steps": 3}, (3, 5)),
+        ({"start_step": 0}, None),
+        ({}, None),
+    ],
+)
+def test_truth_table_of_windows_by_steps(train, given, expected):
+    made = train(step=NOW - 1)
+    made.ask(operators(**given))
+    made.steps(8)
+    assert made.ranges() == ([("operators", *expected)] if expected else [])
+    assert made.wake == windows.NEVER
+
+
+@pytest.mark.parametrize(
+    ("start_s", "duration_s", "active"),
+    [
+        (0.0, 0.2, True),
+        (0.0, None, True),  # the first step seen from then on
+        (None, 0.2, True),
+        (-10.0, 5.0, False),
+        (-0.1, 0.4, True),
+    ],
+)
+def test_truth_table_of_windows_by_time(train, start_s, duration_s, active):
+    made = train(step=NOW - 1)
+    given = {}
+    if start_s is not None:
+        given["start_ns"] = time.time_ns() + int(start_s * 1e9)
+    if duration_s is not None:
+        given["duration_ns"] = int(duration_s * 1e9)
+    made.ask(operators(**given))
+    for _ in range(12):
+        made.steps(1)
+        time.sleep(0.05)
+    ranges = made.ranges()
+    assert len(ranges) == int(active)
+    if active:
+        (_, first, last) = ranges[0]
+        assert first == NOW
+        assert last == NOW + 1 if duration_s is None else last - first >= 3
+    assert made.wake == windows.NEVER
+
+
+def test_a_window_of_the_start_up_configuration(train):
+    made = train(asked(operators(start_step=4, steps=2)))
+    assert made.wake == 4
+    made.steps(10)
+    assert made.ranges() == [("operators", 4, 6)]
+
+
+def test_a_window_from_the_very_first_step_sees_what_comes_before_its_end(train):
+    made = train(asked(operators(start_step=0, steps=1)))
+    torch.ones(3) + 1
+    made.steps(3)
+    (told,) = made.told()
+    assert (told["first_step"], told["last_step"]) == (0, 1)
+    assert told["events"] > 0
+
+
+def test_profilers_asked_for_at_once_never_share_a_step(train):
+    made = train()
+    made.ask(operators(steps=2), operators(steps=3), operators(start_step=4, steps=1))
+    made.steps(12)
+    assert made.ranges() == [("operators", 1, 3), ("operators", 3, 6), ("operators", 6, 7)]
+
+
+def test_an_order_that_replaces_ends_what_runs_and_what_waits(train):
+    made = train(asked(operators(start_step=1, steps=100), operators(start_step=200)))
+    made.steps(4)
+    made.ask(replace=True)
+    made.steps(4)
+    assert made.ranges() == [("operators", 1, 5)]
+    assert made.wake == windows.NEVER
+    made.ask(operators(steps=2), replace=True)
+    made.steps(4)
+    assert made.ranges()[1:] == [("operators", 9, 11)]
+
+
+def test_only_the_rank_that_is_asked_for(train, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    made = train(asked(operators(start_step=1, rank=0), operators(start_step=3, rank=1)))
+    made.steps(6)
+    assert made.ranges() == [("operators", 3, 4)]
+
+
+def test_a_rank_that_is_told_after_the_order_counts(train):
+    made = train(asked(operators(start_step=2, rank=0), operators(start_step=4, rank=1)))
+    made.session.journal("rank", {"rank": 1, "local_rank": 1, "world_size": 2})
+    made.steps(6)
+    assert made.ranges() == [("operators", 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"profiler": "operator", "steps": 1}, "did you mean 'operators'"),
+        (operators(start_step=3, duration_ns=10), "by steps and by time"),
+        (operators(steps="many"), "'many'"),
+        (operators(steps=0), "valid: 1 to 10000"),
+        (operators(stepz=2), "did you mean 'steps'"),
+        ("operators", "object with a profiler"),
+    ],
+)
+def test_a_bad_window_is_told_once_and_leaves_the_others(train, given, says):
+    made = train(asked(given, operators(start_step=2)))
+    made.steps(5)
+    refused = [one["refused"] for one in made.told() if "refused" in one]
+    assert len(refused) == 1
+    assert says in refused[0]
+    assert made.ranges() == [("operators", 2, 3)]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"requests": 3}', "null"])
+def test_a_bad_order_is_told_and_nothing_runs(train, text):
+    made = train(text)
+    made.steps(5)
+    assert [list(one) for one in made.told()] == [["time", "refused"]]
+
+
+def test_a_profiler_that_this_version_lacks_is_told(train, monkeypatch):
+    monkeypatch.setattr(windows, "PROFILERS", (*windows.PROFILERS, "psychic"))
+    made = train(asked({"profiler": "psychic", "start_step": 1, "steps": 2}))
+    made.steps(5)
+    (told,) = made.told()
+    assert told["refused"] == "this version has no profiler 'psychic'"
+    assert made.wake == windows.NEVER
+
+
+def test_a_window_that_is_open_at_the_end_is_ended_with_it(train):
+    made = train(asked(operators(start_step=2, steps=100)))
+    made.steps(4)
+    made.session.close()
+    assert made.ranges() == [("operators", 2, 5)]
+    assert not torch._C._autograd._profiler_enabled()
+
+
+def test_starting_and_ending_a_window_is_no_part_of_a_step(train):
+    made = train()
+    made.ask(operators(steps=1))
+    before = time.perf_counter_ns()
+    made.session.next_step(before)
+    begun = made.session.since
+    assert begun > before
+    made.session.next_step(time.perf_counter_ns())
+    (told,) = made.told()
+    assert told["bounds"][0] == begun
+    assert made.session.since > told["bounds"][-1]
