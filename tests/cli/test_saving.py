@@ -15,7 +15,7 @@ def read(tmp_path, hook, *collections):
     path = tmp_path / "hook.json"
     named = [{"CollectionName": name, "CollectionParameters": given} for name, given in collections]
     path.write_text(json.dumps({"HookParameters": hook, "CollectionConfigurations": named}))
-    return {one.name: one for one in requests(read_hook(str(path)))}
+    return {one.name: one for one in requests(read_hook(str(path), json.loads(path.read_text())))}
 
 
 def test_words_that_the_reference_documents_and_refuses(tmp_path):

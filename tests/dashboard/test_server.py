@@ -257,7 +257,9 @@ def test_a_running_job_is_followed_and_takes_orders(tmp_path):
             assert server.ask(*order, **BEARER)[0] == 200
             assert server.ask("/api/v1/jobs/live/stop", "POST", "{}", **BEARER)[0] == 200
             run.wait(60)
-            assert server.json("/api/v1/jobs/live")[1]["job"]["status"] == "Stopped"
+            while server.json("/api/v1/jobs/live")[1]["job"]["status"] != "Stopped":
+                assert time.monotonic() - began < 120
+                time.sleep(0.5)
     finally:
         run.kill()
         run.wait(20)

@@ -80,7 +80,7 @@ class LabelRule(TensorRule):
             window.insufficient("no_match", f"no values of labels were recorded; run with --save {self.save}")
             return None
         true = found[labels[0]].ravel()
-        if not np.all(np.abs(true) < 2**53):
+        if not np.all((np.abs(true) < 2**53) & (true == np.rint(true))):  # targets of a regression, for one
             self.withdraw(window, at)
             window.insufficient("no_match", f"{labels[0]} holds values that are no classes")
             return None

@@ -45,9 +45,11 @@ class ClassImbalance(LabelRule):
     predictions_regex: tuple[str, ...] | None = parameter(None, classic=(".*predictions",))
     """Patterns that find the predictions; none = by role."""
     min_class_samples: int = parameter(20, classic=1, low=1, unit="labels")
-    """Classes with fewer labels are not judged by their predictions."""
+    """Classes with fewer labels that were predicted are not judged by their predictions."""
     min_accuracy: float = parameter(0.5, classic=0.0, low=0, high=1)
-    """Judge classes by their predictions once this share of all is right: at the start none is."""
+    """Predictions of a step count only if this share of them is right: at the start none is."""
+    certain: bool = parameter(True, classic=False)
+    """Take of errors the least share that they are with 95 % confidence: few labels err by chance."""
     num_classes: int | None = parameter(None, low=2)
     """How many classes there are, so that one that never occurs counts; none = those that occur."""
 
@@ -67,13 +69,16 @@ class ClassImbalance(LabelRule):
         counts: dict[str, list[int]] = window.state.setdefault("classes", {}).setdefault(str(at.rank), {})
         if self.num_classes is not None and not counts:
             counts.update({str(c): [0, 0, 0] for c in range(min(self.num_classes, MOST_CLASSES))})
+        wrong = None if pairs.predictions is None else pairs.predictions != pairs.labels
+        if wrong is not None and wrong.size and wrong.mean() > 1 - self.min_accuracy:
+            wrong = None
         for label in np.unique(pairs.labels).tolist():
             one = counts.setdefault(str(label), [0, 0, 0])
             mine = pairs.labels == label
             one[0] += int(mine.sum())
-            if pairs.predictions is not None:
+            if wrong is not None:
                 one[1] += int(mine.sum())
-                one[2] += int((pairs.predictions[mine] != label).sum())
+                one[2] += int(wrong[mine].sum())
         if len(counts) > MOST_CLASSES:
             counts.clear()
             text = f"{pairs.tensor} has more than {MOST_CLASSES} different values: no classes"
@@ -97,13 +102,10 @@ class ClassImbalance(LabelRule):
                 tensor=tensor, what="largest / smallest class", value=ratio, comparator=">",
                 threshold=self.threshold_imbalance, code="imbalance", role="labels", more=more,
             )  # fmt: skip
-        known, missed = (sum(one[i] for one in counts.values()) for i in (1, 2))
-        if known - missed < self.min_accuracy * known:
-            return
         wrong = {
-            label: errors / judged
-            for label, (count, judged, errors) in counts.items()
-            if judged and count >= self.min_class_samples
+            label: _least(errors, judged) if self.certain else errors / judged
+            for label, (_, judged, errors) in counts.items()
+            if judged >= self.min_class_samples
         }
         bad = {label: share for label, share in sorted(wrong.items()) if share > self.threshold_misprediction}
         if bad:
@@ -113,3 +115,11 @@ class ClassImbalance(LabelRule):
                 comparator=">", threshold=self.threshold_misprediction, code="misprediction", role="labels",
                 more={"classes": dict(list(bad.items())[:100])},
             )  # fmt: skip
+
+
+def _least(errors: int, judged: int) -> float:
+    """Return the lower end of the 95 % interval of a share (Wilson 1927)."""
+    z2 = 1.96**2
+    share = errors / judged
+    spread = 1.96 * (share * (1 - share) / judged + z2 / (4 * judged**2)) ** 0.5
+    return (share + z2 / (2 * judged) - spread) / (1 + z2 / judged)
