@@ -1,6 +1,6 @@
 """What a mark costs, against the floor of two clock reads and one struct write, interleaved in one run.
 
-Run: `python benchmarks/marks.py [--check]`. With `--check` it exits 1 when a mark costs more than twice that.
+Run: `python benchmarks/marks.py [--check]`. With `--check` it exits 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 ROUNDS = 301
 CALLS = 500
 TARGET = 2.0
-"""A mark may cost this many times the floor."""
-ANNOTATION_TARGET = 2.5
-"""An annotation may cost this many times the floor in an empty range."""
-OFF_TARGET = 1.5
-"""A range that nobody records may cost this many times an empty one, whose three calls Python takes."""
+"""A mark, and an annotation, may cost this many times the floor."""
+OFF_TARGET_NS = 150
+"""What an annotation may cost that nobody records."""
 
 
 SETUP = """
@@ -123,12 +121,17 @@ def main() -> int:
         f"an annotation costs {on[ANNOTATE] / (on[FLOOR] + on[NOTHING]):.2f} x the floor in an empty range; "
         f"switched off {off[ANNOTATE] / on[NOTHING]:.2f} x an empty range"
     )
-    kept = (
-        on[MARK] <= TARGET * on[FLOOR]
-        and on[ANNOTATE] <= ANNOTATION_TARGET * (on[FLOOR] + on[NOTHING])
-        and off[ANNOTATE] <= OFF_TARGET * on[NOTHING]
-    )
-    return 0 if kept or not check else 1
+    missed = [
+        f"{name}: {value:.4g}, at most {most:.4g}"
+        for name, value, most in (
+            (f"{MARK}, x floor", on[MARK] / on[FLOOR], TARGET),
+            (f"{ANNOTATE}, x floor", on[ANNOTATE] / on[FLOOR], TARGET),
+            (f"{ANNOTATE}, off, ns", off[ANNOTATE], OFF_TARGET_NS),
+        )
+        if value > most
+    ]
+    print("\n".join(f"missed: {text}" for text in missed))
+    return 1 if check and missed else 0
 
 
 if __name__ == "__main__":
