@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,5 +122,5 @@ def _least(errors: int, judged: int) -> float:
     """Return the lower end of the 95 % interval of a share (Wilson 1927)."""
     z2 = 1.96**2
     share = errors / judged
-    spread = 1.96 * (share * (1 - share) / judged + z2 / (4 * judged**2)) ** 0.5
+    spread = 1.96 * math.sqrt(share * (1 - share) / judged + z2 / (4 * judged**2))
     return (share + z2 / (2 * judged) - spread) / (1 + z2 / judged)
