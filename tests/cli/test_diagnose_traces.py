@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 from pathlib import Path
+
+import jsonschema
+import pytest
+
+import holter.views as holter_views
 
 US = 1
 MS = 1000
@@ -148,3 +154,20 @@ def test_an_imported_job_gets_the_same_verdict(holter, tmp_path):
     of_job = json.loads(holter("diagnose", "slow", "--json").out)
     of_file = json.loads(holter("diagnose", "trace.json", "--json").out)
     assert of_job["verdict"] == of_file["verdict"]
+
+
+def test_all_that_is_told_of_an_imported_job_has_its_verdict(holter, tmp_path):
+    trace = waiting_for_batches().write(tmp_path / "slow.pt.trace.json")
+    assert holter("import", str(trace), "--job", "slow").code == 0
+    verdict = json.loads(holter("diagnose", "slow", "--json").out)["verdict"]
+    described = json.loads(holter("describe", "slow", "--json").out)
+    assert verdict["suspect"] == "data_pipeline"
+    assert described["verdict"] == verdict
+    assert sum(described["breakdown"].values()) == pytest.approx(100)
+    assert described["breakdown"]["data_loading"] > 50
+    published = Path(holter_views.__file__).with_name("description.schema.json").read_text()
+    jsonschema.validate(described, json.loads(published))
+    assert "of the accelerators' time" in holter("describe", "slow").out
+    page = holter("report", "slow", "-o", "-").out
+    assert verdict["sentence"] in html.unescape(page)
+    assert "imported traces have none" in page

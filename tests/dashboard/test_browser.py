@@ -13,6 +13,7 @@ from tests.dashboard.test_server import serving
 
 from holter.report.html import page as report
 from holter.store.trial import Trial
+from holter.views.figures import Reading
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect
@@ -167,7 +168,7 @@ def test_the_report_opens_from_a_file_without_scripts(browser, store, tmp_path, 
     from holter.store.job import at
 
     file = tmp_path / "report.html"
-    file.write_text(report(Trial(at(str(store / "before")))), encoding="utf-8")
+    file.write_text(report(Reading(Trial(at(str(store / "before"))))), encoding="utf-8")
     context = browser.new_context(color_scheme=scheme, java_script_enabled=False)
     seen = Looked(context, None)
     seen.page.goto(file.as_uri())

@@ -183,6 +183,7 @@ def test_jobs_are_compared_with_the_oldest(server):
         ("/api/v1/jobs/..%2f..%2fetc", 404, ""),
         ("/api/v2", 404, "There is nothing"),
         ("/static/..%2fserver.py", 404, ""),
+        ("/events?job=before&store=x", 400, "no number"),
         ("/compare?job=9/x&job=0/y", 404, "store"),
     ],
 )

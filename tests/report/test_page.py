@@ -19,7 +19,7 @@ from holter.report.html import page
 from holter.report.svg import svg
 from holter.report.ticks import clock, number, powers, ticks, times
 from holter.store.trial import Trial
-from holter.views.figures import Axis, Figure, Series, names
+from holter.views.figures import Axis, Figure, Reading, Series, names
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202e"
 VOID = {"meta", "br"}
@@ -73,7 +73,7 @@ class Seen(HTMLParser):
 
 def test_the_page_is_whole_and_asks_for_nothing(trial):
     seen = Seen()
-    text = page(trial)
+    text = page(Reading(trial))
     seen.feed(text)
     assert seen.open == []
     assert "script" not in seen.tags
@@ -86,14 +86,14 @@ def test_the_page_is_whole_and_asks_for_nothing(trial):
 
 
 def test_the_verdict_comes_first_with_its_numbers(trial):
-    text = page(trial)
+    text = page(Reading(trial))
     assert text.index("Data loading takes 60 %") < text.index("<h2>The job</h2>")
     assert "node node-0" in text
     assert "steps 3 to 9" in text
 
 
 def test_an_empty_job_says_what_is_missing_and_how_to_record_it(tmp_path):
-    text = page(Trial(job("empty", str(tmp_path / "store"))))
+    text = page(Reading(Trial(job("empty", str(tmp_path / "store")))))
     assert "holter.step()" in text
     assert "No rule has judged this job" in text
     assert "<svg" not in text

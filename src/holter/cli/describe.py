@@ -87,7 +87,8 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
     yield ("Verdict", list(_verdict(d)))
     if d["breakdown"]:
         lines: list[Any] = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2)]
-        lines.append("of the training loop's wall time after warm-up")
+        whole = "the accelerators' time" if "trace" in d else "the training loop's wall time after warm-up"
+        lines.append(f"of {whole}")
         yield ("Where a step's time goes", lines)
     if d["steps"]:
         yield ("Steps", list(_steps(d)))

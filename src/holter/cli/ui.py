@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 
@@ -32,6 +33,8 @@ def main(words: list[str]) -> int:
 
     stores = [store_url(url) for url in given.stores or [None]]
     token = os.environ.get("HOLTER_TOKEN") or secrets.token_urlsafe(16)
+    if not re.fullmatch(r"[A-Za-z0-9._~-]+", token):
+        raise Refusal("HOLTER_TOKEN has signs that no address may hold; valid: letters, digits and . _ ~ -")
     listening = _listen(given.host, given.port)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else "localhost" if host == "0.0.0.0" else host  # noqa: S104

@@ -50,10 +50,15 @@ def routes(stores: Stores) -> list[Route]:
 
 def which(request: Request) -> tuple[str, int]:
     """Return the job's name and the number of its store, as the address says."""
+    return request.path_params["job"], store_of(request)
+
+
+def store_of(request: Request) -> int:
+    """Return the number of the store that an address names, the first where it names none."""
     store = request.query_params.get("store", "0")
     if not store.isdigit():
         raise RefusalError(f"store {store!r} is no number")
-    return request.path_params["job"], int(store)
+    return int(store)
 
 
 def answered(document: Any, code: int = 200) -> Response:
@@ -78,8 +83,8 @@ class _Api:
         return answered(await run_in_threadpool(self._described, *which(request)))
 
     def _described(self, job: str, store: int) -> dict[str, Any]:
-        with self.stores.lock(job, store):
-            return self.stores.reading(job, store).description
+        with self.stores.reading(job, store) as reading:
+            return reading.description
 
     async def figures(self, request: Request) -> Response:
         await run_in_threadpool(self.stores.folder, *which(request))
@@ -87,8 +92,8 @@ class _Api:
 
     async def figure(self, request: Request) -> Response:
         def drawn() -> dict[str, Any]:
-            with self.stores.lock(*which(request)):
-                one = draw(request.path_params["name"], self.stores.reading(*which(request)))
+            with self.stores.reading(*which(request)) as reading:
+                one = draw(request.path_params["name"], reading)
             return {"schema": 1, "missing": one} if isinstance(one, str) else {"schema": 1, **one.to_json()}
 
         try:
@@ -108,8 +113,8 @@ class _Api:
         job, store = which(request)
 
         def made() -> str:
-            with self.stores.lock(job, store):
-                return page(self.stores.reading(job, store).trial)
+            with self.stores.reading(job, store) as reading:
+                return page(reading)
 
         name = f'attachment; filename="{job}.html"'
         return HTMLResponse(await run_in_threadpool(made), headers={"content-disposition": name})

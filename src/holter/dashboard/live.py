@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from holter.dashboard.api import store_of
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
@@ -29,7 +31,7 @@ class Live:
 
     async def events(self, request: Request) -> StreamingResponse:
         """Answer with a stream: `changed` now and after every change of the job, or of the list of jobs."""
-        job, store = request.query_params.get("job"), int(request.query_params.get("store", "0") or 0)
+        job, store = request.query_params.get("job"), store_of(request)
 
         def stamp() -> int:
             if job is not None:

@@ -21,8 +21,8 @@ def exposition(stores: Stores) -> str:
     running = [job for job in listed if job["status"] in RUNNING and not job["silent_s"]]
     rows: dict[str, list[tuple[dict[str, Any], float]]] = {}
     for job in running[:_MOST_JOBS]:
-        with stores.lock(job["name"], job["store"]):
-            told = stores.reading(job["name"], job["store"]).description
+        with stores.reading(job["name"], job["store"]) as reading:
+            told = reading.description
         for name, labels, value in _values(told):
             if value is not None and math.isfinite(value):
                 rows.setdefault(name, []).append(({"job_name": job["name"], **labels}, float(value)))

@@ -51,8 +51,7 @@ class _Pages:
         name, store = which(request)
 
         def made() -> str:
-            with self.stores.lock(name, store):
-                reading = self.stores.reading(name, store)
+            with self.stores.reading(name, store) as reading:
                 return _bar(name, store, reading.description["job"]["status"]) + "".join(body(reading))
 
         return _page(name, await run_in_threadpool(made), f"job={quote(name)}&store={store}")

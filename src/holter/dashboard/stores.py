@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from holter.views.figures import Reading
 from holter.views.jobs import summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _KEPT = 16
 """Jobs whose reading is kept."""
@@ -57,13 +58,12 @@ class Stores:
         """Return a number that changes when anything of the job does."""
         return self._look(name, store).stamp
 
-    def reading(self, name: str, store: int = 0) -> Reading:
-        """Return the job as charts read it; the same one until the job changes."""
-        return self._look(name, store).reading
-
-    def lock(self, name: str, store: int = 0) -> threading.Lock:
-        """Return what who computes from a reading holds: it is computed once for all who ask."""
-        return self._look(name, store).lock
+    @contextmanager
+    def reading(self, name: str, store: int = 0) -> Iterator[Reading]:
+        """Lend the job as charts read it, to one at a time: what it computes is computed once for all."""
+        known = self._look(name, store)
+        with known.lock:
+            yield known.reading
 
     def _look(self, name: str, store: int) -> _Known:
         key = f"{store}/{name}"

@@ -19,7 +19,7 @@ def report(trial: Trial, kind: str) -> str:
         ValueError: There is no such kind.
     """
     if kind == "html":
-        return page(trial)
+        return page(Reading(trial))
     if kind == "json":
         return json.dumps(_plain(document(trial)), ensure_ascii=False, allow_nan=False) + "\n"
     if kind == "ipynb":

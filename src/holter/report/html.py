@@ -16,21 +16,14 @@ from holter.views.wording import duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.store.trial import Trial
     from holter.views.figures import Figure
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Nothing but the page's own style and pictures: what a job's names say is never executed."""
 
 
-def page(trial: Trial, *, now_ns: int | None = None) -> str:
-    """Return the report of a job, running or finished, as HTML.
-
-    Args:
-        trial: The job.
-        now_ns: Now, ns since the epoch, for jobs that run.
-    """
-    reading = Reading(trial, now_ns)
+def page(reading: Reading) -> str:
+    """Return the report of a job, running or finished, as HTML."""
     told = reading.description
     name = escape(told["job"]["name"])
     inside = "".join(body(reading))

@@ -89,11 +89,12 @@ def breakdown(told: Mapping[str, Any]) -> str:
     listed = "".join(
         f'<li><i class="p-{part}"></i>{words(part)} {percent(share)}</li>' for part, share in parts
     )
+    whole = "the accelerators' time" if "trace" in told else "the training loop's wall time after warm-up"
     inside = stages_text(told["dataloading"])
     return (
         f'<div class="bar-of-parts" role="img" aria-label="split of a step">{bar}</div>'
         f'<ul class="legend">{listed}</ul>'
-        '<p class="note">Of the training loop\'s wall time after warm-up; each moment counts once.</p>'
+        f'<p class="note">Of {whole}; each moment counts once.</p>'
         + (f"<p>Data loading: {escape(inside)}.</p>" if inside else "")
     )
 

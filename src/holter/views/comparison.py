@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.analysis.comparison import parts_ms, step_change, step_times
+from holter.analysis.comparison import FEWEST, parts_ms, step_change, step_times
 from holter.analysis.cost import saving
 from holter.analysis.epochs import epoch_s
 from holter.views.description import describe
@@ -46,6 +46,7 @@ def compare(
     """
     if len(trials) < 2:
         raise ValueError("a comparison takes two jobs or more")
+    saving(0.0, 0.0, epochs=epochs or 0.0, price=price, nodes=nodes or 0.0)  # refuses what makes no sense
     jobs, times, parts = [], [], []
     for trial in trials:
         steps = steps_of(trial)
@@ -210,8 +211,6 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[s
 
 
 def _missing(before: Any, after: Any) -> list[str]:
-    from holter.analysis.comparison import FEWEST
-
     return [
         f"{name} has {len(times)} steady steps; {FEWEST} are needed to compare step times"
         for name, times in (("the baseline", before), ("the other job", after))

@@ -20,12 +20,14 @@ from holter.analysis.warmup import steady
 from holter.views.cost import cost, details
 from holter.views.nodes import nodes_of
 from holter.views.reading import Stretches, steps_of, utilization_of
+from holter.views.trace_description import describe_trace, is_trace
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
 VERSION = 1
+_OF_TRACE = ("breakdown", "dataloading", "operators", "verdict", "trace")
 _MOST_OUTLIERS = 20
 
 
@@ -51,7 +53,7 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
         mask = steady(steps)
         facts = replace(facts, breakdown=breakdown(steps, mask), statistics=step_statistics(steps, mask))
     job = _job(manifest, events, now)
-    return {
+    document = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, trial.table("scalars"))},
         "nodes": nodes_of(
@@ -70,6 +72,10 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
         "looked_at_pct": 100.0 / stretches.every,
         "skipped": trial.skipped,
     }
+    if is_trace(trial):  # its steps have no phases: the devices' and the operators' events are what speaks
+        told = describe_trace(trial)
+        document |= {name: told[name] for name in _OF_TRACE}
+    return document
 
 
 def diagnosis(description: dict[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,16 @@ from holter.schema.phases import BREAKDOWN
 from holter.views.figures import Axis, Figure, Reading, Series
 from holter.views.figures._buckets import buckets, mean, middles
 
-MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
+MISSING = (
+    "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "
+    "imported traces have none."
+)
 
 
 def draw(reading: Reading) -> Figure | None:
     """Draw the mean time of each exclusive part, stacked; together they are the step."""
     steps = reading.steps
-    if not steps.rows:
+    if not steps.rows or "trace" in reading.description:
         return None
     first, last = int(steps["step"].min()), int(steps["step"].max()) + 1
     count = max(1, min(reading.width, last - first))
