@@ -121,7 +121,14 @@ def write(path, events: list[dict]) -> None:
     )  # fmt: skip
     names = sorted({event["name"] for event in events})
     kinds = sorted({event["kind"] for event in events})
-    head = {"count": len(events), "columns": columns, "names": names, "kinds": kinds, "details": []}
+    head = {
+        "count": len(events),
+        "parts": [[len(events), 10**9]],
+        "columns": columns,
+        "names": names,
+        "kinds": kinds,
+        "details": [],
+    }
     with open(path, "wb") as file:
         file.write(json.dumps(head).encode() + b"\n")
         for column, code in columns:

@@ -176,6 +176,7 @@ class Scribe(threading.Thread):
         )
         self._made, self._missing = collectors(machine)
         self._facts = {**node_facts(machine, self._made, self._missing, plan.clock), **plan.facts}
+        from holter.agent.horovod import timeline
         from holter.agent.intake import Intake
         from holter.agent.watch import Watch
 
@@ -188,6 +189,7 @@ class Scribe(threading.Thread):
             interval_ms=plan.interval_ms,
             watched=self._watched,
             notes=self.notes,
+            timeline=timeline(plan.environment, plan.clock),
         )
         if self.intake.drain is not None:
             self.watch = Watch(self.intake.drain, plan.limits)
