@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from array import array
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 from holter.agent.clock import Clock
 from holter.agent.windows import Fact, operators
+from holter.recorder.profilers import operators as profiler
 from holter.schema.tables import TABLES
 
 ASK = {"profiler": "operators", "start_step": 2, "steps": 3}
@@ -212,23 +214,44 @@ def test_a_damaged_file_is_a_clear_error_and_nothing_else(tmp_path, cut):
         rows(path, told)
 
 
-def test_fifty_windows_leave_nothing_behind(train):
-    import gc
+def test_a_long_window_is_cut_into_parts_and_nothing_is_lost(train, monkeypatch):
+    monkeypatch.setattr(profiler, "PART", 100)
+    monkeypatch.setattr(profiler, "WAITING", 2)
+    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 2, "steps": 60}]}))
+    names = []
+    for step in range(70):
+        outer = torch.profiler.record_function("open at the border")
+        with outer:
+            torch.full((step + 1,), 0.5).cos()
+            made.steps(1)
+        names += [thread.name for thread in threading.enumerate()]
+    (told,) = made.told()
+    assert "refused" not in told
+    head = json.loads((made.spool / told["file"]).read_bytes().partition(b"\n")[0])
+    assert len(head["parts"]) > 5
+    assert "holter-parts" in names  # so many wait that some are written while the window is open
+    table = rows(made.spool / told["file"], told)["operators"]
+    assert len(table["time"]) == told["events"]
+    found = list(zip(texts(table["name"]), table["step"].tolist(), strict=True))
+    assert [step for name, step in found if name == "aten::cos"] == list(range(2, 62))
+    # What is open when a part ends, ends there, not with the window.
+    longest = max(
+        int(took)
+        for name, took in zip(texts(table["name"]), table["duration"], strict=True)
+        if name == "open at the border"
+    )
+    assert longest < (told["bounds"][-1] - told["bounds"][0]) / 2
+    assert threading.active_count() == 1
 
-    made = train()
-    for number in range(50):
-        made.ask({"profiler": "operators", "steps": 1})
-        made.steps(1)
-        torch.ones(3) + 1
-        made.steps(2)
-        for path in made.spool.glob("*.operators"):
-            path.unlink()
-        if number == 10:
-            gc.collect()
-            before = len(gc.get_objects())
-    gc.collect()
-    assert len(made.ranges()) == 50
-    assert len(gc.get_objects()) - before < 400  # the names of fifty windows, not their events
-    assert torch.autograd.profiler.profile._prepare_trace.__name__ == "_prepare_trace"
-    assert torch.autograd.profiler.profile._prepare_trace.__module__ == "torch.autograd.profiler"
-    assert made.wake > made.session.step
+
+@pytest.mark.parametrize("parts", [[[3, 5]], [[20, 5]], [[11, 5], [10, 6]], [[-1, 5], [10, 6]], [], [[1]]])
+def test_parts_that_do_not_hold_the_events_are_damage(tmp_path, parts):
+    write(tmp_path / "raw", device_events())
+    text = (tmp_path / "raw").read_bytes()
+    head, _, rest = text.partition(b"\n")
+    told = json.loads(head) | {"parts": parts}
+    (tmp_path / "raw").write_bytes(json.dumps(told).encode() + b"\n" + rest)
+    fact = {"first_step": 5, "last_step": 7, "bounds": [1000, 1100, 1200], "parameters": {},
+            "wall_minus_monotonic": 0}  # fmt: skip
+    with pytest.raises(ValueError, match=r"."):
+        rows(tmp_path / "raw", fact)
