@@ -7,7 +7,7 @@ steps three times: alone, in a window, and under torch.profiler whose trace is e
 training thread until it goes on counts; of the rounds the median. A pause is what comes between two steps.
 Then what the agent makes of the window's file lies in a store, whose bytes stand beside those of the JSON and
 of its gzip. Last, the time of a step before many windows, between the last of them, and after them; the
-lowest tenth: what others do on the machine only adds to it. A million events are some 1,700 steps.
+lowest tenth: what others do on the machine only adds to it. A million events are some 550 steps.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from array import array
 
 import numpy as np
@@ -28,7 +29,7 @@ def trained(train, work, **parameters) -> tuple[dict, dict]:
     return told, rows(made.spool / told["file"], told)
 
 
-def rows(path, told) -> dict:
+def rows(path, told, **more) -> dict:
     fact = Fact(
         "operators",
         told["first_step"],
@@ -37,6 +38,7 @@ def rows(path, told) -> dict:
         "1-1",
         told["parameters"],
         told["wall_minus_monotonic"],
+        more,
     )
     return operators.rows(path, fact, Clock(0, 10**18))
 
@@ -123,14 +125,7 @@ def write(path, events: list[dict]) -> None:
     )  # fmt: skip
     names = sorted({event["name"] for event in events})
     kinds = sorted({event["kind"] for event in events})
-    head = {
-        "count": len(events),
-        "parts": [[len(events), 10**9]],
-        "columns": columns,
-        "names": names,
-        "kinds": kinds,
-        "details": [],
-    }
+    head = {"count": len(events), "columns": columns, "names": names, "kinds": kinds, "details": []}
     with open(path, "wb") as file:
         file.write(json.dumps(head).encode() + b"\n")
         for column, code in columns:
@@ -214,44 +209,49 @@ def test_a_damaged_file_is_a_clear_error_and_nothing_else(tmp_path, cut):
         rows(path, told)
 
 
-def test_a_long_window_is_cut_into_parts_and_nothing_is_lost(train, monkeypatch):
-    monkeypatch.setattr(profiler, "PART", 100)
-    monkeypatch.setattr(profiler, "WAITING", 2)
-    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 2, "steps": 60}]}))
-    names = []
-    for step in range(70):
-        outer = torch.profiler.record_function("open at the border")
-        with outer:
-            torch.full((step + 1,), 0.5).cos()
-            made.steps(1)
-        names += [thread.name for thread in threading.enumerate()]
-    (told,) = made.told()
-    assert "refused" not in told
-    head = json.loads((made.spool / told["file"]).read_bytes().partition(b"\n")[0])
-    assert len(head["parts"]) > 5
-    assert "holter-parts" in names  # so many wait that some are written while the window is open
-    table = rows(made.spool / told["file"], told)["operators"]
-    assert len(table["time"]) == told["events"]
-    found = list(zip(texts(table["name"]), table["step"].tolist(), strict=True))
-    assert [step for name, step in found if name == "aten::cos"] == list(range(2, 62))
-    # What is open when a part ends, ends there, not with the window.
-    longest = max(
-        int(took)
-        for name, took in zip(texts(table["name"]), table["duration"], strict=True)
-        if name == "open at the border"
-    )
-    assert longest < (told["bounds"][-1] - told["bounds"][0]) / 2
-    assert threading.active_count() == 1
-
-
-@pytest.mark.parametrize("parts", [[[3, 5]], [[20, 5]], [[11, 5], [10, 6]], [[-1, 5], [10, 6]], [], [[1]]])
-def test_parts_that_do_not_hold_the_events_are_damage(tmp_path, parts):
+def test_what_a_device_does_after_it_was_waited_for_is_left_out(tmp_path):
     write(tmp_path / "raw", device_events())
-    text = (tmp_path / "raw").read_bytes()
-    head, _, rest = text.partition(b"\n")
-    told = json.loads(head) | {"parts": parts}
-    (tmp_path / "raw").write_bytes(json.dumps(told).encode() + b"\n" + rest)
-    fact = {"first_step": 5, "last_step": 7, "bounds": [1000, 1100, 1200], "parameters": {},
+    told = {"first_step": 5, "last_step": 7, "bounds": [1000, 1100, 1140], "parameters": {},
             "wall_minus_monotonic": 0}  # fmt: skip
-    with pytest.raises(ValueError, match=r"."):
-        rows(tmp_path / "raw", fact)
+    assert len(rows(tmp_path / "raw", told, stop_ns=15)["kernels"]["time"]) == 1
+    assert len(rows(tmp_path / "raw", told, stop_ns=50)["kernels"]["time"]) == 2
+
+
+def test_the_training_goes_on_while_torchs_profiler_ends(train):
+    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 1}]}))
+    made.steps(1)
+    for _ in range(50_000):
+        torch.ones(3)
+    made.session.next_step(time.perf_counter_ns())
+    (ending,) = [thread for thread in threading.enumerate() if thread.name == "holter-window"]
+    went_on = 0
+    while ending.is_alive():
+        torch.ones(3)
+        went_on += 1
+    assert went_on > 100
+    (told,) = made.told()
+    assert told["stop_ns"] < 100_000_000  # it takes some 200 ms where it is done
+    table = rows(made.spool / told["file"], told)["operators"]
+    assert texts(table["name"]).count("aten::ones") == 50_000
+
+
+def test_a_window_that_takes_too_much_memory_is_cut_short(train, monkeypatch):
+    monkeypatch.setattr(profiler, "MAX_GROWTH", -(1 << 40))  # any is too much: freed memory is used again
+    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 100}]}))
+    made.steps(6)
+    (told,) = made.told()
+    assert (told["first_step"], told["last_step"]) == (1, 3)
+    assert "GiB of memory" in told["cut"]
+    assert not torch.autograd.profiler._is_profiler_enabled
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_ranges_that_are_open_across_windows_of_a_step_each(train, stacks):
+    """They would end under another profiler than the one that saw them begin."""
+    made = train()
+    made.ask(*[{"profiler": "operators", "steps": 1, "parameters": {"stacks": stacks}}] * 8)
+    for _ in range(20):
+        with torch.profiler.record_function("outer"):
+            torch.ones(1000).cos()
+            made.steps(1)
+    assert [first for _, first, _ in made.ranges()] == [1, 3, 5, 7, 9, 11, 13, 15]

@@ -50,12 +50,14 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     bounds = np.array(fact.bounds, np.int64)
     start = arrays["start"] - fact.wall_minus_monotonic
     end = start + np.maximum(arrays["duration"], 0)
-    # What was open when its part ended has no end of its own, or one before its begin.
-    end = np.where(arrays["duration"] < 0, arrays["part_end"] - fact.wall_minus_monotonic, end)
+    # What was open when the window ended has no end of its own, or one before its begin.
+    end = np.where(arrays["duration"] < 0, bounds[-1], end)
     host = _among(kinds, _HOST)
     end = np.where(host, np.minimum(end, bounds[-1]), end)
     ours = np.array([one.startswith("holter/recorder/") for one in names] or [False])[arrays["name"]]
-    within = ~host | ((start < bounds[-1]) & (end > bounds[0]) & ~ours)
+    # A device was waited for when the window ended; what it did from then on is of steps that came later.
+    waited = bounds[-1] + int(fact.more.get("stop_ns", 1 << 62))
+    within = np.where(host, (start < bounds[-1]) & (end > bounds[0]) & ~ours, start < waited)
     begin = np.where(host, np.maximum(start, bounds[0]), start)
     steps = _steps(begin, kinds, arrays, fact)
 
@@ -152,22 +154,12 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
     for column, key in (("name", "names"), ("kind", "kinds"), ("detail", "details")):
         if column in arrays and count and not _points_within(arrays[column], texts[key]):
             raise ValueError(f"{path.name}: column {column} points beyond its texts")
-    arrays["part_end"] = _part_ends(head.get("parts", []), count, path.name)
     for column in ("device", "correlation", "bytes", "detail"):
         arrays.setdefault(column, np.zeros(count, np.int64))
     if "kind" not in arrays:  # before torch 2.8, which does not say
         texts["kinds"] = ["", "kernel"]
         arrays["kind"] = arrays.get("on_device", np.zeros(count, np.int8))
     return texts["names"], texts["kinds"], texts["details"] or [""], arrays
-
-
-def _part_ends(parts: list[list[int]], count: int, name: str) -> Ints:
-    """Return for each event when its part ended, ns of the wall clock."""
-    upto, ends = np.array(parts, np.int64).reshape(-1, 2).T
-    lengths = np.diff(upto, prepend=0)
-    if lengths.sum() != count or (lengths < 0).any():
-        raise ValueError(f"{name}: the parts do not hold its {count} events")
-    return np.repeat(ends, lengths)
 
 
 def _points_within(codes: NDArray[Any], texts: list[str]) -> bool:

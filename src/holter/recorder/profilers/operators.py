@@ -1,40 +1,54 @@
 """Operators and kernels of a window: torch's own profiler collects, its events are kept as columns.
 
-torch takes about a kilobyte for an event, and time for each when it ends. So it is ended and begun again
-between two steps whenever a good part has come together: no pause is long, and memory is bounded.
+When torch's profiler ends it works some microseconds on each event. Where it can collect for all threads, any
+of them can end it: one of ours then does that work, without the interpreter, while the training goes on.
 
 The file: one line of JSON, then one array after the other of `count` native integers, in the order and of the
-types that the line names; its `parts` say up to which event each part goes, and when it ended, ns of the wall
-clock. Everything that takes longer is done by the agent.
+types that the line names. Everything that takes longer is done by the agent.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
-from queue import SimpleQueue
-from time import perf_counter_ns, time_ns
+from array import array
+from collections import defaultdict
+from functools import partial
+from mmap import PAGESIZE
+from time import sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Unavailable
-from holter.recorder.profilers._columns import Columns
+from holter.recorder.profilers import Later, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import ModuleType
 
     from holter.recorder.profilers import Found
     from holter.recorder.session import Session
     from holter.recorder.window import Window
 
-PART = 50_000
-"""Events after which torch's profiler begins anew; four times as many where a device must be waited for."""
-FIRST_STEPS = 8
-"""Steps of the first part: nobody knows yet how many events a step has."""
-WAITING = 4
-"""Parts that may wait until the window is over. With more, they are written while it runs."""
+HOST = (("start", "start_ns"), ("duration", "duration_ns"), ("thread", "device_resource_id"))
+DEVICE = (
+    ("device", "device_index"),
+    ("correlation", "correlation_id"),
+    ("bytes", "nbytes"),
+)
+"""Columns that mean something only where an accelerator works, and the methods of torch's events."""
+AT_ONCE = 1000
+"""Events of which columns are made without a pause, some milliseconds."""
+MAX_STACK = 20
+"""Frames kept of a stack, innermost first."""
+_PATIENCE_S = 30.0
+MAX_GROWTH = 2 << 30
+"""Bytes by which the process may grow in a window, for torch takes about a kilobyte for an event."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
+_idle = threading.Event()
+"""Unset from the begin of torch's profiler in a window until it has ended."""
+_idle.set()
+os.register_at_fork(after_in_child=_idle.set)
 
 
 class Profiler:
@@ -43,129 +57,108 @@ class Profiler:
     def __init__(self, session: Session, window: Window) -> None:
         self._session = session
         self._window = window
+        self._shapes = bool(window.parameters.get("shapes"))
+        self._stacks = bool(window.parameters.get("stacks"))
         self._torch: Any = sys.modules.get("torch")
         self._device = ""
-        self._settings: Any = None
-        self._parts: SimpleQueue[Any] = SimpleQueue()
-        self._steps, self._every = 0, FIRST_STEPS
-        self._writer: threading.Thread | None = None
-        self._failed: Exception | None = None
+        self._apart = False
+        """Whether another thread may end what this one begins."""
+        self._over = False
+        self._result: Any = None
+        self._grown_from = 0
+        self._cut = ""
         self._lost = ""
         self._undo: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begin to collect on all threads that compute for this one. Raises `Unavailable`."""
+        """Begin to collect on all threads that compute for this one. Raises `Later` and `Unavailable`."""
         if self._torch is None:
             raise Unavailable("operators are those of PyTorch, which this process has not imported")
+        # What torch's profiler saw begin must not end under its successor: torch would write to freed memory.
+        if not _idle.is_set() or self._session.windows.ended == ("operators", self._window.first_step):
+            raise Later
         torch = self._torch
         profiler = torch.autograd.profiler
         if torch._C._autograd._profiler_enabled():
             raise Unavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
-        wanted = self._window.parameters
-        shapes, stacks = bool(wanted.get("shapes")), bool(wanted.get("stacks"))
         # What torch makes of its profiler differs between versions; only its configuration is used.
-        self._settings = profiler.profile(
-            record_shapes=shapes,
-            with_stack=stacks,
-            with_modules=stacks,
-            experimental_config=_frugal(torch),
+        frugal, self._apart = _frugal(torch, apart=not self._stacks)
+        settings = profiler.profile(
+            record_shapes=self._shapes,
+            with_stack=self._stacks,
+            with_modules=self._stacks,
+            experimental_config=frugal,
             **({"use_device": self._device} if self._device else {}),
         )
-        self._columns = Columns(
-            torch._C._autograd._KinetoEvent, device=bool(self._device), shapes=shapes, stacks=stacks
-        )
+        started = profiler._run_on_profiler_start
         silent = _LOG_LEVEL not in os.environ
         if silent:
             os.environ[_LOG_LEVEL] = "99"  # else the first window prints into the script's output
         try:
-            self._collect()
+            config, activities = settings.config(), settings.kineto_activities
+            torch.autograd._prepare_profiler(config, activities)
+            torch.autograd._enable_profiler(config, activities)
         finally:
             if silent:
                 os.environ.pop(_LOG_LEVEL, None)
+        started()
+        _idle.clear()
+        self._grown_from = _resident()
         self._give_way(profiler)
 
     def at_step(self, step: int) -> None:
-        """Begin anew where a part has come together."""
-        self._steps += 1
-        if self._lost or self._steps < self._every:
-            return
-        part = self._end()
-        self._collect()
-        if self._every == FIRST_STEPS:
-            most = PART * (4 if self._device else 1)
-            self._every = max(1, most * FIRST_STEPS // max(len(part[0].events()), 1))
-        self._steps = 0
-        self._parts.put(part)
-        if self._writer is None and self._parts.qsize() > WAITING:
-            self._writer = threading.Thread(target=self._take_parts, name="holter-parts", daemon=True)
-            self._writer.start()
-        self._session.since = perf_counter_ns()  # this is no part of the step that begins
+        """End early what has taken too much memory."""
+        if not self._cut and _resident() - self._grown_from > MAX_GROWTH:
+            self._cut = f"it had taken {MAX_GROWTH >> 30} GiB of memory"
+            self._session.windows.cut_short()
 
     def stop(self) -> Found | Callable[[], Found]:
         """End; the events are left to be written."""
-        if not self._lost:
-            self._parts.put(self._end())
-        self._parts.put(None)
-        self._restore()
-        return {"refused": self._lost} if self._lost else self._keep
+        if self._lost:
+            return {"refused": self._lost}
+        self._over = True
+        self._synchronize()
+        if not self._apart:
+            self._end()
+        return self._keep
 
     def _keep(self) -> dict[str, Any]:
         """Write the events into a file, in the background."""
-        if self._writer is None:
-            self._take_parts()
-        else:
-            self._writer.join()
-        if self._failed is not None:
-            raise self._failed
+        if self._apart:
+            self._end()
+        result, self._result = self._result, None
         name = f"{self._session.process}.{self._window.number}.operators"
+        events = result.events()
+        methods = sys.modules["torch"]._C._autograd._KinetoEvent
         path = self._session.spool.path(name)
         try:
-            self._columns.write(path)
+            on_device = self._write(path, events, methods)
         except BaseException:
             if os.path.exists(path):
                 os.unlink(path)
             raise
-        found: dict[str, Any] = {
-            "file": name,
-            "events": self._columns.count,
-            "device": self._device or "cpu",
-        }
-        if self._device and not self._columns.on_device:
+        found: dict[str, Any] = {"file": name, "events": len(events), "device": self._device or "cpu"}
+        if self._cut:
+            found["cut"] = self._cut
+        if self._device and not on_device:
             found["missing"] = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
         return found
 
-    def _take_parts(self) -> None:
-        try:
-            while (part := self._parts.get()) is not None:
-                result, ended = part
-                self._columns.add(result.events(), ended)
-        except Exception as error:
-            self._failed = error
+    def _synchronize(self) -> None:
+        if self._device:
+            self._torch.cuda.synchronize()  # else what was launched last would be missing
 
-    def _collect(self) -> None:
-        torch = self._torch
-        config, activities = self._settings.config(), self._settings.kineto_activities
-        torch.autograd._prepare_profiler(config, activities)
-        torch.autograd._enable_profiler(config, activities)
-        torch.autograd.profiler._run_on_profiler_start()
-
-    def _end(self) -> tuple[Any, int]:
-        """End torch's profiler; return what it found, and when."""
+    def _end(self) -> None:
         torch = self._torch
         try:
-            if self._device:
-                torch.cuda.synchronize()  # else what was launched last would be missing
-        finally:
-            ended = time_ns()
-            result = torch.autograd._disable_profiler()
+            self._result = torch.autograd._disable_profiler()
             torch.autograd.profiler._run_on_profiler_stop()
-        return result, ended
-
-    def _restore(self) -> None:
-        for undo in self._undo:
-            undo()
-        self._undo.clear()
+        finally:
+            for undo in self._undo:
+                undo()
+            self._undo.clear()
+            _idle.set()
 
     def _give_way(self, profiler: ModuleType) -> None:
         """End this window when the script starts a profiler of its own: torch refuses a second one."""
@@ -175,10 +168,13 @@ class Profiler:
         window = self
 
         def _prepare_trace(self: Any) -> Any:
-            if not window._lost:
+            if window._over:
+                _idle.wait(_PATIENCE_S)
+            elif not window._lost:
                 window._lost = "the script started a profiler of its own"
+                window._synchronize()
                 window._end()
-                window._restore()
+                window._result = None
                 window._session.windows.cut_short()
             return original(self)
 
@@ -189,10 +185,77 @@ class Profiler:
 
         self._undo.append(undo)
 
+    def _write(self, path: str, events: list[Any], methods: Any) -> bool:
+        """Write the columns; return whether an accelerator did anything."""
+        names, kinds, details = _Numbers(), _Numbers(), _Numbers()
+        makers: list[tuple[str, str, Callable[[list[Any]], Iterable[int]]]] = [
+            ("name", "i", lambda part: names.of(map(methods.name, part)))
+        ]
+        if hasattr(methods, "activity_type"):
+            makers.append(("kind", "i", lambda part: kinds.of(map(methods.activity_type, part))))
+        for column, method in HOST + (DEVICE if self._device else ()):
+            makers.append((column, "q", partial(map, getattr(methods, method))))
+        if self._device or not hasattr(methods, "activity_type"):
+            makers.append(("on_device", "b", lambda part: (one.device_type().value != 0 for one in part)))
+        if self._shapes or self._stacks:
+            makers.append(("detail", "i", lambda part: details.of(map(self._detail, part))))
+        columns = {column: array(code) for column, code, _ in makers}
+        for first in range(0, len(events), AT_ONCE):
+            began = thread_time()
+            part = events[first : first + AT_ONCE]
+            for column, _, make in makers:
+                columns[column].extend(make(part))
+            events[first : first + AT_ONCE] = [None] * len(part)  # freed bit by bit, too
+            del part
+            # The training needs the interpreter, too: half of the time is its own.
+            sleep(thread_time() - began)
+        head = {
+            "count": len(events),
+            "columns": [[name, column.typecode] for name, column in columns.items()],
+            "names": list(names.ids),
+            "kinds": list(kinds.ids),
+            "details": list(details.ids),
+        }
+        with open(path, "wb") as file:
+            file.write(json.dumps(head, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
+            for values in columns.values():
+                values.tofile(file)
+        return any(columns.get("on_device", ()))
 
-def _frugal(torch: Any) -> Any:
-    """Return the setting by which torch does not link kernels to operators, which their times tell anyway."""
-    try:
-        return torch._C._profiler._ExperimentalConfig(disable_external_correlation=True)
-    except (AttributeError, TypeError):  # before torch 2.5
-        return None
+    def _detail(self, event: Any) -> str:
+        found: dict[str, Any] = {}
+        if self._shapes and event.shapes():
+            found["shapes"] = event.shapes()
+            found["types"] = event.dtypes()
+        if self._stacks and event.stack():
+            found["stack"] = event.stack()[:MAX_STACK]
+        return json.dumps(found, separators=(",", ":")) if found else ""
+
+
+def _frugal(torch: Any, *, apart: bool) -> tuple[Any, bool]:
+    """Return the setting by which torch does not link kernels to operators, which their times tell anyway.
+
+    With `apart` it collects for all threads, where it can; the second value says whether it does.
+    """
+    wanted = {"disable_external_correlation": True}
+    for more in ({"profile_all_threads": True}, {}) if apart else ({},):
+        try:
+            return torch._C._profiler._ExperimentalConfig(**wanted, **more), bool(more)
+        except (AttributeError, TypeError):  # before torch 2.7, before 2.5
+            continue
+    return None, False
+
+
+def _resident() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * PAGESIZE
+
+
+class _Numbers:
+    """Numbers texts in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.ids: defaultdict[str, int] = defaultdict(lambda: len(self.ids))
+
+    def of(self, texts: Iterable[str]) -> Iterable[int]:
+        return map(self.ids.__getitem__, texts)
