@@ -49,8 +49,8 @@ class Range(metaclass=_Entered):
     """
 
     __slots__ = ("__enter__", "__exit__", "_marks", "_used", "code", "name")
-    __enter__: Callable[[], Any]
-    __exit__: Callable[..., None]
+    __enter__: Any  # functions, which type checkers would take for methods
+    __exit__: Any
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -207,8 +207,8 @@ class Profiler:
                 columns[column].extend(make(part))
             events[first : first + AT_ONCE] = [None] * len(part)  # freed bit by bit, too
             del part
-            # The training needs the interpreter, too: half of the time is its own.
-            sleep(thread_time() - began)
+            # The training needs the interpreter, too: a third of the time is its own.
+            sleep((thread_time() - began) / 2)
         head = {
             "count": len(events),
             "columns": [[name, column.typecode] for name, column in columns.items()],
