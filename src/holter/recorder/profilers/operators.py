@@ -225,7 +225,8 @@ class Profiler:
     def _detail(self, event: Any) -> str:
         found: dict[str, Any] = {}
         if self._shapes and event.shapes():
-            found["shapes"] = event.shapes()
+            # With those of the tensors in lists, as collectives take them, where torch tells.
+            found["shapes"] = getattr(event, "structured_input_shapes", event.shapes)()
             found["types"] = event.dtypes()
         if self._stacks and event.stack():
             found["stack"] = event.stack()[:MAX_STACK]
