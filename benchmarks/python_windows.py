@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import itertools
 import shutil
 import statistics
 import tempfile
@@ -22,7 +23,7 @@ from typing import Any
 from machine import described
 
 from holter.schema.windows import Order, Request
-from windows import Loop, _durations, seconds
+from windows import Loop, seconds
 
 KINDS: dict[str, dict[str, str]] = {
     "cprofile, total_time": {"profiler": "cprofile"},
@@ -97,7 +98,7 @@ def measure(folder: Path, steps: int, rounds: int, many: int) -> None:
     }
     for parameters in kinds.values():
         windowed(loop, 2, parameters)  # the first one loads what it needs
-    before = statistics.median(_durations(loop, 200))
+    before = _step(loop)
     for _ in range(rounds):
         times["alone"].append(seconds(loop.steps(steps + 1)))
         for name, parameters in kinds.items():
@@ -108,7 +109,7 @@ def measure(folder: Path, steps: int, rounds: int, many: int) -> None:
             times["own pyinstrument"].append(own)
     for _ in range(many):
         windowed(loop, 1, {"profiler": "cprofile"})
-    after = statistics.median(_durations(loop, 200))
+    after = _step(loop)
     loop.session.close()
     best = {name: min(values) for name, values in times.items() if values}
     print(f"{described()}\n\n{steps} steps of {best['alone'] / (steps + 1) * 1e3:.1f} ms\n")
@@ -121,6 +122,10 @@ def measure(folder: Path, steps: int, rounds: int, many: int) -> None:
         f"\nA step took {before * 1e3:.2f} ms before {many} windows and {after * 1e3:.2f} ms after them "
         f"({(after / before - 1) * 100:+.1f} %)."
     )
+
+
+def _step(loop: Loop) -> float:
+    return statistics.median(end - begin for begin, end in itertools.pairwise(loop.steps(200)))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@
 
 One process and one training of small operators, where profiling costs most. A round trains the same number of
 steps three times: alone, in a window, and under torch.profiler whose trace is exported. The CPU time of the
-training thread until it goes on counts; of the rounds the median. Then what the agent makes of the
-window's file lies in a store, whose bytes stand beside those of the JSON and of its gzip. Last, the time of a
-step before and after many windows, the lowest tenth: what others do on the machine only adds to it.
+training thread until it goes on counts; of the rounds the median. torch.profiler works on what it found in
+that time, holter in a thread beside the training, whose longest step meanwhile is its pause, on the clock.
+Then what the agent makes of the window's file lies in a store, whose bytes stand beside those of the JSON and
+of its gzip. Last, the time of a step before many windows, between the last of them, and after them; the
+lowest tenth: what others do on the machine only adds to it. A million events are some 550 steps.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ import shutil
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
@@ -83,26 +87,39 @@ def seconds(ends: list[float]) -> float:
     return ends[-1] - ends[0]
 
 
-def windowed(loop: Loop, steps: int) -> tuple[float, float]:
-    """Return the seconds of one step, at whose end a window begins, and of as many steps in it.
+class Taken(NamedTuple):
+    """What steps under a profiler took."""
 
-    The second number is what the process works in the background afterwards, seconds of CPU time.
-    """
+    seconds: float
+    """CPU time of the training thread, of one step before it and of the steps in it, until it goes on."""
+    pause: float
+    """The longest time that the training stood still for it, seconds on the clock."""
+    behind: float
+    """From the last step until all was written, seconds on the clock, while the training went on."""
+
+
+def windowed(loop: Loop, steps: int) -> Taken:
+    """Train a step, at whose end a window begins, and as many steps in it."""
     loop.open_window(steps)
-    taken = seconds(loop.steps(steps + 1))
-    began = time.process_time()
-    loop.session.windows.wait()
-    return taken, time.process_time() - began
+    ends = loop.steps(steps + 1)
+    began = last = time.perf_counter()
+    longest = 0.0
+    while any(thread.name == "holter-window" for thread in threading.enumerate()):
+        loop.steps(1)
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    return Taken(seconds(ends), longest, time.perf_counter() - began)
 
 
-def profiled(loop: Loop, steps: int, path: Path) -> float:
-    """Return the seconds of as many steps and one under torch.profiler, and of writing its trace."""
+def profiled(loop: Loop, steps: int, path: Path) -> Taken:
+    """Train a step, and as many steps under torch.profiler, whose trace is written."""
     began = time.thread_time()
     loop.steps(1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         loop.steps(steps)
+        ended = time.perf_counter()
     profiler.export_chrome_trace(str(path))
-    return time.thread_time() - began
+    return Taken(time.thread_time() - began, time.perf_counter() - ended, 0.0)
 
 
 def main() -> None:
@@ -133,11 +150,12 @@ def measure(folder: Path, steps: int, rounds: int, many: int) -> None:
         alone.append(seconds(loop.steps(steps + 1)))
         ours.append(windowed(loop, steps))
         theirs.append(profiled(loop, steps, trace))
-    rounds_of = [(w - a, t - a) for a, (w, _), t in zip(alone, ours, theirs, strict=True)]
-    ratio = statistics.median(mine / other for mine, other in rounds_of)
-    base, window, profiler = (statistics.median(one) for one in (alone, [w for w, _ in ours], theirs))
-    behind = statistics.median(after for _, after in ours)
-    before = _step(loop, 500)
+    ratios = sorted(
+        (mine.seconds - bare) / (other.seconds - bare)
+        for bare, mine, other in zip(alone, ours, theirs, strict=True)
+    )
+    ratio, base = statistics.median(ratios), statistics.median(alone)
+    window, profiler = (Taken(*map(statistics.median, zip(*one, strict=True))) for one in (ours, theirs))
 
     job = create(str(folder / "store"), "job", command=[], interval_ms=500, rules=[], now_ns=time.time_ns())
     drain, writer = Drain(loop.spool, Clock.now()), Writer(job, "node")
@@ -146,36 +164,43 @@ def measure(folder: Path, steps: int, rounds: int, many: int) -> None:
     told = [one for one in profiling.take(events, writer) if one.kind == "window"]
     refused = [one.detail for one in told if one.name == "refused" and "rows" in one.detail]
     assert not refused, refused
-    last = told[-1].detail
+    newest_window = told[-1].detail
     writer.close()
     parts = [path for path in (folder / "store").rglob("*.parquet") if "operators" in str(path)]
     newest = max(parts, key=lambda path: path.stat().st_mtime)
     size, text = newest.stat().st_size, trace.read_bytes()
 
+    before, after = _step(loop, 500), []
     for _ in range(many):
         windowed(loop, 1)
-    for path in loop.spool.glob("*.operators"):
-        path.unlink()
-    after = _step(loop, 500)
+        for path in loop.spool.glob("*.operators"):
+            path.unlink()
+        after.append(_step(loop, 20))
+    last, later = statistics.median(after[-10:]), _step(loop, 500)
     loop.session.close()
 
     count = len(json.loads(text)["traceEvents"])
-    rows = sum(last["rows"].values())
+    rows, read_s = sum(newest_window["rows"].values()), newest_window["read_s"]
     zipped = len(gzip.compress(text, 6))
     print(f"{described()}\n")
     print(
         f"{steps} steps of {base / (steps + 1) * 1e3:.1f} ms; {rows} events in the window, {count} in the"
         " trace\n"
     )
+    slowdown = f"{ratio:.2f} of the slowdown ({ratios[0]:.2f} to {ratios[-1]:.2f})"
     print("| | alone | in a window | torch.profiler, exported | ratio |\n|---|---:|---:|---:|---:|")
-    print(f"| seconds | {base:.2f} | {window:.2f} | {profiler:.2f} | {ratio:.2f} of the slowdown |")
+    print(f"| seconds | {base:.2f} | {window.seconds:.2f} | {profiler.seconds:.2f} | {slowdown} |")
+    print(f"| longest pause, s | | {window.pause:.3f} | {profiler.pause:.3f} | |")
     print(f"| bytes | | {size:,} | {len(text):,} | 1/{len(text) / size:.0f} |")
     print(f"| bytes, theirs by gzip | | {size:,} | {zipped:,} | 1/{zipped / size:.1f} |")
+    readable = window.behind + read_s
     print(
-        f"\nBehind the window the process works for {behind:.2f} s in the background. The agent read it in"
-        f" {last['read_s']:.2f} s, {last['read_s'] / rows * 1e6:.1f} s for a million events. A step took"
-        f" {before * 1e3:.3f} ms before {many} windows and {after * 1e3:.3f} ms after them"
-        f" ({(after / before - 1) * 100:+.1f} %)."
+        f"\nAll was written {window.behind:.2f} s after the last step and read in {read_s:.2f} s:"
+        f" {readable / rows * 1e6:.1f} s for a million events."
+    )
+    print(
+        f"A step took {before * 1e3:.3f} ms before {many} windows, {last * 1e3:.3f} ms between the last ones,"
+        f" {later * 1e3:.3f} ms after them ({(later / before - 1) * 100:+.1f} %)."
     )
 
 

@@ -21,9 +21,10 @@ class Training:
         self.asked = 0
 
     def steps(self, count: int) -> None:
-        """End so many steps."""
+        """End so many steps, each of which lasts until what was profiled is written."""
         for _ in range(count):
             self.session.next_step(time.perf_counter_ns())
+            self.session.windows.wait()
 
     def page(self) -> memoryview:
         import mmap

@@ -115,33 +115,34 @@ def run(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_windows_are_opened_from_outside_twice(run, typed, tmp_path: Path) -> None:
+def test_windows_are_opened_from_outside_twice_with_different_profilers(run, typed, tmp_path: Path) -> None:
     running = run(sys.executable, str(LIVE), "100000")
     running.until(running.trained)
     asked = time.time()
     holter("profile", "long", "--steps", "3", "--store", str(tmp_path / "jobs"))
     running.until(lambda: len(running.windows()) == 1)
     (first,) = running.windows()
-    assert first["last_step"] - first["first_step"] == 3
+    assert (first["profiler"], first["last_step"] - first["first_step"]) == ("operators", 3)
     # The agent looks twice a second; the rest is what a busy machine takes to start a command.
     assert first["begin"] / 1e9 - asked < 5
-    told = holter("profile", "long", "--steps", "2", "--shapes", "--store", str(tmp_path / "jobs"))
-    assert "2 steps of operators" in told.stdout
+    words = ("--steps", "2", "--python", "cprofile", "--timer", "off_cpu_time")
+    told = holter("profile", "long", *words, "--store", str(tmp_path / "jobs"))
+    assert "2 steps of python" in told.stdout
     running.until(lambda: len(running.windows()) == 2)
     _, page = BASH.findall(PAGE.read_text())
     said = typed(page.replace("long", "long --store jobs"))
     assert "3 steps of operators, from the next step on" in said
     assert said.endswith("windows are off\n")
     running.enough()
-    second = running.windows()[1]
-    assert second["parameters"] == {"shapes": True}
-    table = running.table("operators")
+    second, *others = running.windows()[1:]
+    assert (second["profiler"], second["last_step"] - second["first_step"]) == ("python", 2)
+    assert second["parameters"] == {"profiler": "cprofile", "timer": "off_cpu_time"}
+    python = running.table("python_functions")
+    assert set(np.asarray(python["step"]).tolist()) == set(range(second["first_step"], second["last_step"]))
     # The page's own windows may have been called off before they began.
-    steps = {step for one in running.windows() for step in range(one["first_step"], one["last_step"])}
-    assert set(np.asarray(table["step"]).tolist()) == steps
-    shaped = np.asarray([detail != "" for detail in table["detail"]])
-    assert not shaped[np.asarray(table["step"]) < second["first_step"]].any()
-    assert shaped.any()
+    operators = [first, *(one for one in others if one["profiler"] == "operators" and "refused" not in one)]
+    steps = {step for one in operators for step in range(one["first_step"], one["last_step"])}
+    assert set(np.asarray(running.table("operators")["step"]).tolist()) == steps
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from array import array
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 
 from holter.agent.clock import Clock
 from holter.agent.windows import Fact, operators
+from holter.recorder.profilers import operators as profiler
 from holter.schema.tables import TABLES
 
 ASK = {"profiler": "operators", "start_step": 2, "steps": 3}
@@ -26,7 +29,7 @@ def trained(train, work, **parameters) -> tuple[dict, dict]:
     return told, rows(made.spool / told["file"], told)
 
 
-def rows(path, told) -> dict:
+def rows(path, told, **more) -> dict:
     fact = Fact(
         "operators",
         told["first_step"],
@@ -35,6 +38,7 @@ def rows(path, told) -> dict:
         "1-1",
         told["parameters"],
         told["wall_minus_monotonic"],
+        more,
     )
     return operators.rows(path, fact, Clock(0, 10**18))
 
@@ -205,23 +209,49 @@ def test_a_damaged_file_is_a_clear_error_and_nothing_else(tmp_path, cut):
         rows(path, told)
 
 
-def test_fifty_windows_leave_nothing_behind(train):
-    import gc
+def test_what_a_device_does_after_it_was_waited_for_is_left_out(tmp_path):
+    write(tmp_path / "raw", device_events())
+    told = {"first_step": 5, "last_step": 7, "bounds": [1000, 1100, 1140], "parameters": {},
+            "wall_minus_monotonic": 0}  # fmt: skip
+    assert len(rows(tmp_path / "raw", told, stop_ns=15)["kernels"]["time"]) == 1
+    assert len(rows(tmp_path / "raw", told, stop_ns=50)["kernels"]["time"]) == 2
 
+
+def test_the_training_goes_on_while_torchs_profiler_ends(train):
+    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 1}]}))
+    made.steps(1)
+    for _ in range(50_000):
+        torch.ones(3)
+    made.session.next_step(time.perf_counter_ns())
+    (ending,) = [thread for thread in threading.enumerate() if thread.name == "holter-window"]
+    went_on = 0
+    while ending.is_alive():
+        torch.ones(3)
+        went_on += 1
+    assert went_on > 100
+    (told,) = made.told()
+    assert told["stop_ns"] < 100_000_000  # it takes some 200 ms where it is done
+    table = rows(made.spool / told["file"], told)["operators"]
+    assert texts(table["name"]).count("aten::ones") == 50_000
+
+
+def test_a_window_that_takes_too_much_memory_is_cut_short(train, monkeypatch):
+    monkeypatch.setattr(profiler, "MAX_GROWTH", -(1 << 40))  # any is too much: freed memory is used again
+    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 100}]}))
+    made.steps(6)
+    (told,) = made.told()
+    assert (told["first_step"], told["last_step"]) == (1, 3)
+    assert "GiB of memory" in told["cut"]
+    assert not torch.autograd.profiler._is_profiler_enabled
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_ranges_that_are_open_across_windows_of_a_step_each(train, stacks):
+    """They would end under another profiler than the one that saw them begin."""
     made = train()
-    for number in range(50):
-        made.ask({"profiler": "operators", "steps": 1})
-        made.steps(1)
-        torch.ones(3) + 1
-        made.steps(2)
-        for path in made.spool.glob("*.operators"):
-            path.unlink()
-        if number == 10:
-            gc.collect()
-            before = len(gc.get_objects())
-    gc.collect()
-    assert len(made.ranges()) == 50
-    assert len(gc.get_objects()) - before < 400  # the names of fifty windows, not their events
-    assert torch.autograd.profiler.profile._prepare_trace.__name__ == "_prepare_trace"
-    assert torch.autograd.profiler.profile._prepare_trace.__module__ == "torch.autograd.profiler"
-    assert made.wake > made.session.step
+    made.ask(*[{"profiler": "operators", "steps": 1, "parameters": {"stacks": stacks}}] * 8)
+    for _ in range(20):
+        with torch.profiler.record_function("outer"):
+            torch.ones(1000).cos()
+            made.steps(1)
+    assert [first for _, first, _ in made.ranges()] == [1, 3, 5, 7, 9, 11, 13, 15]

@@ -44,18 +44,26 @@ class Companions:
         """Start them, once; the thread that calls gives them its priority."""
         commands, self._commands = self._commands, []
         for command in commands:
-            target = os.devnull if self._log is None else str(self._log)
-            output = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                # They are ours, not the job's: the recorder's variables are not for them.
-                pid = spawn(command[0], command, dict(os.environ), mask=set(), apart=True, output=output)
-            except OSError as error:
-                self._on_fault(f"companion {command[0]}", str(error))
-                continue
-            finally:
-                os.close(output)
-            self._running[pid] = command
-            self._watched.companions.append(pid)
+            self.add(command)
+
+    def add(self, command: list[str]) -> None:
+        """Start one more, at once."""
+        target = os.devnull if self._log is None else str(self._log)
+        output = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            # They are ours, not the job's: the recorder's variables are not for them.
+            pid = spawn(command[0], command, dict(os.environ), mask=set(), apart=True, output=output)
+        except OSError as error:
+            self._on_fault(f"companion {command[0]}", str(error))
+            return
+        finally:
+            os.close(output)
+        self._running[pid] = command
+        self._watched.companions.append(pid)
+
+    def runs(self, word: str) -> bool:
+        """Whether one runs that was given this word."""
+        return any(word in command for command in self._running.values())
 
     def look(self) -> None:
         """Note which have ended, and say so when one failed."""
@@ -86,6 +94,7 @@ class Companions:
         if ended == 0:
             return
         command = self._running.pop(pid)
+        self._watched.companions.remove(pid)
         self.cpu_s += usage.ru_utime + usage.ru_stime
         if status != 0 and not expected:
             code = os.waitstatus_to_exitcode(status)

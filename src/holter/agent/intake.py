@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from holter.agent.clock import Clock
     from holter.agent.collectors import Collector, Watched
+    from holter.agent.horovod import Timeline
     from holter.agent.notes import Notes
     from holter.store.job import JobFolder
 
@@ -48,12 +49,14 @@ class Intake:
         interval_ms: int,
         watched: Watched,
         notes: Notes,
+        timeline: Timeline | None = None,
     ) -> None:
         self.writer = Writer(folder, node)
         self.drain = None if spool is None else Drain(spool, clock)
         self.profiling = None if self.drain is None else Profiling(self.drain)
         self.tensors = None if spool is None else TensorDrain(folder, node, spool, clock)
         self.sampler = Sampler(collectors, clock, interval_ms, on_fault=notes.fault)
+        self._timeline = timeline
         self._watched = watched
         self._notes = notes
         self._relieved = time.monotonic()
@@ -62,6 +65,8 @@ class Intake:
 
     def poll(self, *, final: bool = False) -> bool:
         """Drain once; return whether more is waiting."""
+        if self._timeline is not None:
+            self._follow(self._timeline, final=final)
         if self.drain is None:
             return False
         batch = self.drain.poll(final=final)
@@ -80,6 +85,16 @@ class Intake:
                 self._notes.fault("tensors", error)
         self._watched.roles = {one.pid: one.role for one in self.drain.alive()}
         return batch.more
+
+    def _follow(self, timeline: Timeline, *, final: bool) -> None:
+        try:
+            while True:
+                for table, columns in timeline.poll(final=final).items():
+                    self.writer.append(table, columns)
+                if not (final and timeline.more):
+                    return
+        except OSError as error:
+            self._notes.fault("horovod", error)
 
     def samples(self) -> None:
         """Hand over the samples that were taken."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holter.agent.clock import Clock
     from holter.agent.hangs import HangLimits
     from holter.agent.intake import Intake
+    from holter.agent.python_samples import PythonSamples
     from holter.agent.watch import Watch
     from holter.store.job import JobFolder
 
@@ -84,6 +85,7 @@ class Scribe(threading.Thread):
         self._ended_at = 0.0
         self._failures: dict[str, int] = {}
         self._drift = 0
+        self._python: PythonSamples | None = None
         self._stacks_wanted: dict[str, Any] | None = None
         self._framework: dict[str, Any] | None = None
         self._facts: dict[str, Any] = {}
@@ -176,7 +178,9 @@ class Scribe(threading.Thread):
         )
         self._made, self._missing = collectors(machine)
         self._facts = {**node_facts(machine, self._made, self._missing, plan.clock), **plan.facts}
+        from holter.agent.horovod import timeline
         from holter.agent.intake import Intake
+        from holter.agent.python_samples import samples
         from holter.agent.watch import Watch
 
         self.intake = Intake(
@@ -188,7 +192,10 @@ class Scribe(threading.Thread):
             interval_ms=plan.interval_ms,
             watched=self._watched,
             notes=self.notes,
+            timeline=timeline(plan.environment, plan.clock),
         )
+        self._python, why = samples(plan.environment, self.intake, self._companions)
+        self._missing += [("python samples", why)] if why else []
         if self.intake.drain is not None:
             self.watch = Watch(self.intake.drain, plan.limits)
 
@@ -223,6 +230,8 @@ class Scribe(threading.Thread):
         if time.monotonic() - self._began >= START_AFTER_S:
             self._companions.start()
         self._companions.look()
+        if self._python is not None:
+            self._python.look()
         if self.watch is not None:
             ending = self.stop_wanted is not None
             self.notes.add(*self.watch.look(time.monotonic_ns(), ending=ending))
@@ -253,6 +262,8 @@ class Scribe(threading.Thread):
         intake, attached = self.intake, self.plan.attached
         if intake is None:
             return
+        if self._python is not None:
+            self._duty("python samples", self._python.look)
         if not attached:
             self._duty("linger", lambda: intake.linger(self._hurry))
         self._duty("last records", lambda: intake.finish(attached=attached))

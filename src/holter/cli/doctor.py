@@ -67,6 +67,7 @@ def main(words: list[str]) -> int:
         _spool,
         _limits,
         _collectors,
+        _python_samples,
     ]
     findings = [finding for check in checks for finding in _safely(check)]
     if given.json:
@@ -213,6 +214,13 @@ def _collectors() -> Iterator[Finding]:
         what = _COLLECTORS.get(found["what"], found["what"])
         absent = "none" if found["what"] in ("nvidia", "amd", "cgroup") else "no"
         yield Finding(what, "yes" if found["available"] else absent, found["why"] or "can be read")
+
+
+def _python_samples() -> Iterator[Finding]:
+    from holter.agent.python_samples import VARIABLE, missing
+
+    why = missing()
+    yield Finding("Python sampled", "no" if why else "yes", why or f"from outside, with {VARIABLE}=5")
 
 
 def _print(findings: list[Finding]) -> None:

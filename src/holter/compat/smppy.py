@@ -15,7 +15,6 @@ from holter.schema.windows import MAX_STEPS, Order, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextlib import AbstractContextManager
 
 __all__ = ["Config", "SMProfiler", "annotate", "annotation_begin", "annotation_end"]
 
@@ -77,9 +76,8 @@ class SMProfiler:
             _session.current.windows.take(Order((), "smppy", replace=True))
 
 
-def annotate(name: str) -> AbstractContextManager[object]:
-    """Name a stretch of code: `with smppy.annotate("Forward"):`."""
-    return _annotate.annotate(name)
+annotate = _annotate.annotate
+"""Name a stretch of code: `with smppy.annotate("Forward"):`."""
 
 
 def annotation_begin(name: str) -> str:

@@ -5,136 +5,22 @@ Off (no session), each costs a call and an attribute read. On, an annotation is 
 
 from __future__ import annotations
 
-import functools
-import inspect
 import sys
-import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from holter.recorder import imports
 from holter.recorder import session as _session
-from holter.recorder.guard import tell
-from holter.recorder.names import NAMES
-from holter.recorder.nvtx import listener
-from holter.schema.phases import Mode, Phase
+from holter.recorder.ranges import ANNOTATION, LISTENER, Heard, Interleaved, Range
+from holter.schema.phases import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-Function = TypeVar("Function", bound="Callable[..., Any]")
-
-_ANNOTATION = int(Phase.ANNOTATION)
 _MODES = {mode.name.lower(): int(mode) for mode in Mode}
-_nvtx = listener()
+_nvtx = LISTENER
 MAX_KEPT = 4096
 """Range objects kept by name; names beyond it (`f"step {i}"`) get a new object each time."""
-
-
-class Range:
-    """A named range: a `with` block or a decorator. It has no state of its own, so one serves all threads."""
-
-    __slots__ = ("code", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.code = _code(name)
-
-    def __enter__(self) -> Range:
-        if _session.current is not None:  # cheaper than a call that does nothing
-            _session.here.begin(self.code)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if _session.current is not None:
-            if error is not None:
-                _session.current.note_failing(error, self.code)
-            _session.here.end_of(self.code)
-
-    def __call__(self, function: Function) -> Function:
-        """Return `function` with every call recorded; coroutines and generators for as long as they live.
-
-        An async generator comes back as it is: wrapping one would lose what is sent into it.
-        """
-        name = self.name
-        wrapper: Any
-        if inspect.isasyncgenfunction(function):
-            tell(
-                f"annotate({name!r}) cannot record an async generator; use `with` inside {function.__name__}"
-            )
-            return function
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with Interleaved(name):
-                    return await function(*args, **kwargs)
-
-        elif inspect.isgeneratorfunction(function):
-
-            @functools.wraps(function)
-            def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with Interleaved(name):
-                    return (yield from function(*args, **kwargs))
-
-        else:
-
-            @functools.wraps(function)
-            def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with self:
-                    return function(*args, **kwargs)
-
-        return wrapper  # type: ignore[no-any-return]
-
-
-class Heard(Range):
-    """A range that a tool hears of, too."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Range:
-        if _nvtx is not None:
-            _nvtx.push(self.name)
-        return super().__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        if _nvtx is not None:
-            _nvtx.pop()
-
-
-class Interleaved:
-    """A range that need not nest, as those of asyncio tasks do not: it remembers its own begin."""
-
-    __slots__ = ("_begin", "_handle", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> Interleaved:
-        self._handle = None if _nvtx is None else _nvtx.start(self.name)
-        self._begin = time.perf_counter_ns()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if _nvtx is not None:
-            _nvtx.end(self._handle)
-        session = _session.current
-        if session is not None:
-            name, begin = session.name(self.name), self._begin
-            if error is not None:
-                session.note_failing(error, name << 8 | _ANNOTATION)
-            session.local.marks.add(_ANNOTATION, name, begin, time.perf_counter_ns() - begin)
-
-    def __call__(self, function: Function) -> Function:
-        """Return `function` with every call recorded."""
-        return Range(self.name)(function)
 
 
 _ranges: dict[str, Range] = {}
@@ -169,22 +55,24 @@ def annotation_begin(name: str) -> None:
     """Begin a stretch of code under `name`; `annotation_end` on the same thread ends the innermost one."""
     if _nvtx is not None:
         _nvtx.begin_named(name)
-    if _session.current is not None:
-        _session.here.begin((_ranges.get(name) or _new_range(name)).code)
+        Range.enter(_ranges.get(name) or _new_range(name))
+    elif _session.current is not None:
+        (_ranges.get(name) or _new_range(name)).__enter__()
 
 
 def annotation_end(name: str | None = None) -> None:
     """End the innermost stretch begun on this thread, or the innermost one called `name`."""
+    session = _session.current
     if _nvtx is not None:
         _nvtx.end_named(name)
-    session = _session.current
     if session is None:
         return
     if name is not None:
-        _session.here.end_of((_ranges.get(name) or _new_range(name)).code)
+        one = _ranges.get(name) or _new_range(name)
+        Range.leave(one, None, None, None) if _nvtx else one.__exit__(None, None, None)
         return
     for _, code in reversed(session.local.marks.open_spans()):
-        if code & 255 == _ANNOTATION:
+        if code & 255 == ANNOTATION:
             session.local.end_of(code)
             return
     session.fault("annotation_end", ValueError("no annotation was begun on this thread"))
@@ -248,13 +136,6 @@ def _new_range(name: str) -> Range:
     if len(_ranges) < MAX_KEPT:
         _ranges[name] = new
     return new
-
-
-def _code(name: str) -> int:
-    """Return the code of a name, which is the same in every session of this process."""
-    session = _session.current
-    number = NAMES.id(name)[0] if session is None else session.name(name)
-    return number << 8 | _ANNOTATION
 
 
 if _session.activate() is not None:

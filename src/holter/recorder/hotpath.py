@@ -8,33 +8,29 @@ that the fast path itself checks nothing.
 from __future__ import annotations
 
 import struct
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from holter.recorder.spool import RETRY_NS
+from holter.recorder.room import Room
 from holter.schema import record
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
-    import mmap
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from holter.recorder.marks import Marks, Recording
-    from holter.recorder.spool import ThreadFiles
+    from holter.recorder.marks import Elsewhere, Marks, Recording
 
 NAN = float("nan")
 TRAIN = int(Mode.TRAIN)
 _LOW = 0xFFFF_FFFF
-_DEPTH = (record.HEAD_SIZE // 8 - record.HEAD_OPEN) // 2
-"""Open spans that a head page has room for; deeper ones are dropped and counted."""
+_DEPTH = (record.HEAD_SIZE // 8 - record.HEAD_OPEN) // 2  # open spans that a head page has room for
 _ANNOTATION = int(Phase.ANNOTATION)
-_HEAD_STEP = record.HEAD_STEP
-_COST_EVERY = 15
-"""Mask of the steps at which a thread publishes what it cost: one in 16."""
+_COST_EVERY = 15  # mask of the steps at which a thread publishes what it cost: one in 16
 
-_PACKED = struct.Struct("<qqdq")
-"""`RECORD` with its last four fields as one word: one argument is packed faster than four."""
+_PACKED = struct.Struct("qqdq" if sys.byteorder == "little" else "<qqdq")
+"""`RECORD` with its last four fields as one word, in the machine's own order: each is packed faster."""
 
 assert _PACKED.size == record.RECORD_SIZE == record.RECORD.size  # noqa: S101
 
@@ -43,19 +39,19 @@ def bind(marks: Marks, session: Recording) -> None:
     """Give `marks` its methods: closures over the state of one thread."""
     clock = time.perf_counter_ns
     pack = _PACKED.pack_into
-    # The last places stay 0: an end without a begin finds no code there.
-    begins = [0] * (_DEPTH + 1)
-    codes = [0] * (_DEPTH + 1)
+    ident = threading.get_ident
+    mine = ident()  # the thread that these marks serve; 0 when none
+    begins = [0] * _DEPTH
+    codes = [0] * (_DEPTH + 1)  # the last place stays 0: an end without a begin finds no code there
     level = 0
     low_step = session.step & _LOW
     tails: dict[int, int] = {}
     head: memoryview | None = None
     head_begins: memoryview | None = None
     head_codes: memoryview | None = None
-    segment: mmap.mmap | None = None
-    files: ThreadFiles | None = None
-    offset = retry_at = dropped = slow_ns = 0
-    owed = 0  # spans that were open when this process was forked off; their ends may still come
+    segment: memoryview | None = None
+    room = Room(marks, session)
+    offset = owed = 0  # owed: spans that were open when this process was forked off; their ends may come
 
     def begin(code: int) -> int:
         nonlocal level
@@ -110,8 +106,44 @@ def bind(marks: Marks, session: Recording) -> None:
         except Exception:
             write_slow(place, begin, duration, value, tail)
 
-    def add_as(code: int, began: int, now: int, value: float, mode: int | None) -> None:
-        add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
+    def ranges(code: int, it: Elsewhere) -> tuple[Callable[[], object], Callable[..., None]]:
+        # `begin` and `end_of` once more, for one code: a call within a call is what an annotation can save.
+        base = code >> 8 << 32 | TRAIN << 48 | (code & 255) << 56
+
+        def enter() -> object:
+            nonlocal level
+            now = clock()
+            if ident() != mine:
+                return it.enter()
+            try:
+                begins[level] = head_begins[level] = now  # type: ignore[index]
+                codes[level] = head_codes[level] = code  # type: ignore[index]
+                level += 1
+            except Exception:
+                begin_slow(now, code)
+            return it
+
+        def leave(kind: object, error: BaseException | None, trace: object) -> None:
+            nonlocal level, offset
+            now = clock()
+            at = level - 1
+            try:
+                if codes[at] == code and ident() == mine and error is None:
+                    began = begins[at]
+                    level = at
+                    place = offset
+                    offset = place + 32
+                    pack(segment, place, began, now - began, NAN, base + low_step)  # type: ignore[arg-type]
+                    head_codes[at] = 0  # type: ignore[index]
+                else:
+                    it.leave(kind, error, trace)
+            except Exception as fault:
+                if level == at:
+                    end_slow(now, NAN, None, fault)
+                else:
+                    it.leave(kind, error, trace)
+
+        return enter, leave
 
     def begin_slow(now: int, code: int) -> None:
         nonlocal level
@@ -142,14 +174,14 @@ def bind(marks: Marks, session: Recording) -> None:
                     session.fault("marks", ValueError("a span was ended that was not begun"))
                 return
             if level >= _DEPTH:  # too deep to have been kept
-                drop()
+                room.drop()
                 return
             if isinstance(error, struct.error):  # the record's place was taken, but not filled
                 offset -= record.RECORD_SIZE
             began, code = begins[level], codes[level]
             if code & 255:
                 tails[code] = code >> 8 << 32 | 1 << 48 | (code & 255) << 56
-                add_as(code, began, now, value, mode)
+                add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
             else:
                 session.fault("marks", ValueError(f"code {code} names no phase"))
             put(level, began, 0)
@@ -170,7 +202,8 @@ def bind(marks: Marks, session: Recording) -> None:
                 else:
                     session.fault("marks", ValueError("a span was ended that was not begun"))
                 return
-            add_as(code, spans[at][0], clock(), value, mode)
+            began = spans[at][0]
+            add(code & 255, code >> 8, began, clock() - began, value, None, TRAIN if mode is None else mode)
             reopen(at, [span for span in spans[at + 1 :] if span[1] & 255 == _ANNOTATION])
         except Exception as fault:
             session.fault("marks", fault)
@@ -184,7 +217,7 @@ def bind(marks: Marks, session: Recording) -> None:
                 place = offset
             if segment is None or place + record.RECORD_SIZE > len(segment):
                 if not rotate(entered):
-                    drop()
+                    room.drop()
                     return
                 place = offset
             offset = max(offset, place + record.RECORD_SIZE)
@@ -196,46 +229,21 @@ def bind(marks: Marks, session: Recording) -> None:
         except Exception as fault:
             session.fault("marks", fault)
         finally:
-            spent(clock() - entered)
+            room.spent(clock() - entered)
 
     def start() -> None:
         """Open this thread's files; called for its first record, and again when that failed."""
-        nonlocal head, head_begins, head_codes, files, retry_at, low_step
-        now = clock()
-        if now < retry_at:
-            return
-        try:
-            session.open(recording=True)
-            if files is None:
-                files = session.thread_files(marks)
-            head = memoryview(files.open_head(session.step, threading.get_native_id(), dropped)).cast("q")
+        nonlocal head, head_begins, head_codes, low_step
+        head = room.open()
+        if head is not None:
             head_begins, head_codes = head[record.HEAD_OPEN :: 2], head[record.HEAD_OPEN + 1 :: 2]
             low_step = session.step & _LOW
-            rotate(now)
-        except OSError as error:
-            retry_at = now + RETRY_NS
-            session.fault("spool", error)
+            rotate(clock())
 
     def rotate(now: int) -> bool:
-        nonlocal segment, offset, retry_at
-        segment = None
-        offset = 0
-        if now < retry_at or files is None:
-            return False
-        try:
-            segment = files.next_segment()
-            session.flush()
-        except OSError as error:
-            session.fault("spool", error)
-        if segment is None:
-            retry_at = now + RETRY_NS
+        nonlocal segment, offset
+        segment, offset = room.segment(now), 0
         return segment is not None
-
-    def drop() -> None:
-        nonlocal dropped
-        dropped += 1
-        if head is not None:
-            head[record.HEAD_DROPPED] = dropped
 
     def fail(error: BaseException) -> None:
         if 0 < level <= _DEPTH:
@@ -255,42 +263,36 @@ def bind(marks: Marks, session: Recording) -> None:
             put(level, began, code)
             level += 1
 
-    def recent() -> bytes:
-        return b"" if segment is None else segment[: min(offset, len(segment))]
-
-    def spent(nanoseconds: int) -> None:
-        nonlocal slow_ns
-        slow_ns += nanoseconds
-
     def settle(step: int) -> None:
         nonlocal low_step
         low_step = step & _LOW
         if head is not None:
-            head[_HEAD_STEP] = step
+            head[record.HEAD_STEP] = step
             if step & _COST_EVERY == 1:
-                cost()
-
-    def cost() -> int:
-        written = 0 if files is None else max(files.started - 1, 0) * files.spool.segment_records
-        spent = slow_ns + (written + offset // record.RECORD_SIZE) * session.mark_ns
-        if head is not None:
-            head[record.HEAD_COST] = spent
-        return spent
+                room.cost(offset)
 
     def adopt() -> None:
+        nonlocal mine
+        mine = ident()
         reopen(0)
         if head is not None:
             head[record.HEAD_THREAD] = threading.get_native_id()
 
+    def release() -> None:
+        nonlocal mine
+        mine = 0
+
     def detach() -> None:
-        nonlocal head, head_begins, head_codes, segment, files
-        nonlocal offset, level, dropped, slow_ns, retry_at, owed
-        owed = level
-        head = head_begins = head_codes = segment = files = None
-        begins[:] = codes[:] = [0] * (_DEPTH + 1)
-        offset = level = dropped = slow_ns = retry_at = 0
+        nonlocal head, head_begins, head_codes, segment, offset, level, owed, mine
+        owed, mine = level, 0
+        room.forget()
+        head = head_begins = head_codes = segment = None
+        begins[:], codes[:] = [0] * _DEPTH, [0] * (_DEPTH + 1)
+        offset = level = 0
 
     marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
     marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: level, reopen, open_spans
-    marks.recent, marks.spent = recent, spent
-    marks.settle, marks.cost, marks.adopt, marks.detach = settle, cost, adopt, detach
+    marks.recent = lambda: b"" if segment is None else bytes(segment[:offset])
+    marks.spent, marks.cost = room.spent, lambda: room.cost(offset)
+    marks.settle, marks.adopt, marks.detach = settle, adopt, detach
+    marks.ranges, marks.release, marks.serve = ranges, release, lambda: mine

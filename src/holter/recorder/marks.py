@@ -45,6 +45,18 @@ class Recording(Protocol):
         ...
 
 
+class Elsewhere(Protocol):
+    """A range, where its marks are not those of the calling thread, or an exception passes through it."""
+
+    def enter(self) -> object:
+        """Begin it."""
+        ...
+
+    def leave(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """End it."""
+        ...
+
+
 class Marks:
     """The spans of one thread. Hot: `begin`, `end_of`, `add`, `settle`; all others are rare.
 
@@ -65,7 +77,10 @@ class Marks:
         "end_of",
         "fail",
         "open_spans",
+        "ranges",
         "recent",
+        "release",
+        "serve",
         "settle",
         "spent",
         "unwind",
@@ -91,8 +106,14 @@ class Marks:
     """Publish the step."""
     cost: Callable[[], int]
     """Publish and return the nanoseconds the recorder spent in this thread so far."""
+    ranges: Callable[[int, Elsewhere], tuple[Callable[[], object], Callable[..., None]]]
+    """Return `__enter__` and `__exit__` of a range with a code. On another thread they ask the range."""
+    serve: Callable[[], int]
+    """Which thread these marks serve, as `threading.get_ident` says; 0 when none."""
     adopt: Callable[[], None]
     """Serve the calling thread from now on; the one before has ended."""
+    release: Callable[[], None]
+    """Serve no thread until adopted."""
     detach: Callable[[], None]
     """Forget the files without touching them: this is a forked child and they are its parent's."""
 

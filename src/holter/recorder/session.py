@@ -244,9 +244,9 @@ class Session:
         self._detachers.clear()
         self.end()
         atexit.unregister(self.end)
-        for undo in self._undo:
-            undo()
-        self._undo.clear()
+        while self._undo:
+            self._undo.pop()()
+        self.threads.close()
         self._close_stacks()
         self.journal_file.forget()
         if current is self:

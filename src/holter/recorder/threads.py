@@ -32,6 +32,7 @@ class Threads:
 
     def take_back(self, marks: Marks) -> None:
         """Keep the marks of a thread that ended: many short threads then share few files."""
+        marks.release()
         self._idle.append(marks)
 
     def index(self) -> int:
@@ -39,11 +40,17 @@ class Threads:
         main = threading.current_thread() is threading.main_thread()
         return 0 if main else next(self._indices)
 
+    def close(self) -> None:
+        """Let no range write here any more."""
+        for each in self.all:
+            each.release()
+
     def forked(self) -> None:
         """Keep the calling thread only, which is all that lives on in a child; its files are its parent's."""
         mine = self.local.marks
         for each in self.all:
             each.detach()
+        mine.adopt()
         self.all = [mine]
         self._idle.clear()
         self._indices = itertools.count(1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import rank
-from holter.recorder.profilers import Profiler, Unavailable, make
+from holter.recorder.profilers import Later, Profiler, Unavailable, make
 from holter.recorder.spool import create
 from holter.schema import windows as page
 
@@ -65,6 +65,8 @@ class Windows:
         self._finishing: list[threading.Thread] = []
         self._bounds: list[int] = []
         self._count = 0
+        self.ended: tuple[str, int] | None = None
+        """The profiler of the last window that is over, and the step that began then."""
 
     def open(self) -> None:
         """Make the page, and take what the environment asks for. Raises `OSError`."""
@@ -189,9 +191,11 @@ class Windows:
                 self._tell({"profiler": request.profiler, "order": one.order, "refused": "it is past"})
                 continue
             self._count += 1
-            self._start(
-                Window(self._count, request.profiler, step, last, until, request.parameters), one.order
-            )
+            window = Window(self._count, request.profiler, step, last, until, request.parameters)
+            if not self._start(window, one.order):
+                self._count -= 1
+                self._waiting.insert(0, replace(one, due=True))
+                return
 
     def _sleep(self, step: int) -> None:
         """Say when to look again: at every step in a window or before one by time, else at a start."""
@@ -201,11 +205,14 @@ class Windows:
 
     # -- the one that runs
 
-    def _start(self, window: Window, order: str) -> None:
+    def _start(self, window: Window, order: str) -> bool:
+        """Begin it; return whether there is no need to try again at the next step."""
         fact = {"profiler": window.profiler, "number": window.number, "order": order}
         try:
             profiler = make(self.session, window)
             profiler.start()
+        except Later:
+            return False
         except Unavailable as reason:
             self._tell({**fact, "refused": str(reason)})
         except Exception as error:
@@ -216,11 +223,13 @@ class Windows:
             # Beginning is no part of the step that is profiled.
             self.session.since = begun = time.perf_counter_ns()
             self._bounds = [begun]
+        return True
 
     def _stop(self) -> None:
         assert self._running is not None  # noqa: S101
         window, profiler, order = self._running
         self._running = None
+        self.ended = window.profiler, self.session.step
         fact: dict[str, Any] = {
             "profiler": window.profiler,
             "number": window.number,

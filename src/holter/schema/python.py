@@ -7,7 +7,8 @@ from holter.schema.columns import DURATION, MODE, RANK, STEP, TIME, Column, Tabl
 _PHASE = Column(
     "phase",
     "VARCHAR",
-    "Part of the step: data_loading, forward, loss, backward, optimizer, checkpoint, other.",
+    "Part of the step: data_loading, forward, loss, backward, optimizer, checkpoint, other; any: sampled "
+    "from outside through whole steps, from this one on.",
 )
 _TIMER = Column(
     "timer",

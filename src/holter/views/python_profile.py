@@ -55,9 +55,12 @@ def python_profile(
             told = [asdict(call) for call in calls(between)[:MOST]]
             found.append({**_document("cprofile", one, functions(rows)), "calls": told})
     sampled = trial.table("python_stacks", where=where)
-    if sampled.rows and timer is None:
-        flame = flame_of_stacks(sampled).to_json()
-        found.append({**_document("pyinstrument", None, functions_of_stacks(sampled)), "flame": flame})
+    outside = sampled["phase"] == "any"
+    for profiler, chosen in (("pyinstrument", ~outside), ("py-spy", outside)):
+        rows = sampled.where(chosen)
+        if rows.rows and timer is None:
+            flame = flame_of_stacks(rows).to_json()
+            found.append({**_document(profiler, None, functions_of_stacks(rows)), "flame": flame})
     return found
 
 

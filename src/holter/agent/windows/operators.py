@@ -55,7 +55,9 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     host = _among(kinds, _HOST)
     end = np.where(host, np.minimum(end, bounds[-1]), end)
     ours = np.array([one.startswith("holter/recorder/") for one in names] or [False])[arrays["name"]]
-    within = ~host | ((start < bounds[-1]) & (end > bounds[0]) & ~ours)
+    # A device was waited for when the window ended; what it did from then on is of steps that came later.
+    waited = bounds[-1] + int(fact.more.get("stop_ns", 1 << 62))
+    within = np.where(host, (start < bounds[-1]) & (end > bounds[0]) & ~ours, start < waited)
     begin = np.where(host, np.maximum(start, bounds[0]), start)
     steps = _steps(begin, kinds, arrays, fact)
 

@@ -28,6 +28,10 @@ class Unavailable(Exception):  # noqa: N818 - an answer, not a fault
     """There can be no such window here; the text says why."""
 
 
+class Later(Exception):  # noqa: N818
+    """Not at this step: what this kind of profiler did last is not over; to be tried at the next."""
+
+
 class Profiler(Protocol):
     """One window of one profiler. All is called on the training thread, at the begin of a step.
 
@@ -39,7 +43,7 @@ class Profiler(Protocol):
         ...
 
     def start(self) -> None:
-        """Begin. May raise `Unavailable`."""
+        """Begin. May raise `Later` and `Unavailable`, before anything is installed."""
         ...
 
     def stop(self) -> Found | Callable[[], Found]:

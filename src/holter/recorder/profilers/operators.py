@@ -1,5 +1,8 @@
 """Operators and kernels of a window: torch's own profiler collects, its events are kept as columns.
 
+When torch's profiler ends it works some microseconds on each event. Where it can collect for all threads, any
+of them can end it: one of ours then does that work, without the interpreter, while the training goes on.
+
 The file: one line of JSON, then one array after the other of `count` native integers, in the order and of the
 types that the line names. Everything that takes longer is done by the agent.
 """
@@ -9,13 +12,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from array import array
 from collections import defaultdict
 from functools import partial
+from mmap import PAGESIZE
 from time import sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Unavailable
+from holter.recorder.profilers import Later, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,7 +41,14 @@ AT_ONCE = 1000
 """Events of which columns are made without a pause, some milliseconds."""
 MAX_STACK = 20
 """Frames kept of a stack, innermost first."""
+_PATIENCE_S = 30.0
+MAX_GROWTH = 2 << 30
+"""Bytes by which the process may grow in a window, for torch takes about a kilobyte for an event."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
+_idle = threading.Event()
+"""Unset from the begin of torch's profiler in a window until it has ended."""
+_idle.set()
+os.register_at_fork(after_in_child=_idle.set)
 
 
 class Profiler:
@@ -49,25 +61,34 @@ class Profiler:
         self._stacks = bool(window.parameters.get("stacks"))
         self._torch: Any = sys.modules.get("torch")
         self._device = ""
+        self._apart = False
+        """Whether another thread may end what this one begins."""
+        self._over = False
         self._result: Any = None
+        self._grown_from = 0
+        self._cut = ""
         self._lost = ""
         self._undo: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begin to collect on all threads that compute for this one. Raises `Unavailable`."""
+        """Begin to collect on all threads that compute for this one. Raises `Later` and `Unavailable`."""
         if self._torch is None:
             raise Unavailable("operators are those of PyTorch, which this process has not imported")
+        # What torch's profiler saw begin must not end under its successor: torch would write to freed memory.
+        if not _idle.is_set() or self._session.windows.ended == ("operators", self._window.first_step):
+            raise Later
         torch = self._torch
         profiler = torch.autograd.profiler
         if torch._C._autograd._profiler_enabled():
             raise Unavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
         # What torch makes of its profiler differs between versions; only its configuration is used.
+        frugal, self._apart = _frugal(torch, apart=not self._stacks)
         settings = profiler.profile(
             record_shapes=self._shapes,
             with_stack=self._stacks,
             with_modules=self._stacks,
-            experimental_config=_frugal(torch),
+            experimental_config=frugal,
             **({"use_device": self._device} if self._device else {}),
         )
         started = profiler._run_on_profiler_start
@@ -82,16 +103,30 @@ class Profiler:
             if silent:
                 os.environ.pop(_LOG_LEVEL, None)
         started()
+        _idle.clear()
+        self._grown_from = _resident()
         self._give_way(profiler)
+
+    def at_step(self, step: int) -> None:
+        """End early what has taken too much memory."""
+        if not self._cut and _resident() - self._grown_from > MAX_GROWTH:
+            self._cut = f"it had taken {MAX_GROWTH >> 30} GiB of memory"
+            self._session.windows.cut_short()
 
     def stop(self) -> Found | Callable[[], Found]:
         """End; the events are left to be written."""
-        if not self._lost:
+        if self._lost:
+            return {"refused": self._lost}
+        self._over = True
+        self._synchronize()
+        if not self._apart:
             self._end()
-        return {"refused": self._lost} if self._lost else self._keep
+        return self._keep
 
     def _keep(self) -> dict[str, Any]:
         """Write the events into a file, in the background."""
+        if self._apart:
+            self._end()
         result, self._result = self._result, None
         name = f"{self._session.process}.{self._window.number}.operators"
         events = result.events()
@@ -104,21 +139,26 @@ class Profiler:
                 os.unlink(path)
             raise
         found: dict[str, Any] = {"file": name, "events": len(events), "device": self._device or "cpu"}
+        if self._cut:
+            found["cut"] = self._cut
         if self._device and not on_device:
             found["missing"] = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
         return found
 
+    def _synchronize(self) -> None:
+        if self._device:
+            self._torch.cuda.synchronize()  # else what was launched last would be missing
+
     def _end(self) -> None:
         torch = self._torch
-        for undo in self._undo:
-            undo()
-        self._undo.clear()
         try:
-            if self._device:
-                torch.cuda.synchronize()  # else what was launched last would be missing
-        finally:
             self._result = torch.autograd._disable_profiler()
             torch.autograd.profiler._run_on_profiler_stop()
+        finally:
+            for undo in self._undo:
+                undo()
+            self._undo.clear()
+            _idle.set()
 
     def _give_way(self, profiler: ModuleType) -> None:
         """End this window when the script starts a profiler of its own: torch refuses a second one."""
@@ -128,8 +168,11 @@ class Profiler:
         window = self
 
         def _prepare_trace(self: Any) -> Any:
-            if not window._lost:
+            if window._over:
+                _idle.wait(_PATIENCE_S)
+            elif not window._lost:
                 window._lost = "the script started a profiler of its own"
+                window._synchronize()
                 window._end()
                 window._result = None
                 window._session.windows.cut_short()
@@ -162,8 +205,10 @@ class Profiler:
             part = events[first : first + AT_ONCE]
             for column, _, make in makers:
                 columns[column].extend(make(part))
-            # The training needs the interpreter, too: half of the time is its own.
-            sleep(thread_time() - began)
+            events[first : first + AT_ONCE] = [None] * len(part)  # freed bit by bit, too
+            del part
+            # The training needs the interpreter, too: a third of the time is its own.
+            sleep((thread_time() - began) / 2)
         head = {
             "count": len(events),
             "columns": [[name, column.typecode] for name, column in columns.items()],
@@ -180,19 +225,31 @@ class Profiler:
     def _detail(self, event: Any) -> str:
         found: dict[str, Any] = {}
         if self._shapes and event.shapes():
-            found["shapes"] = event.shapes()
+            # With those of the tensors in lists, as collectives take them, where torch tells.
+            found["shapes"] = getattr(event, "structured_input_shapes", event.shapes)()
             found["types"] = event.dtypes()
         if self._stacks and event.stack():
             found["stack"] = event.stack()[:MAX_STACK]
         return json.dumps(found, separators=(",", ":")) if found else ""
 
 
-def _frugal(torch: Any) -> Any:
-    """Return the setting by which torch does not link kernels to operators, which their times tell anyway."""
-    try:
-        return torch._C._profiler._ExperimentalConfig(disable_external_correlation=True)
-    except (AttributeError, TypeError):  # before torch 2.5
-        return None
+def _frugal(torch: Any, *, apart: bool) -> tuple[Any, bool]:
+    """Return the setting by which torch does not link kernels to operators, which their times tell anyway.
+
+    With `apart` it collects for all threads, where it can; the second value says whether it does.
+    """
+    wanted = {"disable_external_correlation": True}
+    for more in ({"profile_all_threads": True}, {}) if apart else ({},):
+        try:
+            return torch._C._profiler._ExperimentalConfig(**wanted, **more), bool(more)
+        except (AttributeError, TypeError):  # before torch 2.7, before 2.5
+            continue
+    return None, False
+
+
+def _resident() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * PAGESIZE
 
 
 class _Numbers:

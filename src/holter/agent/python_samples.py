@@ -1,0 +1,158 @@
+"""Sample the Python stack of a training from outside for as long as it runs, by py-spy and at a low rate.
+
+The process is not stopped for it and nothing of ours runs in it. It costs what reading its memory costs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sysconfig
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.agent.companions import Companions
+    from holter.agent.drain import Drain
+    from holter.agent.intake import Intake
+    from holter.agent.journal import Process
+    from holter.store.writer import Writer
+
+VARIABLE = "HOLTER_PYTHON_HZ"
+"""Environment variable that says how often a second; nothing or 0 for never."""
+MAX_HZ = 20.0
+PART_S = 10
+"""Seconds of one row of `python_stacks`, and how late it comes."""
+MAX_BYTES = 16 << 20
+_LINE = re.compile(r"thread \(\d+\): MainThread;(?P<stack>.+) (?P<samples>\d+)")
+_SPY = "py-spy"
+
+
+def rate(environment: Mapping[str, str]) -> float:
+    """Return how often a second, 0 for never.
+
+    Raises:
+        ValueError: It is no number from 0 to `MAX_HZ`.
+    """
+    text = environment.get(VARIABLE) or "0"
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= MAX_HZ:
+        raise ValueError(f"{VARIABLE}={text!r} is out of range; valid: 0 (never) to {MAX_HZ:g} a second")
+    return found
+
+
+def find() -> str | None:
+    """Return where py-spy is: beside this Python, or on the path."""
+    beside = Path(sysconfig.get_path("scripts"), _SPY)
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which(_SPY)
+
+
+def missing() -> str:
+    """Return why there can be no samples here; empty when nothing speaks against them."""
+    if find() is None:
+        return "py-spy is not installed (pip install py-spy)"
+    try:
+        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except (OSError, ValueError):
+        scope = 0
+    if scope > 1 and os.geteuid() != 0:
+        return f"kernel.yama.ptrace_scope is {scope}: no process may read the memory of another"
+    return ""
+
+
+def samples(
+    environment: Mapping[str, str], intake: Intake, companions: Companions
+) -> tuple[PythonSamples | None, str]:
+    """Return what samples this job, and why nothing does although it was asked for."""
+    try:
+        hz = rate(environment)
+    except ValueError as error:
+        return None, str(error)
+    if not hz or intake.drain is None:
+        return None, ""
+    why = missing()
+    return (None, why) if why else (PythonSamples(intake.drain, intake.writer, companions, hz), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One run of py-spy."""
+
+    process: Process
+    path: Path
+    begin: int
+    step: int
+
+
+class PythonSamples:
+    """Keeps one py-spy at work on the process of the lowest rank, part after part."""
+
+    def __init__(self, drain: Drain, writer: Writer, companions: Companions, hz: float) -> None:
+        self._drain = drain
+        self._writer = writer
+        self._companions = companions
+        self._hz = hz
+        self._part: _Part | None = None
+        self._count = 0
+
+    def look(self) -> None:
+        """Write rows of `python_stacks` when a part is over, and begin the next; about once a second.
+
+        Raises:
+            OSError: What py-spy wrote cannot be read, or it cannot be started.
+        """
+        part = self._part
+        if part is not None:
+            if self._companions.runs(str(part.path)):
+                return
+            self._part = None
+            if rows := self._read(part):
+                self._writer.append("python_stacks", rows)
+        training = [one for one in self._drain.trainers() if one.died is None and one.records]
+        if training:
+            self._begin(min(training, key=self._drain.ranks.of))
+
+    def _begin(self, process: Process) -> None:
+        self._count += 1
+        path = self._drain.spool / f"{process.key}.{self._count}.samples"
+        words = ["record", "--pid", str(process.pid), "--rate", f"{self._hz:g}", "--duration", str(PART_S)]
+        words += ["--nonblocking", "--idle", "--threads", "--function", "--full-filenames"]
+        spy = find()
+        if spy is None:
+            raise FileNotFoundError(missing())
+        self._companions.add([spy, *words, "--format", "raw", "--output", str(path)])
+        self._part = _Part(process, path, time.monotonic_ns(), max(process.last_head_step, process.last_step))
+
+    def _read(self, part: _Part) -> dict[str, Any] | None:
+        """Return the rows of a part; None when it found nothing. What is no stack costs itself."""
+        try:
+            with part.path.open("rb") as file:
+                text = file.read(MAX_BYTES).decode(errors="replace")
+        except FileNotFoundError:
+            return None  # the process ended at once, or py-spy said why it could not
+        finally:
+            part.path.unlink(missing_ok=True)
+        found = [match for line in text.splitlines() if (match := _LINE.fullmatch(line))]
+        if not found:
+            return None
+        samples = [int(match["samples"]) for match in found]
+        rows = len(found)
+        return {
+            "time": [self._drain.clock.to_wall(part.begin)] * rows,
+            "duration": [time.monotonic_ns() - part.begin] * rows,
+            "rank": [self._drain.ranks.of(part.process)] * rows,
+            "step": [part.step] * rows,
+            "mode": ["global"] * rows,
+            "phase": ["any"] * rows,
+            "stack": [match["stack"] for match in found],
+            "samples": samples,
+            "self_time": [round(count * 1e9 / self._hz) for count in samples],
+        }

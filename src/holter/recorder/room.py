@@ -1,0 +1,80 @@
+"""Where the spans of one thread go: its head page and its segments, made when they are needed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from holter.recorder.spool import RETRY_NS
+from holter.schema import record
+
+if TYPE_CHECKING:
+    from holter.recorder.marks import Marks, Recording
+    from holter.recorder.spool import ThreadFiles
+
+
+class Room:
+    """Makes files for the marks of one thread. When there is no room it says so, and tries again later."""
+
+    def __init__(self, marks: Marks, session: Recording) -> None:
+        self._marks = marks
+        self._session = session
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the files without touching them: they are the parent's of this forked process."""
+        self.head: memoryview | None = None
+        self._files: ThreadFiles | None = None
+        self._retry_at = self._dropped = self._slow_ns = 0
+
+    def open(self) -> memoryview | None:
+        """Open the head page, as words; for the first record, and again when that failed."""
+        now = time.perf_counter_ns()
+        if now < self._retry_at:
+            return None
+        session = self._session
+        try:
+            session.open(recording=True)
+            if self._files is None:
+                self._files = session.thread_files(self._marks)
+            page = self._files.open_head(session.step, threading.get_native_id(), self._dropped)
+            self.head = memoryview(page).cast("q")
+        except OSError as error:
+            self._retry_at = now + RETRY_NS
+            session.fault("spool", error)
+        return self.head
+
+    def segment(self, now: int) -> memoryview | None:
+        """Return memory for the next records; None when there is none to be had right now."""
+        if now < self._retry_at or self._files is None:
+            return None
+        found = None
+        try:
+            found = self._files.next_segment()
+            self._session.flush()
+        except OSError as error:
+            self._session.fault("spool", error)
+        if found is None:
+            self._retry_at = now + RETRY_NS
+            return None
+        return memoryview(found)  # written into faster than the map itself
+
+    def drop(self) -> None:
+        """Count a record that there is no room for."""
+        self._dropped += 1
+        if self.head is not None:
+            self.head[record.HEAD_DROPPED] = self._dropped
+
+    def spent(self, nanoseconds: int) -> None:
+        """Add what was measured beside the records."""
+        self._slow_ns += nanoseconds
+
+    def cost(self, offset: int) -> int:
+        """Publish and return the nanoseconds spent so far, when the segment is written up to `offset`."""
+        files = self._files
+        written = 0 if files is None else max(files.started - 1, 0) * files.spool.segment_records
+        spent = self._slow_ns + (written + offset // record.RECORD_SIZE) * self._session.mark_ns
+        if self.head is not None:
+            self.head[record.HEAD_COST] = spent
+        return spent

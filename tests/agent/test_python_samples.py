@@ -1,0 +1,77 @@
+"""The Python stack of a whole job, sampled from outside: off unless asked for, and said when it cannot be."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from holter.agent import python_samples
+from holter.agent.python_samples import MAX_HZ, VARIABLE, missing, rate
+
+TRAINING = """
+import sys, time
+import holter
+
+def busy(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+def waiting(seconds):
+    time.sleep(seconds)
+
+def train():
+    for _ in range(int(sys.argv[1])):
+        with holter.step():
+            busy(0.01)
+            waiting(0.03)
+
+train()
+"""
+
+
+def test_it_is_off_by_default_and_its_rate_is_checked():
+    assert rate({}) == rate({VARIABLE: ""}) == rate({VARIABLE: "0"}) == 0
+    assert rate({VARIABLE: "2.5"}) == 2.5
+    for wrong in ("-1", "21", "often", "nan", "inf"):
+        with pytest.raises(ValueError, match=f"{VARIABLE}='{wrong}' .* valid: 0 .never. to {MAX_HZ:g}"):
+            rate({VARIABLE: wrong})
+
+
+def test_why_there_can_be_none(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(python_samples.sysconfig, "get_path", lambda name: str(tmp_path))
+    assert "py-spy is not installed" in missing()
+    intake = SimpleNamespace(drain=object())
+    made, why = python_samples.samples({VARIABLE: "5"}, intake, None)
+    assert (made, why) == (None, missing())
+    assert python_samples.samples({}, intake, None) == (None, "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing()), reason=missing() or "py-spy is here")
+def test_the_stacks_of_a_whole_job(start, monkeypatch):
+    """Some fifteen seconds, for one part takes ten."""
+    run = start(sys.executable, "-c", TRAINING, "370", env={VARIABLE: "10"})
+    assert run.wait(90) == 0
+    table = run.trial.table("python_stacks")
+    assert set(table["phase"].tolist()) == {"any"}
+    stacks, times = table["stack"].tolist(), np.asarray(table["self_time"]).astype(float)
+    assert all("train (" in one for one in stacks)
+    shares = {
+        name: sum(t for s, t in zip(stacks, times, strict=True) if f"{name} (" in s)
+        for name in ("busy", "waiting")
+    }
+    assert 0.1 < shares["busy"] / (shares["busy"] + shares["waiting"]) < 0.5  # a quarter
+    assert times.sum() / 1e9 == pytest.approx(14, abs=6)
+    assert run.events("fault") == []
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing() or "py-spy is here")
+def test_a_job_that_ends_before_its_first_part_loses_only_that(start):
+    run = start(sys.executable, "-c", TRAINING, "60", env={VARIABLE: "10"})
+    assert run.wait(60) == 0
+    assert run.events("fault") == []

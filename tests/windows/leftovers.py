@@ -1,0 +1,98 @@
+"""A training with many windows of every profiler; prints what the process holds before and after, as JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from holter.recorder import session as sessions
+from holter.schema.windows import Order, Request
+
+KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("operators", {}),
+    ("operators", {"shapes": True, "stacks": True}),
+    ("python", {"profiler": "cprofile"}),
+    ("python", {"profiler": "cprofile", "timer": "off_cpu_time"}),
+    ("python", {"profiler": "pyinstrument"}),
+    ("dataloader", {}),
+)
+
+
+def hooks(session: sessions.Session) -> list[str]:
+    """Return everything of torch and Python that a profiler may have put itself into."""
+    modules = nn.modules.module
+    at = next(iter(session.watch_phases.__closure__)).cell_contents.here.at  # type: ignore[union-attr]
+    return [
+        *(f"{name} {len(getattr(modules, name))}" for name in dir(modules) if name.startswith("_global_")
+          and hasattr(getattr(modules, name), "__len__")),
+        *(f"{one.__name__} {id(one)}" for one in (at.begin, at.end_of)),
+        f"prepare {id(torch.autograd.profiler.profile._prepare_trace)}",
+        f"profiler {torch._C._autograd._profiler_enabled()} {torch.autograd.profiler._is_profiler_enabled}",
+        f"python {sys.getprofile()} {sys.gettrace()} {threading.getprofile()} {threading.gettrace()}",
+        f"gc {len(gc.callbacks)} {gc.get_threshold()} {sys.getswitchinterval()}",
+        f"signals {[str(signal.getsignal(one)) for one in signal.valid_signals()]}",
+        f"timers {signal.getitimer(signal.ITIMER_PROF)} {signal.getitimer(signal.ITIMER_REAL)}",
+        f"environment {sorted(os.environ)}",
+    ]  # fmt: skip
+
+
+def held(session: sessions.Session) -> dict[str, Any]:
+    """Return what the process holds."""
+    session.windows.wait()
+    for _ in range(3):
+        gc.collect()
+    status = Path("/proc/self/status").read_text()
+    return {
+        "hooks": hooks(session),
+        "threads": sorted(thread.name for thread in threading.enumerate()),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "objects": len(gc.get_objects()),
+        "rss_kb": int(status.split("VmRSS:")[1].split()[0]),
+        "peak_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "modules": len(sys.modules),
+        "wake": int(session.windows.wake[0]),
+    }
+
+
+def main(count: int) -> None:
+    """Train; open so many windows, one after the other, and look before and after."""
+    torch.set_num_threads(1)
+    session = sessions.current
+    assert session is not None
+    model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def steps(number: int) -> None:
+        for _ in range(number):
+            optimizer.zero_grad()
+            model(torch.randn(8, 32)).square().mean().backward()
+            optimizer.step()
+
+    def windows(first: int, last: int) -> None:
+        for number in range(first, last):
+            profiler, parameters = KINDS[number % len(KINDS)]
+            session.windows.take(Order((Request(profiler, steps=2, parameters=parameters),)))
+            steps(4)
+            for path in Path(session.spool.directory).glob("*.operators"):
+                path.unlink()  # as the agent does
+
+    steps(5)
+    clean = hooks(session)
+    windows(0, 2 * len(KINDS))  # the first of each kind imports what it needs
+    before = held(session)
+    windows(2 * len(KINDS), 2 * len(KINDS) + count)
+    after = held(session)
+    print(json.dumps({"clean": clean, "before": before, "after": after}))
+
+
+main(int(os.environ["COUNT"]))
