@@ -2,13 +2,12 @@
 
 Closures, because a closure's cells are read faster than attributes. Everything rare (no file yet, a full
 segment, a first use of a name, a fork) shows as an exception of the fast path and is dealt with there, so
-that the fast path itself checks nothing.
+that the fast path itself checks nothing. A training empties the caches between two marks, so what counts is
+how little memory a mark touches: all that it writes are words of mapped memory (docs/decisions/0026).
 """
 
 from __future__ import annotations
 
-import struct
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -25,67 +24,73 @@ if TYPE_CHECKING:
 NAN = float("nan")
 TRAIN = int(Mode.TRAIN)
 _LOW = 0xFFFF_FFFF
-_DEPTH = (record.HEAD_SIZE // 8 - record.HEAD_OPEN) // 2  # open spans that a head page has room for
+_SIZE = record.HEAD_SIZE // 8 - record.HEAD_OPEN
+"""Words that a head page has for open spans."""
 _ANNOTATION = int(Phase.ANNOTATION)
 _COST_EVERY = 15  # mask of the steps at which a thread publishes what it cost: one in 16
 
-_PACKED = struct.Struct("qqdq" if sys.byteorder == "little" else "<qqdq")
-"""`RECORD` with its last four fields as one word, in the machine's own order: each is packed faster."""
-
-assert _PACKED.size == record.RECORD_SIZE == record.RECORD.size  # noqa: S101
+_NOWHERE, _NO_VALUES = memoryview(b"").cast("q"), memoryview(b"").cast("d")
 
 
 def bind(marks: Marks, session: Recording) -> None:
     """Give `marks` its methods: closures over the state of one thread."""
     clock = time.perf_counter_ns
-    pack = _PACKED.pack_into
     ident = threading.get_ident
     mine = ident()  # the thread that these marks serve; 0 when none
-    begins = [0] * _DEPTH
-    codes = [0] * (_DEPTH + 1)  # the last place stays 0: an end without a begin finds no code there
-    level = 0
     low_step = session.step & _LOW
     tails: dict[int, int] = {}
     head: memoryview | None = None
-    head_begins: memoryview | None = None
-    head_codes: memoryview | None = None
-    segment: memoryview | None = None
+    # The open spans, two words each: begin and code. Words of the head page, or of ours while there is none.
+    # The last stays 0: an end without a begin finds no code there.
+    stack = _NOWHERE
+    top = 0
+    words, values = _NOWHERE, _NO_VALUES  # the segment, and the same memory as floating point
     room = Room(marks, session)
     offset = owed = 0  # owed: spans that were open when this process was forked off; their ends may come
 
     def begin(code: int) -> int:
-        nonlocal level
+        nonlocal top
         now = clock()
         try:
-            begins[level] = head_begins[level] = now  # type: ignore[index]
-            codes[level] = head_codes[level] = code  # type: ignore[index]
-            level += 1
+            stack[top] = now
+            stack[top + 1] = code
+            top += 2
         except Exception:
             begin_slow(now, code)
         return now
 
     def end(value: float = NAN, mode: int | None = None) -> None:
-        end_of(codes[min(level, _DEPTH + 1) - 1], value, mode)
+        if 0 < top < _SIZE:
+            end_of(stack[top - 1], value, mode)
+        else:
+            end_slow(clock(), value, mode)
 
     def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
-        nonlocal level, offset
+        nonlocal top, offset
         now = clock()
-        if level <= _DEPTH and codes[level - 1] != code:
-            end_below(code, value, mode)
-            return now
+        place = -1
         try:
-            level -= 1
-            began = begins[level]
+            last = top - 1
+            if stack[last] != code:
+                end_below(code, value, mode)
+                return now
+            began = stack[last - 1]
             tail = tails[code] + low_step
             if mode is not None:
                 tail += (mode - 1) << 48
             # First the place, then the record: what interrupts us between the two writes behind us.
             place = offset
-            offset = place + 32
-            pack(segment, place, began, now - began, value, tail)  # type: ignore[arg-type]
-            head_codes[level] = 0  # type: ignore[index]
-        except Exception as error:
-            end_slow(now, value, mode, error)
+            offset = place + 4
+            words[place] = began
+            words[place + 1] = now - began
+            values[place + 2] = value
+            words[place + 3] = tail
+            stack[last] = 0
+            top = last - 1
+        except Exception:
+            if place >= 0:
+                offset = place
+            end_slow(now, value, mode)
         return now
 
     def add(
@@ -100,9 +105,12 @@ def bind(marks: Marks, session: Recording) -> None:
         nonlocal offset
         tail = (low_step if step is None else step & _LOW) | name_id << 32 | mode << 48 | phase << 56
         place = offset
-        offset = place + 32
+        offset = place + 4
         try:
-            pack(segment, place, begin, duration, value, tail)  # type: ignore[arg-type]
+            words[place] = begin
+            words[place + 1] = duration
+            values[place + 2] = value
+            words[place + 3] = tail
         except Exception:
             write_slow(place, begin, duration, value, tail)
 
@@ -111,80 +119,79 @@ def bind(marks: Marks, session: Recording) -> None:
         base = code >> 8 << 32 | TRAIN << 48 | (code & 255) << 56
 
         def enter() -> object:
-            nonlocal level
+            nonlocal top
             now = clock()
             if ident() != mine:
                 return it.enter()
             try:
-                begins[level] = head_begins[level] = now  # type: ignore[index]
-                codes[level] = head_codes[level] = code  # type: ignore[index]
-                level += 1
+                stack[top] = now
+                stack[top + 1] = code
+                top += 2
             except Exception:
                 begin_slow(now, code)
             return it
 
         def leave(kind: object, error: BaseException | None, trace: object) -> None:
-            nonlocal level, offset
+            nonlocal top, offset
             now = clock()
-            at = level - 1
+            place = -1
             try:
-                if codes[at] == code and ident() == mine and error is None:
-                    began = begins[at]
-                    level = at
+                last = top - 1
+                if stack[last] == code and ident() == mine and error is None:
+                    began = stack[last - 1]
                     place = offset
-                    offset = place + 32
-                    pack(segment, place, began, now - began, NAN, base + low_step)  # type: ignore[arg-type]
-                    head_codes[at] = 0  # type: ignore[index]
+                    offset = place + 4
+                    words[place] = began
+                    words[place + 1] = now - began
+                    values[place + 2] = NAN
+                    words[place + 3] = base + low_step
+                    stack[last] = 0
+                    top = last - 1
                 else:
                     it.leave(kind, error, trace)
-            except Exception as fault:
-                if level == at:
-                    end_slow(now, NAN, None, fault)
+            except Exception:
+                if place >= 0:
+                    offset = place
+                    end_slow(now, NAN, None)
                 else:
                     it.leave(kind, error, trace)
 
         return enter, leave
 
     def begin_slow(now: int, code: int) -> None:
-        nonlocal level
+        nonlocal top
         try:
             if head is None:
                 start()
-            if level < _DEPTH:
-                put(level, now, code)
-            level += 1
+            if top < _SIZE:
+                put(top, now, code)
+            top += 2
         except Exception as fault:
             session.fault("marks", fault)
 
     def put(at: int, began: int, code: int) -> None:
-        begins[at] = began
-        codes[at] = code
-        if head_begins is not None and head_codes is not None:
-            head_begins[at] = began
-            head_codes[at] = code
+        stack[at], stack[at + 1] = began, code
 
-    def end_slow(now: int, value: float, mode: int | None, error: Exception) -> None:
-        nonlocal level, offset, owed
+    def end_slow(now: int, value: float, mode: int | None) -> None:
+        nonlocal top, owed
         try:
-            if level < 0:  # nothing was open
-                level = 0
+            if top <= 0:  # nothing was open
                 if owed:
                     owed -= 1
                 else:
                     session.fault("marks", ValueError("a span was ended that was not begun"))
                 return
-            if level >= _DEPTH:  # too deep to have been kept
+            top -= 2
+            if top >= _SIZE:  # too deep to have been kept
                 room.drop()
                 return
-            if isinstance(error, struct.error):  # the record's place was taken, but not filled
-                offset -= record.RECORD_SIZE
-            began, code = begins[level], codes[level]
+            began, code = stack[top], stack[top + 1]
             if code & 255:
                 tails[code] = code >> 8 << 32 | 1 << 48 | (code & 255) << 56
                 add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
             else:
                 session.fault("marks", ValueError(f"code {code} names no phase"))
-            put(level, began, 0)
+            put(top, began, 0)
         except Exception as fault:
             session.fault("marks", fault)
 
@@ -195,7 +202,7 @@ def bind(marks: Marks, session: Recording) -> None:
             spans = open_spans()
             at = next((i for i in reversed(range(len(spans))) if spans[i][1] == code), None)
             if at is None:
-                if level > _DEPTH:
+                if top > _SIZE:
                     end()
                 elif owed:
                     owed -= 1
@@ -215,17 +222,18 @@ def bind(marks: Marks, session: Recording) -> None:
             if head is None:
                 start()
                 place = offset
-            if segment is None or place + record.RECORD_SIZE > len(segment):
+            if place + 4 > len(words):
                 if not rotate(entered):
                     room.drop()
                     return
                 place = offset
-            offset = max(offset, place + record.RECORD_SIZE)
+            offset = max(offset, place + 4)
             try:
-                pack(segment, place, began, duration, value, tail)  # type: ignore[arg-type]
-            except struct.error as error:
-                pack(segment, place, began, duration, NAN, tail)  # type: ignore[arg-type]
+                values[place + 2] = value
+            except (TypeError, ValueError) as error:
+                values[place + 2] = NAN
                 session.fault("marks", error)
+            words[place], words[place + 1], words[place + 3] = began, duration, tail
         except Exception as fault:
             session.fault("marks", fault)
         finally:
@@ -233,35 +241,43 @@ def bind(marks: Marks, session: Recording) -> None:
 
     def start() -> None:
         """Open this thread's files; called for its first record, and again when that failed."""
-        nonlocal head, head_begins, head_codes, low_step
+        nonlocal head, stack, low_step
         head = room.open()
+        before = stack
         if head is not None:
-            head_begins, head_codes = head[record.HEAD_OPEN :: 2], head[record.HEAD_OPEN + 1 :: 2]
+            stack = head[record.HEAD_OPEN :]
             low_step = session.step & _LOW
             rotate(clock())
+        elif not before:
+            stack = memoryview(bytearray(8 * _SIZE)).cast("q")
+        if before:
+            stack[:] = before
 
     def rotate(now: int) -> bool:
-        nonlocal segment, offset
-        segment, offset = room.segment(now), 0
+        nonlocal words, values, offset
+        segment = room.segment(now)
+        words, values, offset = _NOWHERE, _NO_VALUES, 0
+        if segment is not None:
+            words, values = segment.cast("q"), segment.cast("d")
         return segment is not None
 
     def fail(error: BaseException) -> None:
-        if 0 < level <= _DEPTH:
-            session.note_failing(error, codes[level - 1])
+        if 0 < top <= _SIZE:
+            session.note_failing(error, stack[top - 1])
 
     def open_spans() -> list[tuple[int, int]]:
-        kept = min(level, _DEPTH)
-        return list(zip(begins[:kept], codes[:kept], strict=True))
+        kept = stack[: min(top, _SIZE)].tolist()
+        return list(zip(kept[::2], kept[1::2], strict=True))
 
     def reopen(to: int, kept: Iterable[tuple[int, int]] = ()) -> None:
-        nonlocal level
-        to = max(to, 0)
-        for at in range(min(level, _DEPTH) - 1, to - 1, -1):
+        nonlocal top
+        to = max(2 * to, 0)
+        for at in range(min(top, _SIZE) - 2, to - 2, -2):
             put(at, 0, 0)
-        level = min(level, to)
+        top = min(top, to)
         for began, code in kept:
-            put(level, began, code)
-            level += 1
+            put(top, began, code)
+            top += 2
 
     def settle(step: int) -> None:
         nonlocal low_step
@@ -269,7 +285,7 @@ def bind(marks: Marks, session: Recording) -> None:
         if head is not None:
             head[record.HEAD_STEP] = step
             if step & _COST_EVERY == 1:
-                room.cost(offset)
+                room.cost(offset * 8)
 
     def adopt() -> None:
         nonlocal mine
@@ -283,16 +299,15 @@ def bind(marks: Marks, session: Recording) -> None:
         mine = 0
 
     def detach() -> None:
-        nonlocal head, head_begins, head_codes, segment, offset, level, owed, mine
-        owed, mine = level, 0
+        nonlocal head, stack, words, values, offset, top, owed, mine
+        owed, mine = top // 2, 0
         room.forget()
-        head = head_begins = head_codes = segment = None
-        begins[:], codes[:] = [0] * _DEPTH, [0] * (_DEPTH + 1)
-        offset = level = 0
+        head, stack, words, values = None, _NOWHERE, _NOWHERE, _NO_VALUES
+        offset = top = 0
 
     marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
-    marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: level, reopen, open_spans
-    marks.recent = lambda: b"" if segment is None else bytes(segment[:offset])
-    marks.spent, marks.cost = room.spent, lambda: room.cost(offset)
+    marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: top // 2, reopen, open_spans
+    marks.recent = lambda: words[:offset].tobytes()
+    marks.spent, marks.cost = room.spent, lambda: room.cost(offset * 8)
     marks.settle, marks.adopt, marks.detach = settle, adopt, detach
     marks.ranges, marks.release, marks.serve = ranges, release, lambda: mine
