@@ -147,7 +147,7 @@ def names(trace: Trace, events: list[Event]) -> None:
     seen.update(islice(new, max(0, MOST_NAMES - len(seen))))
     for event, args in zip(new.values(), decode_args([*new.values()], _NameArgs), strict=True):
         if args.start_us is not None:
-            trace.offset_ns = round(args.start_us * 1000)
+            trace.offset_ns = int(args.start_us * 1000)
             trace.facts["clock"] = "epoch"
             continue
         text = str(args.name).strip() if args.name is not None else ""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-BLOCK = 1 << 22
-"""Bytes decoded at a time."""
+BLOCK = 1 << 20
+"""Bytes decoded at a time: what they decode to finds room in memory that is in use already."""
 LONGEST_EVENT = 1 << 25
 """Bytes of an event, at most."""
 LONGEST_HEADER = 1 << 26
@@ -45,15 +45,15 @@ _LENIENT = json.JSONDecoder(strict=False)
 
 
 class Event(msgspec.Struct, gc=False):
-    """One event; `ts` and `dur` in microseconds, `args` not decoded yet."""
+    """One event; `ts` and `dur` in microseconds, as some write them as text; `args` not decoded yet."""
 
     ph: str = ""
     cat: str | None = None
     name: str | None = None
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: int | float | None = None
-    dur: int | float | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
     args: Raw = Raw()
     id: int | str | None = None
 
@@ -78,7 +78,7 @@ class TraceEvents:
     def __iter__(self) -> Iterator[list[Event]]:
         blocks = self._blocks()
         rest = self._begin(blocks)
-        at_end = False
+        at_end, enough = False, BLOCK
         for block in blocks:
             rest += block
             if at_end:
@@ -86,9 +86,10 @@ class TraceEvents:
                     self._skipped["text after the events, beyond what is read"] += 1
                     break
                 continue
-            if len(rest) < BLOCK:
+            if len(rest) < enough:
                 continue
             events, rest, at_end = self._decode(rest, last=False)
+            enough = max(BLOCK, 2 * len(rest))  # an event longer than a block is not tried again and again
             yield events
         if not at_end:
             events, rest, at_end = self._decode(rest, last=True)
@@ -133,10 +134,14 @@ class TraceEvents:
 
     def _decode(self, text: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:
         """Return the events of a block, what is left of it, and whether the list of events ended."""
+        whole = memoryview(bytearray().join((b"[", text)))
         for match, end in _places(text, last=last):
+            close = match.start() + 2
+            over, whole[close] = whole[close], ord("]")
             try:
-                events = _DECODER.decode(b"[" + text[: match.start() + 1] + b"]")
+                events = _DECODER.decode(whole[: close + 1])
             except (ValueError, RecursionError):
+                whole[close] = over
                 continue
             return events, text[match.end() :], end
         return self._decode_leniently(text, last=last)
@@ -245,7 +250,7 @@ def _event(found: Any) -> Event | None:
         for name in ("ts", "dur"):
             value = found.get(name)
             if value is not None:
-                setattr(event, name, value if type(value) is int else float(value))
+                setattr(event, name, value if isinstance(value, int | float) else str(value))
         if isinstance(found.get("args"), dict):
             event.args = Raw(msgspec.json.encode(found["args"]))
     except (ValueError, TypeError, OverflowError, RecursionError):
