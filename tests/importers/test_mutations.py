@@ -140,8 +140,8 @@ def test_databases(seed, imported, tmp_path):
     database.execute("CREATE TABLE StringIds (id, value)")
     known = [(1, "cudaLaunchKernel"), (2, b"\xff"), (3, 5)]
     database.executemany("INSERT INTO StringIds VALUES (?, ?)", known)
-    columns = ["start", "end", "deviceId", "streamId", "correlationId", "demangledName", "nameId", "globalTid",
-               "gridX", "bytes", "copyKind", "text", "textId", "eventType"]  # fmt: skip
+    columns = "start end deviceId streamId correlationId demangledName nameId globalTid gridX bytes copyKind"
+    columns = [*columns.split(), "text", "textId", "eventType"]
     for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME",
                   "NVTX_EVENTS", "OSRT_API"):  # fmt: skip
         there = [c for c in columns if chance.random() < 0.8]

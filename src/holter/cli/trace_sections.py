@@ -25,6 +25,7 @@ def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
         return
     if steps := more["steps"]:
         yield "Steps on the accelerator", [f"{steps['count']} steps: {_spread(steps)}"]
+    yield "Critical path of the first step, as HTA defines it", _shares(more["hta_critical_path"] or {})
     yield "Steps by role, as the TensorBoard plug-in has it", _shares(more["roles"] or {})
     for name, (title, line) in _LISTS.items():
         yield title, [line(row) for row in more[name][:_MOST]]

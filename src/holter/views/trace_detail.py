@@ -8,6 +8,7 @@ import numpy as np
 
 from holter.analysis.bandwidth import bandwidths
 from holter.analysis.device_steps import step_roles, step_times
+from holter.analysis.hta_path import PARTS, hta_critical_path
 from holter.analysis.kernel_statistics import kernel_table
 from holter.analysis.launching import host_bound, launch_delays, queue_lengths
 from holter.analysis.memory_timeline import memory_timelines
@@ -24,17 +25,20 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 _MOST = 15
+_MOST_IN_GRAPH = 300_000
+"""Operators through which a path is looked for, where no step bounds it."""
 
 
 def with_shapes(trial: Trial, read: Mapping[str, Table]) -> dict[str, Table]:
-    """Return the tables with the shapes of the operators whose work is known, and of no others."""
+    """Return the tables with the details of waits and of operators whose work is known, and of no others."""
     operators = read["operators"]
-    wanted = np.isin(operators["name"], KNOWN)
+    wanted = np.isin(operators["name"], KNOWN) | (operators["kind"] == "device_wait")
     detail = np.full(operators.rows, "", object)
     if wanted.any():
         names = ", ".join(map(parquet.literal, KNOWN))
         same = ("time", "duration", "rank", "thread", "name", "kind")
-        shapes = trial.table("operators", columns=(*same, "detail"), where=f"name IN ({names})")
+        where = f"name IN ({names}) OR kind = 'device_wait'"
+        shapes = trial.table("operators", columns=(*same, "detail"), where=where)
         if shapes.rows == int(wanted.sum()) and np.array_equal(shapes["time"], operators["time"][wanted]):
             detail[wanted] = shapes["detail"]
     return {**read, "operators": Table({**operators.columns, "detail": detail})}
@@ -83,6 +87,7 @@ def detail(trial: Trial, read: Mapping[str, Table], devices: Sequence[str]) -> d
             for one in host_bound(tables)
         ],
         "collectives": _rows(bandwidths(tables["kernels"]).where(slice(_MOST))),
+        "hta_critical_path": _hta_path(tables),
         "gradients": _gradients(tables),
         "annotations": _annotations(tables["operators"]),
         "memory": [
@@ -131,6 +136,20 @@ def _launches(tables: Mapping[str, Table]) -> dict[str, Any] | None:
         "delay": _spread(found["delay_ns"]),
         "run": _spread(found["device_ns"]),
     }
+
+
+def _hta_path(tables: Mapping[str, Table]) -> dict[str, float] | None:
+    """Return the shares of HTA's critical path through the first step, percent; without steps of all."""
+    steps = tables["spans"].where(tables["spans"]["phase"] == "step")
+    if not steps.rows and tables["operators"].rows > _MOST_IN_GRAPH:
+        return None
+    try:
+        path = hta_critical_path(tables, "ProfilerStep" if steps.rows else "")
+    except ValueError:
+        return None
+    whole = int(path["duration"].sum())
+    sums = {part: int(path["duration"][path["part"] == part].sum()) for part in PARTS}
+    return {part: 100.0 * ns / whole for part, ns in sums.items()} if whole else None
 
 
 def _gradients(tables: Mapping[str, Table]) -> list[dict[str, Any]]:
