@@ -53,7 +53,9 @@ def described(words: Sequence[str], *, in_detail: bool = False) -> dict[str, Any
     with tempfile.TemporaryDirectory(prefix="holter-diagnose-") as store:
         try:
             paths = [Path(word) for word in words]
-            folder, report = import_job(paths, store, "trace", now_ns=time.time_ns(), on_progress=_progress)
+            folder, report = import_job(
+                paths, store, "trace", now_ns=time.time_ns(), kept=False, on_progress=_progress
+            )
         except (UnreadableError, OSError) as error:
             told = str(error)
             where = "" if any(word in told for word in words) else f"{', '.join(words)}: "

@@ -10,6 +10,7 @@ from holter.importers.files import files
 from holter.importers.report import Report, UnreadableError
 from holter.importers.trace import Trace
 from holter.store import job
+from holter.store.compact import compact
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -60,9 +61,12 @@ def import_job(
     name: str,
     *,
     now_ns: int,
+    kept: bool = True,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[JobFolder, Report]:
     """Import traces into a new job of a store, which ends when the last of them does.
+
+    A job that is `kept` ends with a compaction: many files cost whoever reads them.
 
     Raises:
         UnreadableError: Nothing could be read; then there is no job either.
@@ -83,6 +87,8 @@ def import_job(
         status="Completed",
         imported={"files": report.files, "ranks": report.ranks, "facts": facts},
     )
+    if kept:
+        compact(folder)
     return folder, report
 
 
