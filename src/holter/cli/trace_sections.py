@@ -76,7 +76,9 @@ def _gradient(row: Row) -> str:
 
 
 def _annotation(row: Row) -> str:
-    return f"{_name(row)}: {row['count']:,} x, {_spread(row)}"
+    return (
+        f"{row['count']:,} x, mean {_us(row['mean_ns'] / 1e3)}, most {_us(row['max_ns'] / 1e3)}: {_name(row)}"
+    )
 
 
 def _memory(row: Row) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.bandwidth import bandwidths
-from holter.analysis.device_steps import step_roles, step_times
+from holter.analysis.device_steps import annotation_table, step_roles, step_times
 from holter.analysis.hta_path import PARTS, hta_critical_path
 from holter.analysis.kernel_statistics import kernel_table
 from holter.analysis.launching import host_bound, launch_delays, queue_lengths
@@ -89,7 +89,7 @@ def detail(trial: Trial, read: Mapping[str, Table], devices: Sequence[str]) -> d
         "collectives": _rows(bandwidths(tables["kernels"]).where(slice(_MOST))),
         "hta_critical_path": _hta_path(tables),
         "gradients": _gradients(tables),
-        "annotations": _annotations(tables["operators"]),
+        "annotations": _rows(annotation_table(tables).where(slice(_MOST))),
         "memory": [
             {"rank": one.rank, "name": one.name, "peak": one.peak, "growth": one.growth}
             for one in memory_timelines(tables)
@@ -178,16 +178,4 @@ def _gradients(tables: Mapping[str, Table]) -> list[dict[str, Any]]:
             "backward_us": second / 1e3,
         }
         for (ahead, back), (count, first, second) in largest
-    ]
-
-
-def _annotations(operators: Table) -> list[dict[str, Any]]:
-    rows = operators.where(operators["kind"] == "annotation")
-    if not rows.rows:
-        return []
-    names, code = np.unique(rows["name"].astype(str), return_inverse=True)
-    sums = np.bincount(code, weights=rows["duration"])
-    return [
-        {"name": str(names[i]), "count": int((code == i).sum()), **_spread(rows["duration"][code == i])}
-        for i in np.argsort(-sums, kind="stable")[:_MOST].tolist()
     ]
