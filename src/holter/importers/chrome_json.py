@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from decimal import Decimal
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ FORMAT = "chrome-json"
 
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
+_TIME = attrgetter("ts")
 _UNTOLD = ("", "op", "gpu_functions")
 """Categories of traces whose devices are told by the names of processes."""
 _OMITTED = {
@@ -94,7 +96,7 @@ def _take(
     if cat == "trace":
         trace.omitted["marks of the profiler"] += len(events)
         return
-    times = [event.ts for event in events]
+    times = list(map(_TIME, events))
     if None in times:
         trace.skipped["an event without a time"] += times.count(None)
         events = [event for event in events if event.ts is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from holter.importers.trace_events import Event
 
 
+_ARGS = attrgetter("args")
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -39,7 +41,7 @@ def decode_args(events: list[Event], type_: Any) -> list[Any]:
 
 
 def _joined(events: list[Event]) -> bytes:
-    return b",".join([event.args or b"{}" for event in events])
+    return b",".join(map(_ARGS, events))
 
 
 def _decoded(joined: bytes, events: list[Event], type_: Any) -> list[Any]:
@@ -47,7 +49,7 @@ def _decoded(joined: bytes, events: list[Event], type_: Any) -> list[Any]:
     try:
         decoded: list[Any] = many.decode(b"[" + joined + b"]")
     except (ValueError, RecursionError):
-        decoded = [_args(one, event.args or b"{}", type_) for event in events]
+        decoded = [_args(one, event.args, type_) for event in events]
     return decoded
 
 

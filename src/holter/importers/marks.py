@@ -194,7 +194,7 @@ def counters(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None
     values: list[float] = []
     for event, when in zip(events, time.tolist(), strict=True):
         try:
-            args = msgspec.json.decode(event.args or b"{}")
+            args = msgspec.json.decode(event.args)
         except (ValueError, RecursionError):
             args = {}
         series = args if isinstance(args, dict) else {}

@@ -58,7 +58,7 @@ class Event(msgspec.Struct, gc=False):
     tid: int | str | None = None
     ts: int | float | str | None = None
     dur: int | float | str | None = None
-    args: Raw = Raw()
+    args: Raw = Raw(b"{}")
     id: int | str | None = None
 
 
