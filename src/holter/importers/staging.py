@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -56,6 +57,8 @@ class Staging:
         self._file: IO[bytes] | None = None
         self._parts: list[list[tuple[str, int, int, list[tuple[str, str]]]]] = [[]]
         self._kept_texts: list[tuple[int, int]] = []
+        self._plain: list[str] = []
+        """The texts as they are stored, as far as they were asked for."""
 
     def append(self, table: str, **columns: NDArray[Any]) -> None:
         """Take in rows: arrays of one length, of text the numbers of `texts`."""
@@ -77,7 +80,7 @@ class Staging:
         for table in self._waiting:
             self._put(table)
         self._kept_texts.append(self._written(msgspec.msgpack.encode(list(self.texts))))
-        self.texts = Texts()
+        self.texts, self._plain = Texts(), []
         self._parts.append([])
 
     def _put(self, table: str) -> None:
@@ -128,7 +131,8 @@ class Staging:
 
     def _values(self, number: int) -> list[str]:
         if number == len(self._kept_texts):
-            return [*map(_plain, self.texts)]
+            self._plain += map(_plain, islice(self.texts, len(self._plain), None))
+            return self._plain
         at, size = self._kept_texts[number]
         file = self._disk()
         file.seek(at)

@@ -92,7 +92,7 @@ class Trace:
         good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration >= 0) & (duration < _LATEST_NS)
         end = time + duration
         if not good.all():
-            self.skipped["a time beyond all clocks"] += int((~good).sum())
+            self.skipped["a time that is none, or beyond all clocks"] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}
             time, end = time[good], end[good]
         if not len(time):

@@ -80,23 +80,27 @@ class TraceEvents:
         self._skipped = skipped
 
     def __iter__(self) -> Iterator[list[Event]]:
+        # Whoever frees that much is believed to need it again: from now on the allocator of the C library
+        # keeps what blocks are built in, where it would give it back and take it anew, page by page.
+        bytearray(16 * BLOCK)
         blocks = self._blocks()
         rest = self._begin(blocks)
         at_end, enough = False, BLOCK
         for block in blocks:
-            rest += block
             if at_end:
+                rest += block
                 if len(rest) > LONGEST_HEADER:
                     self._skipped["text after the events, beyond what is read"] += 1
                     break
                 continue
-            if len(rest) < enough:
+            if len(rest) + len(block) < enough:
+                rest += block
                 continue
-            events, rest, at_end = self._decode(rest, last=False)
+            events, rest, at_end = self._decode(rest, block, last=False)
             enough = max(BLOCK, 2 * len(rest))  # an event longer than a block is not tried again and again
             yield events
         if not at_end:
-            events, rest, at_end = self._decode(rest, last=True)
+            events, rest, at_end = self._decode(rest, b"", last=True)
             yield events
         if not at_end:
             self._skipped["the file is cut off before its events end"] += 1
@@ -136,19 +140,20 @@ class TraceEvents:
         if isinstance(found, dict):
             self.header.update(found)
 
-    def _decode(self, text: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:
-        """Return the events of a block, what is left of it, and whether the list of events ended."""
-        whole = memoryview(bytearray().join((b"[", text)))
-        for match, end in _places(text, last=last):
-            close = match.start() + 2
-            over, whole[close] = whole[close], ord("]")
-            try:
-                events = _DECODER.decode(whole[: close + 1])
-            except (ValueError, RecursionError):
-                whole[close] = over
-                continue
-            return events, text[match.end() :], end
-        return self._decode_leniently(text, last=last)
+    def _decode(self, rest: bytes, block: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:
+        """Return the events of what was left and a block, what is left now, and whether the list ended."""
+        text = bytearray().join((b"[", rest, block))
+        with memoryview(text) as view:
+            for match, end in _places(text, last=last):
+                close = match.start() + 1
+                over, text[close] = text[close], ord("]")
+                try:
+                    events = _DECODER.decode(view[: close + 1])
+                except (ValueError, RecursionError):
+                    text[close] = over
+                    continue
+                return events, bytes(view[match.end() :]), end
+        return self._decode_leniently(bytes(text[1:]), last=last)
 
     def _decode_leniently(self, text: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:
         try:
@@ -270,7 +275,7 @@ def _mended(text: str) -> Any:
         return None
 
 
-def _places(text: bytes, *, last: bool) -> Iterator[tuple[re.Match[bytes], bool]]:
+def _places(text: bytearray, *, last: bool) -> Iterator[tuple[re.Match[bytes], bool]]:
     """Yield where a block may be cut between two events, and where the list may end: a few of each."""
     if not last:
         for match in [*_BOUNDARY.finditer(text, max(0, len(text) - 65536))][:-4:-1]:
