@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NODE = "import"
 _LATEST_NS = 1 << 62
+MOST_BYTES = 1 << 50
+"""More than that no copy and no message moves: it is damage."""
 MOST_NAMES = 1_000_000
 """Names of threads that are kept, at most."""
 
@@ -91,6 +93,8 @@ class Trace:
         duration = columns.get("duration", np.zeros(1, np.int64))
         good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration >= 0) & (duration < _LATEST_NS)
         end = time + duration
+        if "bytes" in columns:
+            columns["bytes"] = columns["bytes"].clip(0, MOST_BYTES)
         if not good.all():
             self.skipped["a time that is none, or beyond all clocks"] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}

@@ -13,7 +13,7 @@ from holter.analysis.idle_time import idle_time
 from holter.analysis.kernel_statistics import activity, kernel_precision, kernel_table, memory_table
 from holter.analysis.operator_tree import operator_table
 from holter.analysis.time_breakdown import time_breakdown
-from holter.views.trace_detail import detail, mfu, with_shapes
+from holter.views.trace_detail import detail, mfu, rows, with_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,7 +144,7 @@ def _trace(
         "detail": detail(trial, read, devices) if in_detail else None,
         "precision": kernel_precision(read),
         "activity": activity(read),
-        "memory": list(memory_table(read).to_rows()),
+        "memory": rows(memory_table(read)),
         "breakdowns": [
             {
                 "definition": part.definition,

@@ -71,9 +71,9 @@ def detail(trial: Trial, read: Mapping[str, Table], devices: Sequence[str]) -> d
     return {
         "steps": _steps(tables),
         "roles": _roles(tables),
-        "kernels_by_launches": _rows(kernel_table(tables, by="launches", most=_MOST)),
-        "modules": _rows(module_table(tables).where(slice(_MOST))),
-        "roofline": _rows(roofline(tables, device).where(slice(_MOST))),
+        "kernels_by_launches": rows(kernel_table(tables, by="launches", most=_MOST)),
+        "modules": rows(module_table(tables).where(slice(_MOST))),
+        "roofline": rows(roofline(tables, device).where(slice(_MOST))),
         "launches": _launches(tables),
         "queues": [
             {"rank": q.rank, "device": q.device, "stream": q.stream, "longest": q.longest,
@@ -86,10 +86,10 @@ def detail(trial: Trial, read: Mapping[str, Table], devices: Sequence[str]) -> d
              "stretches": len(one.begin), "stretches_us": one.stretch_ns / 1e3}
             for one in host_bound(tables)
         ],
-        "collectives": _rows(bandwidths(tables["kernels"]).where(slice(_MOST))),
+        "collectives": rows(bandwidths(tables["kernels"]).where(slice(_MOST))),
         "hta_critical_path": _hta_path(tables),
         "gradients": _gradients(tables),
-        "annotations": _rows(annotation_table(tables).where(slice(_MOST))),
+        "annotations": rows(annotation_table(tables).where(slice(_MOST))),
         "memory": [
             {"rank": one.rank, "name": one.name, "peak": one.peak, "growth": one.growth}
             for one in memory_timelines(tables)
@@ -97,7 +97,8 @@ def detail(trial: Trial, read: Mapping[str, Table], devices: Sequence[str]) -> d
     }  # fmt: skip
 
 
-def _rows(table: Table) -> list[dict[str, Any]]:
+def rows(table: Table) -> list[dict[str, Any]]:
+    """Return rows as a document has them: null for a number that there is not."""
     return [{name: _number(value) for name, value in row.items()} for row in table.to_rows()]
 
 
