@@ -92,7 +92,8 @@ class _Calls(NamedTuple):
     """Correlation → event."""
     waits: list[tuple[int, int, int]]
     """Begin, end and event of each call that waits."""
-    count: int
+    events: int
+    """How many the thread's side has; those of devices are numbered behind them."""
 
 
 def _threads(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int]) -> _Calls:
@@ -163,7 +164,7 @@ def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int],
         (int(begin[w]), 0, w) for w in range(len(begin)) if called[w] >= 0 and within[called[w]]
     ]
     order += [(int(wait["end"]), 1, n) for n, wait in enumerate(waits)]
-    nodes = {w: calls.count + w for _, kind, w in order if kind == 0}
+    nodes = {w: calls.events + w for _, kind, w in order if kind == 0}
     last: dict[int, int] = {}
     synced: dict[int, int] = {}
     for _, is_wait, which in sorted(order):

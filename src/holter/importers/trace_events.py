@@ -16,10 +16,11 @@ from msgspec import Raw
 
 from holter.importers.report import UnreadableError
 
+zlib: Any
 try:
     from isal import isal_zlib as zlib  # four times as fast
 except ImportError:
-    import zlib  # type: ignore[no-redef]
+    import zlib
 
 if TYPE_CHECKING:
     from collections import Counter
