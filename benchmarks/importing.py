@@ -65,9 +65,11 @@ def main() -> None:
         "| trace | events | json.gz MB | M events/CPU-s | json.load | stored/json.gz | peak MB | json.load |"
     )
     print("|---|---|---|---|---|---|---|---|")
-    for trace in traces:
-        told(trace.name, trace, given.rounds)
     with tempfile.TemporaryDirectory() as folder:
+        least = Path(folder) / "one event (what every import costs).json.gz"
+        least.write_bytes(gzip.compress(b'{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1}]}'))
+        for trace in (least, *traces):
+            told(trace.name, trace, given.rounds)
         for times in given.times:
             longer = Path(folder) / "longer.json.gz"
             repeat(traces[0], longer, times)
@@ -97,6 +99,7 @@ def told(name: str, trace: Path, rounds: int, *, beside: bool = True) -> None:
     if other is not None and mine["events"] != other["events"]:
         raise SystemExit(f"{name}: {mine['events']} events imported, of {other['events']}")
     speeds = ["" if one is None else f"{one['events'] / one['cpu'] / 1e6:.2f}" for one in (mine, other)]
+    speeds[0] += f" ({mine['cpu']:.3f} s)"
     peaks = ["" if one is None else f"{one['peak'] / 1e6:.0f}" for one in (mine, other)]
     print(
         f"| {name[:60]} | {mine['events']:,} | {size / 1e6:.2f} | {speeds[0]} | {speeds[1]} "

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+import csv
+
+import hypothesis
+import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
+from tests.analysis.kineto import given, load
 from tests.rules.traces import MS, US, Trace
 
 from holter.analysis.critical_path import critical_path, path_shares
+from holter.analysis.hta_path import PARTS, hta_critical_path
 from holter.schema.table import Table
 
 
@@ -53,7 +59,7 @@ def test_without_device_work_there_is_no_path() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(
+@hypothesis.given(
     st.lists(
         st.tuples(st.integers(0, 900), st.integers(1, 90), st.integers(0, 100)), min_size=1, max_size=30
     ),
@@ -73,3 +79,33 @@ def test_it_is_one_chain_to_the_last_end(
     last = max(row["time"] + row["duration"] for row in trace.rows["kernels"])
     assert end[-1] == last
     assert found["time"][0] == min(row["time"] for row in trace.rows["kernels"])
+
+
+def test_htas_own_path_to_the_microsecond() -> None:
+    with given("expected/hta_alexnet_critical_path/hta/critical_path_summary.csv").open() as file:
+        theirs = {row["bound_by"]: float(row["duration"]) for row in csv.DictReader(file)}
+    name = "critical_path_alexnet_benchmark_result_2869224_1695835535_trace.json.gz"
+    found = hta_critical_path(load(given("traces/hta", name)), "measure|forward", 1)
+    whole = int(found["duration"].sum())
+    assert whole == 35_834_000
+    for part in PARTS:
+        mine = 100 * int(found["duration"][found["part"] == part].sum()) / whole
+        assert mine == pytest.approx(theirs.get(part, 0.0), abs=1e-9)
+    allocated = found["name"] == "cudaMalloc"
+    assert (int(allocated.sum()), int(found["duration"][allocated].sum())) == (4, 31_525_000)
+
+
+def test_htas_path_waits_for_launches_kernels_and_the_device() -> None:
+    trace = Trace()
+    trace.operator("aten::mm", 0, 100 * US)
+    trace.kernel(40 * US, 300 * US, launched=10 * US, name="gemm")
+    trace.kernel(350 * US, 100 * US, launched=60 * US, name="ncclDevKernel")
+    found = hta_critical_path(trace.tables, "")
+    assert [(part, ns // US) for part, ns in zip(found["part"], found["duration"], strict=True) if ns] == [
+        ("gpu_kernel_launch_overhead", 30),
+        ("gpu_compute_bound", 300),
+        ("gpu_kernel_kernel_overhead", 10),
+        ("gpu_communication_bound", 100),
+    ]
+    assert hta_critical_path(trace.tables, "no such annotation").rows == 0
+    assert hta_critical_path({}).rows == 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.kineto import given, load
+from tests.analysis.kineto import DATA, given, load
 
-from holter.analysis.device_steps import step_roles
+from holter.analysis.device_steps import annotation_table, step_roles
 from holter.analysis.device_work import COMPUTE, Work, device_work
 from holter.analysis.idle_time import idle_time
 from holter.analysis.kernel_statistics import kernel_table
@@ -70,7 +70,18 @@ def test_a_trace_has_the_numbers_of_its_peers(name: str) -> None:
     idle_as_hta(name, loaded)
     launches_as_hta(name, loaded)
     kernels_as_hta(name, loaded)
+    annotations_as_hta(name, loaded)
     as_tracelens(name, loaded)
+
+
+def annotations_as_hta(name: str, loaded: dict[str, Table]) -> None:
+    if not DATA.joinpath("expected", name, "hta", "user_annotation_cpu.csv").exists():
+        return  # it writes none where there are none
+    found = {row["name"]: row for row in annotation_table(loaded, definition="hta").to_rows()}
+    for row in rows_of(name, "hta", "user_annotation_cpu.csv"):
+        mine = found[row["name"]]
+        told = [mine["total_ns"], mine["max_ns"], mine["min_ns"]]
+        assert [ns / 1000 for ns in told] == [float(row[f"{key} (us)"]) for key in ("sum", "max", "min")]
 
 
 def as_hta(name: str, loaded: dict[str, Table]) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from tests.generated.story import SCENARIOS, Story, story
 
+from holter.analysis.closer_look import Kernels
 from holter.analysis.evidence import part_name
-from holter.analysis.facts import Facts, Kernels, gather
+from holter.analysis.facts import Facts, gather
 from holter.analysis.load import Load
 from holter.analysis.steps import steps
 from holter.analysis.suspects import SUSPECTS, verdict

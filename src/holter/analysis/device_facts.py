@@ -145,11 +145,10 @@ def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
     )
 
 
-def judged_ns(tables: Mapping[str, Table]) -> tuple[int, int]:
-    """Return the mean length of what is judged of each device, ns, and how many devices there are."""
+def judged(tables: Mapping[str, Table]) -> list[tuple[int, int, int]]:
+    """Return of each device its rank, and the begin and end of what is judged of it, ns."""
     steps = _steps(tables)
-    found = [_window(steps, rank, mine) for (rank, _), mine in split(device_work(tables))]
-    return (int(np.mean([end - begin for begin, end in found])), len(found)) if found else (0, 0)
+    return [(rank, *_window(steps, rank, mine)) for (rank, _), mine in split(device_work(tables))]
 
 
 def _most(spent: list[dict[str, float]]) -> list[tuple[str, float]]:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device_work import COMMUNICATION, COMPUTE, MEMORY, device_work, launch_of
+from holter.analysis.device_work import (
+    COMMUNICATION,
+    COMPUTE,
+    MEMORY,
+    device_work,
+    hta_rounded,
+    launch_of,
+)
 from holter.analysis.intervals import Intervals, difference, measure, union
 from holter.analysis.operator_tree import DEVICE_SIDE
 from holter.schema.table import Table
@@ -103,6 +110,64 @@ def annotated(tables: Mapping[str, Table], pattern: re.Pattern[str]) -> Table:
             "works": found["works"],
         }
     )
+
+
+def annotation_table(tables: Mapping[str, Table], *, side: str = "host", definition: str = "all") -> Table:
+    """Add up the ranges that people named, name by name.
+
+    Args:
+        tables: `operators`.
+        side: `host`, or `device` for the stretches that a trace lays over streams.
+        definition: `hta`, for the host: whole microseconds, and with two steps and more only what began
+            before the last one of its rank.
+
+    Returns:
+        rank, name, count, total_ns, mean_ns, min_ns, max_ns, the longest in all first.
+
+    Raises:
+        ValueError: No such side or definition.
+    """
+    if (side, definition) not in (("host", "all"), ("host", "hta"), ("device", "all")):
+        raise ValueError(f"{side!r} by {definition!r} is not known; valid: host by all or hta, device by all")
+    operators = tables.get("operators") or Table.empty("operators")
+    kind = "annotation" if side == "host" else "device_annotation"
+    rows = operators.where(operators["kind"] == kind)
+    if definition == "hta":
+        rows = _before_the_last_step(rows)
+    begin = rows["time"].astype(np.int64)
+    end = begin + rows["duration"]
+    if definition == "hta":
+        begin, end = hta_rounded(begin, end)
+    pairs = list(zip(rows["rank"].tolist(), rows["name"].tolist(), strict=True))
+    number = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+    code = np.array([number[pair] for pair in pairs], np.int64)
+    order = np.argsort(code, kind="stable")
+    ns = (end - begin)[order]
+    first = np.flatnonzero(np.diff(code[order], prepend=-1))
+    count = np.diff(np.append(first, len(ns)))
+    total = np.add.reduceat(ns, first) if len(ns) else ns
+    found = Table(
+        {
+            "rank": np.array([rank for rank, _ in number], np.int64),
+            "name": np.array([name for _, name in number], object),
+            "count": count,
+            "total_ns": total,
+            "mean_ns": total / np.maximum(count, 1),
+            "min_ns": np.minimum.reduceat(ns, first) if len(ns) else ns,
+            "max_ns": np.maximum.reduceat(ns, first) if len(ns) else ns,
+        }
+    )
+    return found.where(np.argsort(-total, kind="stable"))
+
+
+def _before_the_last_step(rows: Table) -> Table:
+    steps = rows.where(np.array([name.startswith("ProfilerStep") for name in rows["name"].tolist()], bool))
+    keep = np.ones(rows.rows, bool)
+    for rank in np.unique(steps["rank"]).tolist():
+        begins = steps["time"][steps["rank"] == rank]
+        if len(begins) > 1:
+            keep &= (rows["rank"] != rank) | (rows["time"] < begins.max())
+    return rows.where(keep)
 
 
 class Histogram(NamedTuple):

@@ -5,22 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holter.analysis.advice import Advice
 from holter.analysis.candidates import GPU_BUSY, GPU_SATURATED
-from holter.analysis.device_candidates import (
-    HOST_SHARE,
-    MANY_ALLOCATIONS,
-    TESTS,
-    seen,
-    who,
-)
+from holter.analysis.device_advice import ADVICE, faster
+from holter.analysis.device_candidates import HOST_SHARE, TESTS, seen, who
 from holter.analysis.device_facts import DeviceFacts, device_facts
 from holter.analysis.evidence import ms, pct
 from holter.analysis.host_verdict import without_device
 from holter.analysis.suspects import UNEXPLAINED, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from holter.analysis.evidence import Evidence
     from holter.schema.table import Table
@@ -79,7 +73,7 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
         also=told if len(told) > 1 else [name for name in guilty if name not in told],
         evidence=[item for name in guilty for item in tested[name].evidence],
         ruled_out=ruled_out,
-        advice=[advice for name in guilty for advice in _ADVICE[name](facts)],
+        advice=[advice for name in guilty for advice in ADVICE[name](facts)],
         missing=_missing(facts),
     )
 
@@ -103,7 +97,7 @@ def _innocent(facts: DeviceFacts, ruled_out: list[dict[str, str]]) -> Verdict:
             share_pct=parts["compute"],
             evidence=evidence,
             ruled_out=ruled_out,
-            advice=_faster(facts),
+            advice=faster(facts),
             missing=missing,
         )
     if busy >= GPU_BUSY:
@@ -166,91 +160,3 @@ def _missing(facts: DeviceFacts) -> list[str]:
     if facts.breakdown["host"] >= HOST_SHARE and not facts.stacks:
         found.append("Python stacks: with_stack=True")
     return found + [f"collectives of all ranks ({why})" for why in facts.unmatched[:1]]
-
-
-def _load_data(facts: DeviceFacts) -> list[Advice]:
-    lost = facts.breakdown["data_loading"]
-    found = []
-    if lost >= facts.h2d_pct:
-        expected = facts.step_ms * (1 - lost / 100) if facts.step_ms and facts.steps > 1 else None
-        text = "Load the next batch while this one runs: DataLoader workers (num_workers), or prepared data."
-        found.append(Advice(text, expected, f"the accelerator idles {pct(lost)} of the time for batches"))
-    if facts.pageable and facts.h2d_pct >= 1:
-        text = "Copy from pinned memory, without blocking: pin_memory=True and non_blocking=True."
-        found.append(Advice(text, None, f"{facts.pageable} copies come from pageable memory"))
-    return found
-
-
-def _communicate(facts: DeviceFacts) -> list[Advice]:
-    if facts.late:
-        late = facts.late[0]
-        what = "what its host does between collectives: loading, Python, a busy core"
-        if late.cause == "device":
-            what = "its share of the work and its accelerator's clocks"
-        return [Advice(f"Look at rank {late.rank}: {what}.", None, "the others wait for it")]
-    text = (
-        "Overlap communication with backward: larger buckets less often, prefetching, gradient accumulation."
-    )
-    return [
-        Advice(text, None, f"{pct(facts.breakdown['communication'])} of the time nothing else runs meanwhile")
-    ]
-
-
-def _launch_less(facts: DeviceFacts) -> list[Advice]:
-    if facts.after_sync_pct >= facts.breakdown["host"] / 2:
-        text = "Wait for the accelerator less often: no .item(), .cpu() or print of a tensor in the loop."
-        return [Advice(text, None, f"it idles {pct(facts.after_sync_pct)} of the time after such waits")]
-    if facts.pageable and any(name.startswith("cudaMemcpy") for name, _ in facts.blamed["host"][:3]):
-        text = "Copy from pinned memory, without blocking: pin_memory=True and non_blocking=True."
-        return [
-            Advice(text, None, f"the host waits in {facts.pageable} copies from pageable memory"),
-            _fewer_launches(facts),
-        ]
-    return [_fewer_launches(facts)]
-
-
-def _fewer_launches(facts: DeviceFacts) -> Advice:
-    text = "Launch less: torch.compile or CUDA graphs, fused optimizers (foreach, fused), larger batches."
-    return Advice(text, None, f"the median kernel takes {facts.median_kernel_us:.3g} us")
-
-
-def _allocate_less(facts: DeviceFacts) -> list[Advice]:
-    if facts.allocations >= MANY_ALLOCATIONS:
-        text = (
-            "Keep freed memory: no PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() in the loop; "
-            "if it is short, a smaller batch."
-        )
-        why = (
-            f"{facts.allocations:,} calls allocate or free, {pct(facts.breakdown['allocation'])} of the time"
-        )
-        return [Advice(text, None, why)]
-    text = (
-        "Profile after a few steps of warm-up; if it stays, leave the allocator room: a smaller batch, or "
-        "expandable_segments:True."
-    )
-    return [
-        Advice(text, None, f"allocation takes {pct(facts.breakdown['allocation'])} of the accelerator's time")
-    ]
-
-
-def _save_aside(facts: DeviceFacts) -> list[Advice]:
-    text = "Write checkpoints in the background (asynchronous saving), or less often."
-    return [
-        Advice(
-            text, None, f"the accelerator idles {pct(facts.breakdown['checkpoint'])} of the time meanwhile"
-        )
-    ]
-
-
-def _faster(facts: DeviceFacts) -> list[Advice]:
-    text = "Make the kernels themselves cheaper: lower precision, fused kernels, less work."
-    return [Advice(text, None, f"the accelerator computes {pct(facts.breakdown['compute'])} of the time")]
-
-
-_ADVICE: dict[str, Callable[[DeviceFacts], list[Advice]]] = {
-    "data_pipeline": _load_data,
-    "communication": _communicate,
-    "framework_overhead": _launch_less,
-    "memory_pressure": _allocate_less,
-    "checkpointing": _save_aside,
-}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.breakdown import breakdown
+from holter.analysis.closer_look import closer_look
 from holter.analysis.dataloading import COMPUTE, CPU_FULL, DataLoading, causes, loaders, stages
 from holter.analysis.durations import step_statistics
 from holter.analysis.load import Load, loads
@@ -19,16 +20,8 @@ from holter.schema.phases import BREAKDOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holter.analysis.closer_look import Kernels, Look
     from holter.schema.table import Table
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kernels:
-    """What a kernel trace says of the GPU; None where there is no trace."""
-
-    median_us: float
-    idle_pct: float
-    """Share of forward and backward in which the GPU ran nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +57,8 @@ class Facts:
     baseline: Facts | None = None
     """Another job that this one should be as fast as."""
     kernels: Kernels | None = None
+    look: Look | None = None
+    """What a profiling window saw."""
 
     @property
     def load(self) -> Load | None:
@@ -109,6 +104,7 @@ def gather(
     nodes: Mapping[str, Mapping[str, Any]] | None = None,
     baseline: Facts | None = None,
     kernels: Kernels | None = None,
+    profiled: Mapping[str, Table] | None = None,
 ) -> Facts:
     """Compute the facts of a job; what is not given is not known.
 
@@ -119,7 +115,8 @@ def gather(
         events: Table `events`; loaders and the framework are read from it.
         nodes: Node → its facts; `cpus` is used.
         baseline: Facts of a job to compare with.
-        kernels: What a kernel trace says.
+        kernels: What a kernel trace says; by default what `profiled` says.
+        profiled: The tables that `closer_look` asks for, of the steps that a window profiled.
     """
     mask = steady(steps)
     used = steps.where(mask)
@@ -154,6 +151,9 @@ def gather(
             "stragglers": stragglers(used),
             "loads": machines,
         }
+    look = closer_look(profiled, found.get("step_ms")) if profiled is not None else None
+    if look is not None:
+        found |= {"look": look, "kernels": kernels or look.kernels}
     ranks = tuple(sorted(set(steps["rank"].tolist())))
     return Facts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
 

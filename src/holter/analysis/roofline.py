@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device_facts import judged_ns
+from holter.analysis.device_facts import judged
 from holter.analysis.flops import peak
 from holter.analysis.operator_tree import device_time, host
 from holter.schema.table import Table
@@ -140,6 +140,9 @@ _WORK: dict[str, Any] = {
     "aten::_scaled_dot_product_flash_attention": _attention,
 }
 
+KNOWN = tuple(_WORK)
+"""Operators whose cost their shapes tell."""
+
 
 def bandwidth(device: str) -> float | None:
     """Return the bytes a second of a device's memory; None for one that is not known."""
@@ -226,13 +229,21 @@ def utilization(tables: Mapping[str, Table], device: str) -> Utilization | None:
     """Compute the model's FLOP utilization; None where shapes, the device or its peak are not known."""
     tree = host(tables)
     by_precision: dict[str, int] = {}
-    for (_, cost), _ns in _costs(tree, tables, [0] * len(tree.begin), "all"):
-        by_precision[cost.precision] = by_precision.get(cost.precision, 0) + cost.flops
+    windows = judged(tables)
+    inside = np.zeros(len(tree.begin), dtype=np.int64)
+    spans = tables.get("spans") or Table.empty("spans")
+    stepped = set(spans["rank"][spans["phase"] == "step"].tolist())
+    for rank, begin, end in windows:
+        within = (tree.begin >= begin) & (tree.begin < end) if rank in stepped else True
+        inside[(tree.rank == rank) & within] = 1
+    for (_, cost), counts in _costs(tree, tables, inside.tolist(), "all"):
+        if counts:
+            by_precision[cost.precision] = by_precision.get(cost.precision, 0) + cost.flops
     if not by_precision:
         return None
     precision = max(by_precision, key=lambda word: by_precision[word])
     top = peak(device, precision) if precision in ("bf16", "fp16") else None
-    window, devices = judged_ns(tables)
+    window = int(np.mean([end - begin for _, begin, end in windows]))
     if top is None or not window:
         return None
-    return Utilization(sum(by_precision.values()), window, devices, top, precision)
+    return Utilization(sum(by_precision.values()), window, len(windows), top, precision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis import advice as advise
@@ -90,10 +90,17 @@ def verdict(facts: Facts) -> Verdict:
     the suspect only when it is slower than a baseline, or when the GPUs are saturated (median from 95 %), so
     that nothing but less work can make the step shorter.
     """
+    found = _verdict(facts)
+    return replace(found, evidence=[*found.evidence, *facts.look.evidence()]) if facts.look else found
+
+
+def _verdict(facts: Facts) -> Verdict:
     lacking = troubles.missing(facts)
     if facts.steady_steps < MIN_STEPS:
         return _too_short(facts, lacking)
     tested = {name: test(facts) for name, test in CANDIDATES.items()}
+    told = _by_kernels(facts, [name for name, found in tested.items() if not found.guilty])
+    tested |= {name: found for name, (found, _) in told.items()}
     guilty = {name: c for name, c in tested.items() if c.guilty}
     straggler = facts.stragglers[0] if facts.stragglers else None
     also: list[str] = []
@@ -115,9 +122,18 @@ def verdict(facts: Facts) -> Verdict:
         also=also if len(names) == 1 else names,
         evidence=[item for name in names for item in guilty[name].evidence],
         ruled_out=ruled_out,
-        advice=ordered([a for name in names for a in _advice(name, facts)]),
+        advice=ordered([a for n in names for a in (told[n][1] if n in told else _advice(n, facts))]),
         missing=lacking,
     )
+
+
+def _by_kernels(facts: Facts, innocent: list[str]) -> dict[str, tuple[Candidate, list[Advice]]]:
+    """Test again, by what a profiling window saw, those whom the host's time does not find guilty."""
+    if facts.look is None:
+        return {}
+    if facts.share("data_loading") >= candidates.DATA_INNOCENT:
+        innocent = [name for name in innocent if name != "framework_overhead"]  # it waits for batches
+    return {name: again for name in innocent if (again := facts.look.suspect(name)) is not None}
 
 
 def _advice(name: str, facts: Facts) -> list[Advice]:
@@ -139,16 +155,20 @@ def _too_short(facts: Facts, lacking: list[str]) -> Verdict:
 def _innocent(facts: Facts, ruled_out: list[dict[str, str]], lacking: list[str]) -> Verdict:
     load = facts.load
     gpu = load.gpu_p50 if load else None
+    if gpu is None and facts.kernels is not None:
+        gpu = facts.kernels.busy_pct
     loading, compute, other = facts.share("data_loading"), facts.compute_share, facts.share("other")
     evidence = [
         seen(facts, f"compute takes {pct(compute)} of the step", "compute", compute),
         seen(facts, f"data loading takes {pct(loading)} of the step", "data_loading", loading, DATA_SHARE),
     ]
-    if load is not None and gpu is not None:
-        text = f"GPUs are busy {pct(gpu)} (median)"
-        evidence.append(seen(facts, text, "gpu.util", gpu, GPU_BUSY, load.node))
+    if gpu is not None:
+        sampled = load is not None and load.gpu_p50 is not None
+        text = f"GPUs are busy {pct(gpu)} ({'median' if sampled else 'of the profiled steps'})"
+        evidence.append(seen(facts, text, "gpu.util", gpu, GPU_BUSY, load.node if load else None))
         if gpu < GPU_BUSY:
-            said = f"GPUs are busy only {pct(gpu)} (median), and no suspect explains it."
+            how = " (median)" if sampled else ""
+            said = f"GPUs are busy only {pct(gpu)}{how}, and no suspect explains it."
             return _unsure(said, evidence, ruled_out, lacking or ["kernel trace"])
     elif facts.device == "cuda":
         said = "The GPUs were not sampled, and no part of the step stands out."

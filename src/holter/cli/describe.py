@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.card import bar, legend
+from holter.cli.detail import operators
 from holter.cli.output import clean
 from holter.views.issues import not_judged, ordered
 from holter.views.wording import (
@@ -94,6 +95,8 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
         yield ("Steps", list(_steps(d)))
     if stages_text(d["dataloading"]) or (d["dataloading"] or {}).get("workers") is not None:
         yield ("Data loading", list(_loading(d)))
+    if d["operators"]:
+        yield operators(d)
     if d["phases"]:
         yield ("Phases of the job", list(_phases(d["phases"])))
     yield ("Rules", list(_rules(d["rules"])))

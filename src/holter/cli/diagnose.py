@@ -12,7 +12,7 @@ ABOUT = (
 )
 EXAMPLES = """  holter diagnose latest
   holter diagnose holter-jobs/train-20260131-120000 --json
-  holter diagnose trace.json.gz
+  holter diagnose trace.json.gz --detail
   holter diagnose rank0.pt.trace.json.gz rank1.pt.trace.json.gz"""
 
 
@@ -27,21 +27,30 @@ def main(words: list[str]) -> int:
     )
     options.add_store(parser)
     options.add_json(parser)
+    parser.add_argument(
+        "--detail",
+        action="store_true",
+        help="also what lies behind the card: operators, kernels, modules, launches, collectives, MFU",
+    )
     given = parser.read(words)
     from holter.cli.card import print_card
+    from holter.cli.detail import show
     from holter.views.description import diagnosis
 
     if traces.is_trace(given.jobs):
-        description = traces.described(given.jobs)
-        more = "the same with --json: kernels, operators, ranks, numbers as HTA and TraceLens define them"
+        description = traces.described(given.jobs, in_detail=given.json or given.detail)
+        more = "the same with --detail: operators, kernels, modules, launches; with --json for programs"
     else:
         from holter.store.trial import Trial
 
         folder = options.find_job(given.jobs[0], given.store)
         options.check_readable(folder)
-        description, more = traces.judged(Trial(folder)), options.look(folder)
+        description = traces.judged(Trial(folder), in_detail=given.json or given.detail)
+        more = options.look(folder)
     if given.json:
         output.write_json(diagnosis(description))
     else:
         print_card(description, sys.stdout, more)
+        if given.detail:
+            show(description, output.console(sys.stdout))
     return 0

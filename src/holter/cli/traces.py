@@ -45,7 +45,7 @@ def is_trace(words: Sequence[str]) -> bool:
     return True
 
 
-def described(words: Sequence[str]) -> dict[str, Any]:
+def described(words: Sequence[str], *, in_detail: bool = False) -> dict[str, Any]:
     """Import traces and describe them as one job; raises `Refusal` with code 65, saying why."""
     from holter.importers import UnreadableError, import_job
     from holter.store.trial import Trial
@@ -53,7 +53,9 @@ def described(words: Sequence[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="holter-diagnose-") as store:
         try:
             paths = [Path(word) for word in words]
-            folder, report = import_job(paths, store, "trace", now_ns=time.time_ns(), on_progress=_progress)
+            folder, report = import_job(
+                paths, store, "trace", now_ns=time.time_ns(), kept=False, on_progress=_progress
+            )
         except (UnreadableError, OSError) as error:
             told = str(error)
             where = "" if any(word in told for word in words) else f"{', '.join(words)}: "
@@ -66,15 +68,19 @@ def described(words: Sequence[str]) -> dict[str, Any]:
             for file, reasons in report.skipped.items()
             for why, times in reasons.items()
         ]
-        return judged(Trial(folder), skipped)
+        return judged(Trial(folder), skipped, in_detail=in_detail)
 
 
-def judged(trial: Trial, skipped: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
+def judged(
+    trial: Trial, skipped: Sequence[Mapping[str, str]] = (), *, in_detail: bool = False
+) -> dict[str, Any]:
     """Describe a job by its kernels and operators if it was imported and has some, else as a recorded one."""
     from holter.views.description import describe
     from holter.views.trace_description import describe_trace, is_trace
 
-    return describe_trace(trial, skipped=skipped) if is_trace(trial) else describe(trial)
+    if not is_trace(trial):
+        return describe(trial)
+    return describe_trace(trial, skipped=skipped, in_detail=in_detail)
 
 
 def _progress(file: str, done: int, size: int) -> None:

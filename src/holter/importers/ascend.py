@@ -40,7 +40,7 @@ def tasks(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: 
     rows: dict[str, list[int]] = {"kernels": [], "memory_operations": [], "operators": []}
     for row, a in enumerate(args):
         task = a.task or ""
-        computes = task.startswith(("AI_", "MIX_"))
+        computes = task.startswith(("AI_", "MIX_", "KERNEL_"))
         table = "kernels" if computes else "memory_operations" if "MEMCPY" in task else "operators"
         rows[table].append(row)
     streams = np.array([-1 if a.stream is None else min(max(a.stream, -1), 2**31 - 1) for a in args])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from decimal import Decimal
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers import ascend, device_events, host_events, marks
+from holter.importers import ascend, device_events, host_events, marks, named_devices
 from holter.importers.trace_events import Event, TraceEvents
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ FORMAT = "chrome-json"
 
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
+_TIME = attrgetter("ts")
+_UNTOLD = ("", "op", "gpu_functions")
+"""Categories of traces whose devices are told by the names of processes."""
 _OMITTED = {
     "Iteration Start: PyTorch Profiler": "marks of the profiler",
     "Record Window End": "marks of the profiler",
@@ -31,8 +36,11 @@ _OMITTED = {
 def recognizes(path: Path) -> bool:
     """Tell by name and first bytes whether a file may hold trace events."""
     name = path.name.lower()
-    if not name.endswith((".json", ".json.gz", ".gz", ".trace", ".corrupt")):
-        return False
+    return name.endswith((".json", ".json.gz", ".gz", ".trace", ".corrupt")) and may_be(path)
+
+
+def may_be(path: Path) -> bool:
+    """Tell by its first bytes whether a file may hold trace events, whatever its name."""
     with path.open("rb") as file:
         first = file.read(64)
     return first.startswith(b"\x1f\x8b") or first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
@@ -65,6 +73,9 @@ def _groups(events: list[Event]) -> Iterator[tuple[str, str, list[Event]]]:
     for cat, group in by_category.items():
         name = (cat or "").lower()
         kinds = {event.ph for event in group}
+        if name in marks.LAUNCH_FLOWS and kinds <= {"s", "t", "f"}:
+            yield "s", name, group
+            continue
         if len(kinds) == 1:
             kind = kinds.pop()
             yield _PAIRED.get(kind, kind), name, group
@@ -85,7 +96,7 @@ def _take(
     if cat == "trace":
         trace.omitted["marks of the profiler"] += len(events)
         return
-    times = [event.ts for event in events]
+    times = list(map(_TIME, events))
     if None in times:
         trace.skipped["an event without a time"] += times.count(None)
         events = [event for event in events if event.ts is not None]
@@ -117,23 +128,28 @@ def _other(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
         host_events.runtime(trace, events, time, duration)
         return
     kind = {"fee": "python", "overhead": "overhead"}.get(cat, "operator")
-    sorts = np.zeros(len(events), np.int8)
-    if not cat:  # as Ascend's are
-        for row, event in enumerate(events):
-            if ascend.is_device(event):
-                sorts[row] = 1
-            elif trace.called(event.pid, event.tid)[0] == ascend.COLLECTIVES:
-                sorts[row] = 2
+    threads = {(event.pid, event.tid): event for event in events}
+    known = {key: _sort(trace, event) for key, event in threads.items()} if cat in _UNTOLD else {}
+    sorts = np.array([known.get((event.pid, event.tid), 0) for event in events], np.int8)
+    if not cat and not sorts.all():
+        sorts[[row for row in np.flatnonzero(sorts == 0).tolist() if ascend.is_device(events[row])]] = 1
     if not sorts.any():
         host_events.named(trace, events, time, duration, kind)
         return
-    for sort, take in enumerate((None, ascend.tasks, ascend.collectives)):
+    for sort, take in enumerate((None, ascend.tasks, ascend.collectives, named_devices.work)):
         rows = np.flatnonzero(sorts == sort)
         own = [events[row] for row in rows.tolist()]
         if own and take is None:
             host_events.named(trace, own, time[rows], duration[rows], kind)
         elif own and take is not None:
             take(trace, own, time[rows], duration[rows])
+
+
+def _sort(trace: Trace, event: Event) -> int:
+    """Tell what the events of a thread are by its name: 2 collectives of Ascend, 3 work of a device."""
+    if trace.called(event.pid, event.tid)[0] == ascend.COLLECTIVES:
+        return 2
+    return 3 if named_devices.device_of(trace, event) is not None else 0
 
 
 def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
@@ -158,19 +174,29 @@ def nanoseconds(microseconds: list[Any]) -> NDArray[np.int64]:
     """Return times in whole nanoseconds; one that 64 bits cannot hold becomes the latest there is."""
     try:
         array = np.array(microseconds)
-        if array.dtype.kind != "f":
+        if array.dtype.kind == "i":
             exact = array.astype(np.int64)
             far = np.abs(exact) > 2**62 // 1000
-            return np.where(far, 2**62, np.where(far, 0, exact) * 1000)
+            return np.where(far, 2**62, np.where(far, 0, exact) * 1000) if far.any() else exact * 1000
     except (OverflowError, ValueError, TypeError):
-        pass
+        array = np.empty(0, object)
     # Microseconds since the epoch take 51 bits: whole and fraction apart, nothing more is lost.
-    array = np.array([float(value) for value in microseconds])
+    if array.dtype.kind != "f":
+        return np.array([_one(value) for value in microseconds], np.int64)
     far = ~(np.abs(array) < 2**62 / 1000)
     array = np.where(far, 0.0, array)
     whole = np.floor(array)
     time = whole.astype(np.int64) * 1000 + np.rint((array - whole) * 1000).astype(np.int64)
     return np.where(far, 2**62, time)
+
+
+def _one(microseconds: Any) -> int:
+    """Return one time in nanoseconds, of text too, as torch_npu writes it; the latest where it is none."""
+    try:
+        exact = Decimal(microseconds) * 1000
+        return int(exact) if abs(exact) < 2**62 else 2**62
+    except (ArithmeticError, ValueError, TypeError):
+        return 2**62
 
 
 def _facts(trace: Trace, header: dict[str, Any]) -> None:

@@ -72,7 +72,16 @@ class _KernelDetail(msgspec.Struct, gc=False, omit_defaults=True):
     queued: Raw = Raw()
 
 
+class _WaitArgs(msgspec.Struct, gc=False, omit_defaults=True):
+    """Which calls a wait belongs to: the one that waits, and the record of the event that it waits for."""
+
+    correlation: int | None = None
+    stream: int | None = msgspec.field(default=None, name="wait_on_stream")
+    record: int | None = msgspec.field(default=None, name="wait_on_cuda_event_record_corr_id")
+
+
 _DETAILS = Details(_KernelDetail)
+_ENCODE = msgspec.json.Encoder().encode
 
 
 def device_work(
@@ -114,8 +123,12 @@ def on_streams(
 ) -> None:
     """Take in what lies over streams: ranges of the user from first to last kernel, and waits of streams."""
     device, stream = _where(trace, events, decode_args(events, _Args))
-    where = [
-        f'{{"device": {d}, "stream": {s}}}' for d, s in zip(device.tolist(), stream.tolist(), strict=True)
+    where = list(zip(device.tolist(), stream.tolist(), strict=True))
+    waits = decode_args(events, _WaitArgs) if events[0].cat in SYNCS else [_WaitArgs()] * len(events)
+    details = [
+        b'{"device": %d, "stream": %d%s'
+        % (d, s, b"," + text if (text := _ENCODE(wait)[1:]) != b"}" else text)
+        for (d, s), wait in zip(where, waits, strict=True)
     ]
     trace.append(
         "operators",
@@ -124,7 +137,7 @@ def on_streams(
         thread=stream.astype(np.int64),
         name=trace.text([e.name or "" for e in events]),
         kind=trace.text(["device_wait" if e.cat in SYNCS else "device_annotation" for e in events]),
-        detail=trace.text(where),
+        detail=trace.text(details),
     )
 
 

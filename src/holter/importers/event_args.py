@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from holter.importers.trace_events import Event
 
 
+_ARGS = attrgetter("args")
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -39,15 +42,17 @@ def decode_args(events: list[Event], type_: Any) -> list[Any]:
 
 
 def _joined(events: list[Event]) -> bytes:
-    return b",".join([event.args or b"{}" for event in events])
+    return b"\n".join(map(_ARGS, events))
 
 
 def _decoded(joined: bytes, events: list[Event], type_: Any) -> list[Any]:
-    one, many = _decoders(type_)
+    decoder = _decoder(type_)
     try:
-        decoded: list[Any] = many.decode(b"[" + joined + b"]")
+        decoded: list[Any] = decoder.decode_lines(joined)
     except (ValueError, RecursionError):
-        decoded = [_args(one, event.args or b"{}", type_) for event in events]
+        decoded = []
+    if len(decoded) != len(events):
+        decoded = [_args(decoder, event.args, type_) for event in events]
     return decoded
 
 
@@ -63,10 +68,6 @@ def _args(decoder: Any, raw: Any, type_: Any) -> Any:
         return type_()
 
 
-_KNOWN: dict[Any, tuple[Any, Any]] = {}
-
-
-def _decoders(type_: Any) -> tuple[Any, Any]:
-    if type_ not in _KNOWN:
-        _KNOWN[type_] = (msgspec.json.Decoder(type_), msgspec.json.Decoder(list[type_]))
-    return _KNOWN[type_]
+@cache
+def _decoder(type_: Any) -> Any:
+    return msgspec.json.Decoder(type_)

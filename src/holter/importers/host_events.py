@@ -55,30 +55,32 @@ def operators(
     trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in operators, with their shapes, types and stacks."""
-    details = _DETAILS.read(trace, events)
-    _operators(trace, events, time, duration, "operator", details)
-    _steps(trace, events, time, duration)  # the first versions called steps operators
+    names = _names(events)
+    _operators(trace, events, trace.text(names), time, duration, "operator", _DETAILS.read(trace, events))
+    _steps(trace, names, time, duration)  # the first versions called steps operators
 
 
 def ranges(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in ranges that the user or the framework named; those of steps are steps too."""
-    _operators(trace, events, time, duration, "annotation", _no_details(trace, events))
-    _steps(trace, events, time, duration)
+    names = _names(events)
+    _operators(trace, events, trace.text(names), time, duration, "annotation", _no_details(trace, events))
+    _steps(trace, names, time, duration)
 
 
 def python(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in calls of Python functions, and of modules, whose names say so."""
-    texts = trace.staging.texts
+    texts, names = trace.staging.texts, _names(events)
     module, function = texts["module"], texts["python"]
-    kinds = [module if (e.name or "").startswith("nn.Module: ") else function for e in events]
-    _operators(trace, events, time, duration, np.array(kinds, np.int32), _no_details(trace, events))
+    codes = trace.text(names)
+    kinds = np.where(trace.texts_that(names, _is_module)[codes], np.int32(module), np.int32(function))
+    _operators(trace, events, codes, time, duration, kinds, _no_details(trace, events))
 
 
 def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in calls of the runtime and the driver: launches, waits for the device, and others."""
     correlation = whole_numbers([args.correlation for args in decode_args(events, _RuntimeArgs)], 0)
     threads = trace.threads.numbers(events)
-    calls(trace, [e.name or "" for e in events], threads, time, duration, correlation)
+    calls(trace, _names(events), threads, time, duration, correlation)
 
 
 def calls(
@@ -91,10 +93,8 @@ def calls(
 ) -> None:
     """Take in calls of a runtime by their names: launches, waits for the device, and others."""
     codes = trace.text(names)
-    launched, waited = np.zeros((2, len(trace.staging.texts)), bool)  # a copy may be launched and waited for
-    for name in set(names):
-        code = trace.staging.texts[name]
-        launched[code], waited[code] = bool(_LAUNCH.search(name)), bool(_WAIT.search(name))
+    # A copy may be launched and waited for.
+    launched, waited = (trace.texts_that(names, pattern.search) for pattern in (_LAUNCH, _WAIT))
     sorts = (launched, waited, ~(launched | waited))
     launches, waits, others = (np.flatnonzero(sort[codes]) for sort in sorts)
     trace.append(
@@ -128,13 +128,15 @@ def named(
     trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64], kind: str
 ) -> None:
     """Take in stretches of time on threads that are of no kind known here, with all they carry."""
-    details = trace.text([bytes(e.args) if len(bytes(e.args)) <= LONGEST_DETAIL else b"" for e in events])
-    _operators(trace, events, time, duration, kind, details)
+    given = [bytes(event.args) for event in events]
+    details = trace.text([text if len(text) <= LONGEST_DETAIL else b"" for text in given])
+    _operators(trace, events, trace.text(_names(events)), time, duration, kind, details)
 
 
 def _operators(
     trace: Trace,
     events: list[Event],
+    name: NDArray[np.int32],
     time: NDArray[np.int64],
     duration: NDArray[np.int64],
     kind: str | NDArray[np.int32],
@@ -145,16 +147,27 @@ def _operators(
         time=time,
         duration=duration,
         thread=trace.threads.numbers(events),
-        name=trace.text([e.name or "" for e in events]),
+        name=name,
         kind=trace.same(kind, len(events)) if isinstance(kind, str) else kind,
         detail=detail,
     )
 
 
-def _steps(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
-    for row, event in enumerate(events):
-        if event.name and event.name.startswith("ProfilerStep#") and (match := _STEP.fullmatch(event.name)):
-            trace.step(int(match[1]), int(time[row]), int(time[row] + duration[row]), event.name)
+def _steps(trace: Trace, names: list[str], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+    steps = {name for name in set(names) if name.startswith("ProfilerStep#")}
+    if not steps:
+        return
+    for row, name in enumerate(names):
+        if name in steps and (match := _STEP.fullmatch(name)):
+            trace.step(int(match[1]), int(time[row]), int(time[row] + duration[row]), name)
+
+
+def _is_module(name: str) -> bool:
+    return name.startswith("nn.Module: ")
+
+
+def _names(events: list[Event]) -> list[str]:
+    return [event.name or "" for event in events]
 
 
 def _no_details(trace: Trace, events: list[Event]) -> NDArray[np.int32]:

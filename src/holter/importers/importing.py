@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holter.importers import chrome_json, nsight, sagemaker, xplane
+from holter.importers.files import files
 from holter.importers.report import Report, UnreadableError
 from holter.importers.trace import Trace
 from holter.store import job
+from holter.store.compact import compact
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
+    from holter.importers.files import Importer
     from holter.store.job import JobFolder
 
 ROWS_A_FILE = 245_760
 """Rows of a file of the store: two row groups. Many small files would be larger together."""
-MOST_FILES = 100_000
-
-
-class Importer(Protocol):
-    """A module of the shelf: it knows one format."""
-
-    FORMAT: str
-
-    def recognizes(self, path: Path) -> bool:
-        """Tell whether a file may be of this format, by its name and its first bytes."""
-
-    def read(self, path: Path, trace: Trace) -> None:
-        """Read a file into a trace; raises `UnreadableError` or `OSError`."""
-
-
-SHELF: tuple[Importer, ...] = (sagemaker, xplane, nsight, chrome_json)
-"""In the order in which they are asked: those that know a file by its name and place first."""
 
 
 def import_paths(
@@ -45,7 +31,8 @@ def import_paths(
     Memory is bounded whatever the size of the files; while one is read, its rows lie on the temporary disk.
 
     Args:
-        paths: Files, and folders whose files of known formats are all imported: one a rank, or any others.
+        paths: Files, and folders and archives whose files of known formats are all imported: one a rank, or
+            any others.
         folder: The job. Its manifest is not touched.
         on_progress: Called with a file, the bytes read of it and its size, now and then.
 
@@ -58,8 +45,9 @@ def import_paths(
     """
     report = Report()
     job_ = _Job(folder, report)
-    for path, importer in _files(paths, report):
-        job_.take(Trace(path, report, on_progress), importer)
+    with tempfile.TemporaryDirectory(prefix="holter-import-") as room:
+        for found in files(paths, report, Path(room)):
+            job_.take(Trace(found.path, report, on_progress), found.label, found.importer)
     job_.close()
     if not report.files:
         told = "; ".join(f"{file}: {why}" for file, all_ in report.skipped.items() for why in all_)
@@ -73,9 +61,12 @@ def import_job(
     name: str,
     *,
     now_ns: int,
+    kept: bool = True,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[JobFolder, Report]:
     """Import traces into a new job of a store, which ends when the last of them does.
+
+    A job that is `kept` ends with a compaction: many files cost whoever reads them.
 
     Raises:
         UnreadableError: Nothing could be read; then there is no job either.
@@ -96,7 +87,22 @@ def import_job(
         status="Completed",
         imported={"files": report.files, "ranks": report.ranks, "facts": facts},
     )
+    if kept:
+        compact(folder)
     return folder, report
+
+
+def _read(trace: Trace, importer: Importer) -> None:
+    """Read a file; what a reader of ours did not foresee costs what comes behind it, nothing else."""
+    try:
+        importer.read(trace.path, trace)
+    except (UnreadableError, OSError):
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        if not trace.staging.rows:
+            raise UnreadableError(f"it is no trace of this format, or a damaged one ({why})") from error
+        trace.skipped[f"what comes behind damage that its reader does not know ({why})"] += 1
 
 
 class _Job:
@@ -109,11 +115,11 @@ class _Job:
         self._taken: set[int] = set()
         self._owners: dict[str, int] = {}
 
-    def take(self, trace: Trace, importer: Importer) -> None:
+    def take(self, trace: Trace, label: str, importer: Importer) -> None:
         """Read one file and write its rows; what goes wrong is told in the report."""
-        label, report = str(trace.path), self._report
+        report = self._report
         try:
-            importer.read(trace.path, trace)
+            _read(trace, importer)
             rank = self._rank(trace)
             trace.write(self._writer(trace.node), rank, report)
         except (UnreadableError, OSError) as error:
@@ -159,20 +165,3 @@ class _Job:
         for writer in self._writers.values():
             if not writer.close():
                 raise OSError(f"the store cannot be written: {writer.fault}")
-
-
-def _files(paths: Sequence[Path], report: Report) -> list[tuple[Path, Importer]]:
-    found: list[tuple[Path, Importer]] = []
-    for path in paths:
-        inside = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-        for file in inside[:MOST_FILES]:
-            try:
-                importer = next((one for one in SHELF if one.recognizes(file)), None)
-            except OSError as error:
-                report.skip(str(file), str(error))
-                continue
-            if importer is not None:
-                found.append((file, importer))
-            elif file == path:
-                report.skip(str(file), "its format is none that is known")
-    return found

@@ -147,7 +147,7 @@ def names(trace: Trace, events: list[Event]) -> None:
     seen.update(islice(new, max(0, MOST_NAMES - len(seen))))
     for event, args in zip(new.values(), decode_args([*new.values()], _NameArgs), strict=True):
         if args.start_us is not None:
-            trace.offset_ns = round(args.start_us * 1000)
+            trace.offset_ns = int(args.start_us * 1000)
             trace.facts["clock"] = "epoch"
             continue
         text = str(args.name).strip() if args.name is not None else ""
@@ -194,7 +194,7 @@ def counters(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None
     values: list[float] = []
     for event, when in zip(events, time.tolist(), strict=True):
         try:
-            args = msgspec.json.decode(event.args or b"{}")
+            args = msgspec.json.decode(event.args)
         except (ValueError, RecursionError):
             args = {}
         series = args if isinstance(args, dict) else {}

@@ -39,6 +39,9 @@ _COPIES = {
 _HOST_MEMORY = {0: "pageable", 1: "pinned"}
 _VERSION = re.compile(r"_v\d+$")
 _MPI_RANK = re.compile(r"MPI Rank (\d{1,9})")
+_NAMES = ("demangledName", "shortName", "mangledName", "nameId", "textId")
+"""What holds the name of an event, by version."""
+_COLUMN = re.compile(r"[A-Za-z_]\w*")
 _NVTX_RANGES = (59, 60, 70, 71)
 _LONGEST = 1 << 20
 
@@ -117,13 +120,13 @@ class _Database:
         for tid, name in self._select(
             "ThreadNames", "globalTid, (SELECT value FROM StringIds WHERE id = nameId)", whole=True
         ):
-            self._trace.name(*_ids(tid), name or "", None)
-            if rank := _MPI_RANK.fullmatch(name or ""):
+            self._trace.name(*_ids(tid), _text(name), None)
+            if rank := _MPI_RANK.fullmatch(_text(name)):
                 ranks.add(int(rank[1]))
         if len(ranks) == 1:
             self._trace.rank = ranks.pop()
         for tid, name in self._select("PROCESSES", "globalPid, name", whole=True):
-            self._trace.name(_ids(tid)[0], None, name or "", None)
+            self._trace.name(_ids(tid)[0], None, _text(name), None)
 
     def _select(
         self, table: str, columns: str, where: str = "", *, whole: bool = False
@@ -140,8 +143,10 @@ class _Database:
 
     def _events(self, table: str, columns: str, name: str | None = None, where: str = "") -> Iterator[Rows]:
         """Yield rows of events, some at a time: start, end, the columns asked for, and the name at last."""
+        columns = self._known(table, columns)
         if name is not None:
-            columns += f", (SELECT value FROM StringIds WHERE id = {name})"  # noqa: S608 (a name of ours)
+            there = next((one for one in (name, *_NAMES) if one in self._columns(table)), "NULL")
+            columns += f", (SELECT value FROM StringIds WHERE id = {there})"  # noqa: S608 (a name of ours)
         rows: Rows = []
         for row in self._select(table, f"start, end, {columns}", where or "ORDER BY start"):
             self._trace.events += 1
@@ -151,9 +156,24 @@ class _Database:
             rows.append(row)
             if len(rows) >= _ROWS:
                 yield rows
+                self._trace.progress(0)
                 rows = []
         if rows:
             yield rows
+
+    def _columns(self, table: str) -> set[str]:
+        """Return the columns of a table; versions have more or fewer."""
+        if table not in self._tables:
+            return set()
+        return {row[1] for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+
+    def _known(self, table: str, columns: str) -> str:
+        """Put nothing in the place of columns that this version does not have."""
+        there = self._columns(table)
+        if "(" in columns:
+            return columns
+        listed = [column.strip() for column in columns.split(",")]
+        return ", ".join(one if set(_COLUMN.findall(one)) <= there else "NULL" for one in listed)
 
     def _threads(self, rows: Rows) -> NDArray[np.int64]:
         return np.array([self._trace.threads[_ids(row[2])] for row in rows], np.int64)
@@ -172,13 +192,13 @@ class _Database:
         }
 
     def _kernels(self, rows: Rows) -> None:
-        names = [row[-1] or "" for row in rows]
+        names = [_text(row[-1]) for row in rows]
         kinds = ["communication" if is_communication(name) else "compute" for name in names]
         which = [
             collective(n) if kind == "communication" else "" for n, kind in zip(names, kinds, strict=True)
         ]
         text = self._trace.text
-        details = [_DETAIL.format(*row[5:-1]) for row in rows]
+        details = [_detail(row[5:-1]) for row in rows]
         self._trace.append(
             "kernels",
             **self._device(rows),
@@ -204,7 +224,7 @@ class _Database:
     def _calls(self, rows: Rows) -> None:
         once: Rows = []
         for row in rows:
-            name = _VERSION.sub("", row[-1] or "")
+            name = _VERSION.sub("", _text(row[-1]))
             # Newer exports hold a call and, within it, the same by the name of its version.
             if once and row[3] and row[3] == once[-1][3] and name == once[-1][-1] and row[1] <= once[-1][1]:
                 self._trace.omitted["calls that are told twice"] += 1
@@ -231,7 +251,7 @@ class _Database:
             time=time,
             duration=duration,
             thread=self._threads(rows),
-            name=self._trace.text([row[-1] or "" for row in rows]),
+            name=self._trace.text([_text(row[-1]) for row in rows]),
             kind=self._trace.same(kind, len(rows)),
             detail=self._trace.same("", len(rows)),
         )
@@ -244,6 +264,11 @@ _KERNEL = (
 _DETAIL = '{{"grid": [{}, {}, {}], "block": [{}, {}, {}], "registers per thread": {}, "shared memory": {}}}'
 
 
+def _detail(told: tuple[Any, ...]) -> str:
+    """Return how a kernel was launched; nothing where this version does not say."""
+    return _DETAIL.format(*told) if all(isinstance(number, int) for number in told) else ""
+
+
 def _times(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     times = np.array([row[:2] for row in rows], np.int64)
     return times[:, 0], times[:, 1] - times[:, 0]
@@ -253,6 +278,12 @@ def _ids(global_tid: Any) -> tuple[int, int]:
     """Return process and thread of what Nsight Systems makes one number of."""
     number = _number(global_tid, 0)
     return (number >> 24) & 0xFFFFFF, number & 0xFFFFFF
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
 
 
 def _number(value: Any, default: int = -1) -> int:

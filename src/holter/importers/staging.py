@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+ROWS = 1 << 15
+"""Rows of one table kept in memory before they go to disk."""
 MOST_TEXT = 64 << 20
 """Characters of distinct names and details kept in memory; beyond, they go to disk too, and begin anew."""
 
@@ -44,15 +47,18 @@ class Texts(dict[Text, int]):
 class Staging:
     """Rows of one trace, table by table. Columns of text are numbers in `texts`.
 
-    Memory holds one block of rows and `MOST_TEXT` of names; the rest lies in a nameless file.
+    Memory holds `ROWS` rows of each table and `MOST_TEXT` of names; the rest lies in a nameless file.
     """
 
     def __init__(self) -> None:
         self.texts = Texts()
         self.rows: dict[str, int] = {}
-        self._file = tempfile.TemporaryFile(prefix="holter-import-")  # noqa: SIM115 (closed with the trace)
+        self._waiting: dict[str, list[Rows]] = {}
+        self._file: IO[bytes] | None = None
         self._parts: list[list[tuple[str, int, int, list[tuple[str, str]]]]] = [[]]
         self._kept_texts: list[tuple[int, int]] = []
+        self._plain: list[str] = []
+        """The texts as they are stored, as far as they were asked for."""
 
     def append(self, table: str, **columns: NDArray[Any]) -> None:
         """Take in rows: arrays of one length, of text the numbers of `texts`."""
@@ -60,20 +66,43 @@ class Staging:
         if not rows:
             return
         self.rows[table] = self.rows.get(table, 0) + rows
-        at = self._file.tell()
-        kinds = []
-        for name, column in columns.items():
-            kinds.append((name, column.dtype.str))
-            self._file.write(np.ascontiguousarray(column).data)
-        self._parts[-1].append((table, at, rows, kinds))
-        if self.texts.characters > MOST_TEXT:
-            self._turn()
+        waiting = self._waiting.setdefault(table, [])
+        if waiting and waiting[0].keys() != columns.keys():
+            self._put(table)
+        waiting.append(columns)
+        if sum(len(one["time"]) for one in waiting) >= ROWS:
+            self._put(table)
 
-    def _turn(self) -> None:
-        at = self._file.tell()
-        self._kept_texts.append((at, self._file.write(msgspec.msgpack.encode(list(self.texts)))))
-        self.texts = Texts()
+    def relieve(self) -> None:
+        """Begin anew with texts if there are too many; numbers of texts that were asked for are void then."""
+        if self.texts.characters <= MOST_TEXT:
+            return
+        for table in self._waiting:
+            self._put(table)
+        self._kept_texts.append(self._written(msgspec.msgpack.encode(list(self.texts))))
+        self.texts, self._plain = Texts(), []
         self._parts.append([])
+
+    def _put(self, table: str) -> None:
+        """Write the waiting rows of a table to the file."""
+        waiting = self._waiting[table]
+        if not waiting:
+            return
+        columns = _joined(waiting)
+        kinds = [(name, column.dtype.str) for name, column in columns.items()]
+        at = [self._written(np.ascontiguousarray(column).data)[0] for column in columns.values()]
+        self._parts[-1].append((table, at[0], len(columns["time"]), kinds))
+        waiting.clear()
+
+    def _written(self, data: Any) -> tuple[int, int]:
+        file = self._disk()
+        at = file.seek(0, 2)
+        return at, file.write(data)
+
+    def _disk(self) -> IO[bytes]:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="holter-import-")  # noqa: SIM115 (closed with the trace)
+        return self._file
 
     def read(self, table: str) -> Iterator[Rows]:
         """Yield the rows of a table, some at a time; text as pairs of numbers and values."""
@@ -85,24 +114,40 @@ class Staging:
                     continue
                 if values is None:
                     values = self._values(number)
-                self._file.seek(at)
-                columns: Rows = {}
-                for column, kind in kinds:
-                    dtype = np.dtype(kind)
-                    array = np.frombuffer(self._file.read(rows * dtype.itemsize), dtype)
-                    columns[column] = (array, values) if column in texts else array
-                yield columns
+                columns = self._read(at, rows, kinds)
+                yield {c: (array, values) if c in texts else array for c, array in columns.items()}
+        if waiting := self._waiting.get(table):
+            values = self._values(len(self._kept_texts))
+            yield {c: (array, values) if c in texts else array for c, array in _joined(waiting).items()}
+
+    def _read(self, at: int, rows: int, kinds: list[tuple[str, str]]) -> Rows:
+        file = self._disk()
+        file.seek(at)
+        columns: Rows = {}
+        for column, kind in kinds:
+            dtype = np.dtype(kind)
+            columns[column] = np.frombuffer(file.read(rows * dtype.itemsize), dtype)
+        return columns
 
     def _values(self, number: int) -> list[str]:
         if number == len(self._kept_texts):
-            return [*map(_plain, self.texts)]
+            self._plain += map(_plain, islice(self.texts, len(self._plain), None))
+            return self._plain
         at, size = self._kept_texts[number]
-        self._file.seek(at)
-        return [*map(_plain, msgspec.msgpack.decode(self._file.read(size)))]
+        file = self._disk()
+        file.seek(at)
+        return [*map(_plain, msgspec.msgpack.decode(file.read(size)))]
 
     def close(self) -> None:
         """Give the disk back."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _plain(text: Text) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 
 NODE = "import"
 _LATEST_NS = 1 << 62
+MOST_BYTES = 1 << 50
+"""More than that no copy and no message moves: it is damage."""
 MOST_NAMES = 1_000_000
 """Names of threads that are kept, at most."""
 
+_THREAD = attrgetter("pid", "tid")
 _MANY = 50_000
 """So many rows of one trace are worth a file of their own."""
 _DEVICE_TABLES = ("kernels", "memory_operations")
@@ -53,8 +57,7 @@ class Trace:
         """Who wrote the file, where its name says it: files of one writer are of one rank."""
         self.node = NODE
         """The machine it was written on."""
-        self.offset_ns = 0
-        """What to add to the file's clock for time since the epoch."""
+        self._offset_ns = 0
         self.events = 0
         self._on_read = on_read
         self._steps: dict[tuple[str, int], tuple[int, int, str]] = {}
@@ -66,8 +69,21 @@ class Trace:
         self._first: int | None = None
         self._last = 0
 
+    @property
+    def offset_ns(self) -> int:
+        """What to add to the file's clock for time since the epoch; not taken where no clock shows it."""
+        return self._offset_ns
+
+    @offset_ns.setter
+    def offset_ns(self, offset: int) -> None:
+        if abs(offset) < _LATEST_NS:
+            self._offset_ns = offset
+        else:
+            self.skipped["a begin of its clock beyond all clocks"] += 1
+
     def progress(self, read: int) -> None:
-        """Tell who shows progress how many bytes of the file were read."""
+        """Tell who shows progress how many bytes of the file were read; texts asked for before are void."""
+        self.staging.relieve()
         if self._on_read is not None:
             self._on_read(str(self.path), read, self.path.stat().st_size)
 
@@ -75,10 +91,12 @@ class Trace:
         """Take in rows; times that no clock shows are left out."""
         time = columns["time"]
         duration = columns.get("duration", np.zeros(1, np.int64))
-        good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration < _LATEST_NS)
+        good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration >= 0) & (duration < _LATEST_NS)
         end = time + duration
+        if "bytes" in columns:
+            columns["bytes"] = columns["bytes"].clip(0, MOST_BYTES)
         if not good.all():
-            self.skipped["a time beyond all clocks"] += int((~good).sum())
+            self.skipped["a time that is none, or beyond all clocks"] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}
             time, end = time[good], end[good]
         if not len(time):
@@ -92,13 +110,21 @@ class Trace:
         """Return the numbers of texts, for a column of text."""
         return self.staging.texts.codes(texts)
 
+    def texts_that(self, names: Sequence[str], test: Callable[[str], object]) -> NDArray[np.bool_]:
+        """Tell of each number of a text whether the text passes a test; only those of `names` are tested."""
+        texts = self.staging.texts
+        passed = [texts[name] for name in set(names) if test(name)]
+        found = np.zeros(len(texts), bool)
+        found[passed] = True
+        return found
+
     def same(self, text: str, rows: int) -> NDArray[np.int32]:
         """Return a column that says one text in each row."""
         return np.full(rows, self.staging.texts[text], np.int32)
 
     def stream(self, device: int, stream: int) -> None:
         """Take in that something ran on a stream of a device; -1 for one that is not told."""
-        self._streams.add((device, stream))
+        self._streams.add((min(max(device, -1), 2**15 - 1), min(max(stream, -1), 2**31 - 1)))
 
     def name(self, process: Any, thread: Any, text: str, position: int | None) -> None:
         """Take in what a thread is called and where it stands; of a process, with None for the thread."""
@@ -235,9 +261,9 @@ class Threads(dict[tuple[Any, Any], int]):
         self[key] = number
         return number
 
-    def numbers(self, events: Iterable[Any]) -> NDArray[np.int64]:
+    def numbers(self, events: Sequence[Any]) -> NDArray[np.int64]:
         """Return the number of each event's thread."""
-        return np.array([self[event.pid, event.tid] for event in events], np.int64)
+        return np.fromiter(map(self.__getitem__, map(_THREAD, events)), np.int64, len(events))
 
 
 def whole(value: Any) -> int | None:

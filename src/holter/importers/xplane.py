@@ -31,8 +31,8 @@ _LINE_ID, _LINE_NAME, _LINE_TIME, _EVENTS, _DISPLAY_ID, _DISPLAY_NAME = 1, 2, 3,
 _EVENT, _OFFSET_PS, _DURATION_PS, _STATS = 1, 2, 3, 4
 _STAT, _UINT, _INT, _STRING, _REFERENCE = 1, 3, 4, 5, 7
 
-_DEVICE = re.compile(r"/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d+)")
-_STREAM = re.compile(r"Stream #?(\d+)")
+_DEVICE = re.compile(r"/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d{1,9})(?!\d)")
+_STREAM = re.compile(r"Stream #?(\d{1,9})(?!\d)")
 _COPY = re.compile(r"memcpy|memset", re.IGNORECASE)
 _SIZE = re.compile(r"(?:num_bytes|size):(\d+)")
 _RUNTIME = re.compile(r"(cuda|cu|hip|nccl)[A-Z]\w+")
@@ -67,6 +67,7 @@ def read(path: Path, trace: Trace) -> None:
         space = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
         for number, value in protobuf.fields(space):
+            trace.progress(0)
             if number == _HOSTS:
                 trace.facts["host"] = text(value)
             elif number == _PLANES:
@@ -119,7 +120,7 @@ class _Plane:
                 self._host(events, self._trace.threads[_HOST + self._id, number])
             elif name == "Steps":
                 self._steps(events)
-            elif stream is not None or name == "XLA Ops" or self._name.startswith("/device:TPU"):
+            elif stream is not None or (name == "XLA Ops" and "GPU" not in self._name):
                 self._streams(events, device, int(stream[1]) if stream else number, name)
             else:
                 self._operators(events, self._trace.threads[self._name, number], "device_annotation")
@@ -267,8 +268,10 @@ def _entry(data: memoryview) -> tuple[int, str]:
 
 
 def _times(events: list[_Event]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    times = np.array([(event.time, event.duration) for event in events], np.int64)
-    return times[:, 0], times[:, 1]
+    most = 2**62  # no clock shows it: such rows are left out
+    times = [(min(max(event.time, -most), most), min(event.duration, most)) for event in events]
+    columns = np.array(times, np.int64)
+    return columns[:, 0], columns[:, 1]
 
 
 def _correlations(events: list[_Event]) -> NDArray[np.int64]:

@@ -44,10 +44,13 @@ def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
     """
     if min_files < 2:
         raise ValueError(f"min_files is {min_files}; at least 2 are needed to merge")
+    tables = list(_worth_it(folder, min_files))
+    if not tables:
+        return 0
     reader = Reader(folder.place)
     ended = folder.manifest().get("end") is not None
     merged = 0
-    for table in _worth_it(folder, min_files):
+    for table in tables:
         with folder.place.lock(table):
             _sweep(folder, reader, table)
             for files in list(_runs(reader.files(table), min_files, ended)):

@@ -20,7 +20,7 @@ BATCH = "batch"
 """Column of every file: in a compacted one the number of the file that each row came from, else null."""
 
 ROW_GROUP = 122_880
-_MANY_VALUES = 4096
+_MANY_VALUES = 256
 """Up to so many distinct texts are handed over as one list; beyond, each row brings its own."""
 
 _SETTINGS = {

@@ -19,6 +19,7 @@ from holter.analysis.suspects import verdict
 from holter.analysis.warmup import steady
 from holter.views.cost import cost, details
 from holter.views.nodes import nodes_of
+from holter.views.profiled_steps import operators, profiled_steps, window
 from holter.views.reading import Stretches, steps_of, utilization_of
 from holter.views.trace_description import describe_trace, is_trace
 
@@ -46,8 +47,14 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
     events, steps = trial.table("events"), steps_of(trial)
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
     samples = stretches.samples(trial)
+    profiled = None if is_trace(trial) else profiled_steps(trial)
     facts = gather(
-        stretches.inside(steps), samples=samples, spans=stretches.loading(trial), events=events, nodes=nodes
+        stretches.inside(steps),
+        samples=samples,
+        spans=stretches.loading(trial),
+        events=events,
+        nodes=nodes,
+        profiled=profiled,
     )
     if not stretches.whole:
         mask = steady(steps)
@@ -65,7 +72,8 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
         "breakdown": facts.breakdown or None,
         "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization_of(trial, samples, stretches),
-        "operators": None,
+        "operators": operators(facts.look) if facts.look else None,
+        "window": window(facts.look, profiled) if facts.look and profiled else None,
         "verdict": verdict(facts).to_json(),
         "rules": _rules(trial),
         "cost": cost(trial, events, steps, samples),
@@ -81,11 +89,11 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
 def diagnosis(description: dict[str, Any]) -> dict[str, Any]:
     """Return what `holter diagnose --json` prints: the verdict and the breakdown, and which job it is of.
 
-    Of a trace that holter did not record it has the operators and the numbers of the trace too.
+    Operators too, and what a profiling window saw; of a trace that holter did not record its numbers.
     """
     job = {name: description["job"][name] for name in ("name", "status", "failure")}
     kept = ("schema", "verdict", "breakdown", "dataloading", "skipped")
-    more = ("ranks", "steps", "operators", "trace") if "trace" in description else ()
+    more = ("ranks", "steps", "operators", "trace") if "trace" in description else ("operators", "window")
     return {"job": job, **{name: description[name] for name in (*kept, *more)}}
 
 

@@ -13,6 +13,7 @@ from holter.analysis.idle_time import idle_time
 from holter.analysis.kernel_statistics import activity, kernel_precision, kernel_table, memory_table
 from holter.analysis.operator_tree import operator_table
 from holter.analysis.time_breakdown import time_breakdown
+from holter.views.trace_detail import detail, mfu, rows, with_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +54,9 @@ def is_trace(trial: Trial) -> bool:
     return some("kernels") or some("memory_operations") or (some("operators") and not some("samples"))
 
 
-def describe_trace(trial: Trial, *, skipped: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
+def describe_trace(
+    trial: Trial, *, skipped: Sequence[Mapping[str, str]] = (), in_detail: bool = False
+) -> dict[str, Any]:
     """Describe an imported job with the keys of a recorded one's description, as far as a trace has them.
 
     `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps. `trace` says what was
@@ -62,8 +65,9 @@ def describe_trace(trial: Trial, *, skipped: Sequence[Mapping[str, str]] = ()) -
     Args:
         trial: The job.
         skipped: What of the files could not be read, each with `file` and `why`.
+        in_detail: Whether `trace` has `detail` too.
     """
-    read, manifest = tables(trial), trial.manifest
+    read, manifest = with_shapes(trial, tables(trial)), trial.manifest
     facts = device_facts(read)
     steps = read["spans"].where(read["spans"]["phase"] == "step")
     length = steps["duration"] / 1e6
@@ -112,7 +116,7 @@ def describe_trace(trial: Trial, *, skipped: Sequence[Mapping[str, str]] = ()) -
         },
         "verdict": verdict(read, facts).to_json(),
         "rules": [],
-        "trace": _trace(read, facts, manifest["imported"]),
+        "trace": _trace(trial, read, facts, manifest["imported"], in_detail=in_detail),
         "skipped": [*map(dict, skipped), *trial.skipped],
     }
 
@@ -122,15 +126,25 @@ def _duration(manifest: Mapping[str, Any]) -> float | None:
     return (end - start) / 1e9 if start is not None and end is not None else None
 
 
-def _trace(read: Mapping[str, Table], facts: DeviceFacts, imported: Mapping[str, Any]) -> dict[str, Any]:
+def _trace(
+    trial: Trial,
+    read: Mapping[str, Table],
+    facts: DeviceFacts,
+    imported: Mapping[str, Any],
+    *,
+    in_detail: bool,
+) -> dict[str, Any]:
     told = (imported.get("facts") or {}).values()
-    devices = [device.get("name") for known in told for device in (known.get("devices") or [])]
+    listed = [device.get("name") for known in told for device in (known.get("devices") or [])]
+    devices = sorted({str(name) for name in listed if name})
     return {
         "files": dict(imported.get("files") or {}),
-        "devices": sorted({str(name) for name in devices if name}),
+        "devices": devices,
+        "mfu": mfu(read, devices) if facts.kernels else None,
+        "detail": detail(trial, read, devices) if in_detail else None,
         "precision": kernel_precision(read),
         "activity": activity(read),
-        "memory": list(memory_table(read).to_rows()),
+        "memory": rows(memory_table(read)),
         "breakdowns": [
             {
                 "definition": part.definition,

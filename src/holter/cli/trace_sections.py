@@ -1,0 +1,123 @@
+"""What the analyses of a trace tell, in sections of text: title and lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.views.wording import milliseconds, percent, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Row = Mapping[str, Any]
+
+_MOST = 10
+_LONGEST_NAME = 80
+
+
+def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
+    """Yield the sections of a description's `trace`; those without lines have nothing to tell."""
+    yield "Critical path", _shares(trace["critical_path"])
+    yield "Kernels by precision", _shares(trace["precision"])
+    yield "As others define it", [_breakdown(part) for part in trace["breakdowns"][: 3 * _MOST]]
+    more = trace.get("detail")
+    if more is None:
+        return
+    if steps := more["steps"]:
+        yield "Steps on the accelerator", [f"{steps['count']} steps: {_spread(steps)}"]
+    yield "Critical path of the first step, as HTA defines it", _shares(more["hta_critical_path"] or {})
+    yield "Steps by role, as the TensorBoard plug-in has it", _shares(more["roles"] or {})
+    for name, (title, line) in _LISTS.items():
+        yield title, [line(row) for row in more[name][:_MOST]]
+    if launches := more["launches"]:
+        told = [f"{what}: {_spread(launches[key])}" for key, what in _LAUNCHES.items()]
+        yield "From launch to run", [f"{launches['count']:,} launches", *told]
+
+
+_LAUNCHES = {"call": "the call takes", "delay": "from its end until the run begins", "run": "the run takes"}
+
+
+def _kernel(row: Row) -> str:
+    return f"{row['launches']:,} x {_us(row['mean_ns'] / 1e3)}: {_name(row)}"
+
+
+def _module(row: Row) -> str:
+    device = _us(row["device_ns"] / 1e3)
+    return f"{row['calls']:,} x, {_us(row['total_ns'] / 1e3)}, {device} on the accelerator: {_name(row)}"
+
+
+def _operator(row: Row) -> str:
+    speed = "no time on the accelerator" if row["tflops"] is None else f"{row['tflops']:.3g} TFLOP/s"
+    peak = "" if row["peak_pct"] is None else f", {percent(row['peak_pct'])} of the peak"
+    bound = f", bound by {row['bound']}" if row["bound"] else ""
+    return f"{_name(row)}: {row['calls']:,} x, {speed}{peak}{bound}"
+
+
+def _queue(row: Row) -> str:
+    stream = f"rank {row['rank']}, device {row['device']}, stream {row['stream']}"
+    return f"{stream}: longest {row['longest']}, mean {row['mean'] or 0:.3g}"
+
+
+def _hand_to_mouth(row: Row) -> str:
+    where = f"rank {row['rank']}, device {row['device']}"
+    asked = f"{percent(row['starved_pct'])} of the work was asked for only when all before had ended"
+    return f"{where}: {asked}; {percent(row['short_pct'])} of it runs shorter than its launch takes"
+
+
+def _collective(row: Row) -> str:
+    what = f"{row['collective'] or 'collective'} of {row['bytes']:,} bytes, {row['group_size']} ranks"
+    time = _us(row["time_ns"] / 1e3)
+    return f"{what}: {row['operations']:,} x, {time}, {row['bus_gb_per_s']:.3g} GB/s on the bus"
+
+
+def _gradient(row: Row) -> str:
+    both = f"{_us(row['forward_us'])} and {_us(row['backward_us'])}"
+    return f"{row['forward']}, {row['backward']}: {row['count']:,} x, {both}"
+
+
+def _annotation(row: Row) -> str:
+    return (
+        f"{row['count']:,} x, mean {_us(row['mean_ns'] / 1e3)}, most {_us(row['max_ns'] / 1e3)}: {_name(row)}"
+    )
+
+
+def _memory(row: Row) -> str:
+    return f"{row['name']} of rank {row['rank']}: peak {row['peak']:,.0f} bytes"
+
+
+_LISTS: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "kernels_by_launches": ("Kernels by launches", _kernel),
+    "modules": ("Modules", _module),
+    "roofline": ("Roofline", _operator),
+    "queues": ("Queues of the streams", _queue),
+    "host_bound": ("Hand to mouth", _hand_to_mouth),
+    "collectives": ("Collectives", _collective),
+    "gradients": ("Forward operators, and what belongs to them backward", _gradient),
+    "annotations": ("Annotations", _annotation),
+    "memory": ("Memory", _memory),
+}
+
+
+def _breakdown(part: Row) -> str:
+    where = f"rank {part['rank']}" + ("" if part["device"] is None else f", device {part['device']}")
+    span = max(part["span_us"], 1e-9)
+    kinds = ("idle", "compute", "communication", "memory")
+    shares = ", ".join(f"{kind} {percent(100 * part[f'{kind}_us'] / span)}" for kind in kinds)
+    return f"{part['definition']}: {where}: {_us(part['span_us'])}, {shares}"
+
+
+def _shares(shares: Mapping[str, float]) -> list[str]:
+    return [f"{words(name)} {percent(share)}" for name, share in shares.items() if share > 0]
+
+
+def _name(row: Row) -> str:
+    return str(row["name"])[:_LONGEST_NAME]
+
+
+def _us(value: float) -> str:
+    return milliseconds(value / 1000) if value >= 1000 else f"{value:.3g} us"
+
+
+def _spread(told: Row) -> str:
+    named = (("median", "p50_us"), ("p95", "p95_us"), ("p99", "p99_us"), ("most", "max_us"))
+    return ", ".join(f"{word} {_us(told[key])}" for word, key in named)

@@ -1,0 +1,120 @@
+"""Which files of what was given are traces, and of which format; archives are unpacked, within bounds."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from holter.importers import chrome_json, nsight, sagemaker, xplane
+from holter.importers.trace_events import LONGEST_HEADER, MOST_EXPANSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holter.importers.report import Report
+    from holter.importers.trace import Trace
+
+MOST_FILES = 100_000
+MOST_UNPACKED = 16 << 30
+"""Bytes that an archive may unpack to."""
+_REASONS = {
+    ".nsys-rep": "Nsight Systems has to export it first: nsys export --type sqlite",
+    ".qdrep": "Nsight Systems has to export it first: nsys export --type sqlite",
+    ".ncu-rep": "reports of Nsight Compute are of single kernels, and are not read",
+    ".pftrace": "traces of Perfetto in its own format are not read; its trace_processor exports JSON",
+    ".perfetto-trace": "traces of Perfetto in its own format are not read; its trace_processor exports JSON",
+    ".pickle": "pickles are never read: they can execute anything",
+    ".pkl": "pickles are never read: they can execute anything",
+    ".pt": "pickles are never read: they can execute anything",
+    ".zst": "unpack it first: zstd -d",
+    ".xz": "unpack it first: xz -d",
+    ".bz2": "unpack it first: bzip2 -d",
+    ".tar": "unpack it first: tar -xf",
+    ".tgz": "unpack it first: tar -xf",
+    ".rar": "unpack it first",
+    ".7z": "unpack it first",
+}
+
+
+class Importer(Protocol):
+    """A module of the shelf: it knows one format."""
+
+    FORMAT: str
+
+    def recognizes(self, path: Path) -> bool:
+        """Tell whether a file may be of this format, by its name and its first bytes."""
+
+    def read(self, path: Path, trace: Trace) -> None:
+        """Read a file into a trace; raises `UnreadableError` or `OSError`."""
+
+
+SHELF: tuple[Importer, ...] = (sagemaker, xplane, nsight, chrome_json)
+"""In the order in which they are asked: those that know a file by its name and place first."""
+
+
+class Found(NamedTuple):
+    """A file to import."""
+
+    path: Path
+    label: str
+    """What it is called: its path, or where it lies in an archive."""
+    importer: Importer
+
+
+def files(paths: Sequence[Path], report: Report, room: Path) -> Iterator[Found]:
+    """Yield the files to import; what cannot be read is told in the report.
+
+    Args:
+        paths: Files, folders and archives (.zip).
+        report: Where it is told.
+        room: An empty folder to unpack archives in; each is gone again once its files were imported.
+    """
+    for path in paths:
+        inside = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in inside[:MOST_FILES]:
+            try:
+                if file.suffix.lower() == ".zip":
+                    yield from _unpacked(file, report, room)
+                    continue
+                importer = next((one for one in SHELF if one.recognizes(file)), None)
+                if importer is None and file == path and chrome_json.may_be(file):
+                    importer = chrome_json
+            except OSError as error:
+                report.skip(str(file), str(error))
+                continue
+            if importer is not None:
+                yield Found(file, str(file), importer)
+            elif file == path:
+                suffixes = file.name.lower()
+                reason = next((why for end, why in _REASONS.items() if suffixes.endswith(end)), None)
+                report.skip(str(file), reason or "its format is none that is known")
+        if len(inside) > MOST_FILES:
+            report.skip(str(path), f"files beyond the first {MOST_FILES:,}", len(inside) - MOST_FILES)
+
+
+def _unpacked(archive: Path, report: Report, room: Path) -> Iterator[Found]:
+    """Yield the files of an archive, unpacked one by one under names of their own: theirs lead nowhere."""
+    target = room / archive.name
+    target.mkdir()
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            members = [member for member in packed.infolist() if not member.is_dir()]
+            size = sum(member.file_size for member in members)
+            most = min(MOST_UNPACKED, LONGEST_HEADER + MOST_EXPANSION * archive.stat().st_size)
+            if size > most or len(members) > MOST_FILES:
+                raise zipfile.BadZipFile(f"it holds {len(members):,} files of {size:,} bytes: too many")
+            for number, member in enumerate(members):
+                file = target / f"{number}" / Path(member.filename).name
+                file.parent.mkdir()
+                with packed.open(member) as source, file.open("wb") as copy:
+                    shutil.copyfileobj(source, copy, 1 << 20)
+                importer = next((one for one in SHELF if one.recognizes(file)), None)
+                if importer is not None:
+                    yield Found(file, f"{archive}/{member.filename}", importer)
+                shutil.rmtree(file.parent)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, ValueError) as error:
+        report.skip(str(archive), f"the archive cannot be unpacked: {error}")
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
