@@ -12,6 +12,8 @@ from holter.importers import chrome_json
 from holter.importers.report import UnreadableError
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
     from pathlib import Path
 
     from holter.importers.trace import Trace
@@ -21,10 +23,10 @@ FORMAT = "sagemaker"
 _SYSTEM = re.compile(r"\d{10}\.(algo-\d+)\.json(\.corrupt)?")
 _EVENTS = re.compile(r"\d+_(?P<node>.+)_(python|model|horovod|smdataparallel)_?timeline\.json")
 _RANKED = re.compile(r"(\d{1,6})-algo-\d+")
-_METADATA = re.compile(r"(.+)_(\d{10,17})_(\d{10,17})\.metadata")
+METADATA = re.compile(r"(.+)_(\d{10,17})_(\d{10,17})\.metadata")
 _STATISTICS = ("python_stats", "python_stats.json")
 _LINES = 20_000
-_METRICS = {
+METRICS = {
     ("cpu", "CPUUtilization"): "cpu.core.util",
     ("cpu", "I/OWaitPercentage"): "cpu.core.iowait",
     ("gpu", "GPUUtilization"): "gpu.util",
@@ -39,12 +41,15 @@ _METRICS = {
 """Our metric by type, and by the dimension of metrics of a device or the name of the others."""
 
 
-class _Reading(msgspec.Struct, gc=False):
+class Reading(msgspec.Struct, gc=False):
+    """One line of a file of system metrics; time in seconds since the epoch."""
+
     type: str = msgspec.field(name="Type")
     value: float = msgspec.field(name="Value")
     timestamp: float = msgspec.field(name="Timestamp")
     dimension: str | None = msgspec.field(default=None, name="Dimension")
     name: str | None = msgspec.field(default=None, name="Name")
+    node: str | None = msgspec.field(default=None, name="NodeId")
 
 
 def recognizes(path: Path) -> bool:
@@ -79,7 +84,7 @@ def read(path: Path, trace: Trace) -> None:
     # TensorFlow's own times begin with the window: when that was, an empty file beside tells by its name.
     chrome_json.read(path, trace)
     for folder in path.parents[:6]:
-        found = [match for p in folder.glob("*.metadata") if (match := _METADATA.fullmatch(p.name))]
+        found = [match for p in folder.glob("*.metadata") if (match := METADATA.fullmatch(p.name))]
         if found:
             trace.owner, trace.offset_ns = found[0][1], int(found[0][2]) * 1000
             return
@@ -88,26 +93,31 @@ def read(path: Path, trace: Trace) -> None:
 
 def _system(path: Path, trace: Trace) -> None:
     """Read lines of JSON; a bad one costs only itself."""
-    decode = msgspec.json.Decoder(_Reading).decode
-    readings: list[_Reading] = []
-    with path.open("rb") as file:
-        while line := file.readline(1 << 20):
-            if not line.strip():
-                continue
-            try:
-                readings.append(decode(line))
-                trace.events += 1
-            except (ValueError, RecursionError):
-                trace.skipped["a line that is no reading"] += 1
-            if len(readings) >= _LINES:
-                _append(trace, readings)
-                readings = []
+    readings: list[Reading] = []
+    for reading in lines(path, trace.skipped):
+        readings.append(reading)
+        trace.events += 1
+        if len(readings) >= _LINES:
+            _append(trace, readings)
+            readings = []
     _append(trace, readings)
     if not trace.events:
         raise UnreadableError("none of its lines is a reading of a metric")
 
 
-def _append(trace: Trace, readings: list[_Reading]) -> None:
+def lines(path: Path, skipped: Counter[str]) -> Iterator[Reading]:
+    """Yield the readings of a file of system metrics; counts the lines that are none."""
+    decode = msgspec.json.Decoder(Reading).decode
+    with path.open("rb") as file:
+        while line := file.readline(1 << 20):
+            if line.strip():
+                try:
+                    yield decode(line)
+                except (ValueError, RecursionError):
+                    skipped["a line that is no reading"] += 1
+
+
+def _append(trace: Trace, readings: list[Reading]) -> None:
     known = [(r, metric, device) for r in readings if (metric := _metric(r)) for device in [_device(r)]]
     if len(known) < len(readings):
         trace.skipped["a metric that is not known"] += len(readings) - len(known)
@@ -121,13 +131,13 @@ def _append(trace: Trace, readings: list[_Reading]) -> None:
     )
 
 
-def _metric(reading: _Reading) -> str | None:
-    return _METRICS.get((reading.type, reading.dimension or "")) or _METRICS.get(
+def _metric(reading: Reading) -> str | None:
+    return METRICS.get((reading.type, reading.dimension or "")) or METRICS.get(
         (reading.type, reading.name or "")
     )
 
 
-def _device(reading: _Reading) -> str:
+def _device(reading: Reading) -> str:
     if reading.type == "network":
         return "" if reading.dimension in ("Algorithm", "", None) else reading.dimension.lower()
     return reading.name or "" if reading.type in ("cpu", "gpu") else ""
