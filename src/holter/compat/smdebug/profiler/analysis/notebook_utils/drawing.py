@@ -1,0 +1,152 @@
+"""What smdebug's charts have in common: which series are asked for, and how a notebook shows them."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from holter.analysis.snapshots import matrix, moments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+    from holter.views.figures import Figure
+
+TOTAL = "total"
+_SHARES = (
+    "CPUUtilization",
+    "GPUUtilization",
+    "I/OWaitPercentage",
+    "GPUMemoryUtilization",
+    "MemoryUsedPercent",
+)
+
+
+class Line(NamedTuple):
+    """Readings of one device, or the mean of all: `time` in microseconds since the epoch."""
+
+    dimension: str
+    event: str
+    time: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+    @property
+    def percent(self) -> bool:
+        """Whether values are percent of all there is."""
+        return any(share in f"{self.dimension} {self.event}" for share in _SHARES)
+
+
+class Charts:
+    """Charts that a notebook shows, and that `to_html` writes: no server, no script, no request."""
+
+    missing = "There is nothing to draw."
+
+    def figures(self) -> list[Figure]:
+        """Return the charts as data."""
+        raise NotImplementedError
+
+    def to_html(self) -> str:
+        """Return the charts as HTML, to look at in any browser."""
+        from holter.report.html import figure, style
+
+        drawn = "".join(map(figure, self.figures()))
+        return (
+            style(".holter") + f'<div class="charts holter">{drawn}</div>' if drawn else escape(self.missing)
+        )
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+class Series(NamedTuple):
+    """Readings of one device as `analysis.snapshots` takes them, ns."""
+
+    time: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
+def wanted(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Return what tells whether a name fits one of some regular expressions.
+
+    Raises:
+        ValueError: One is none.
+    """
+    given = [patterns] if isinstance(patterns, str) else list(patterns)
+    compiled = []
+    for pattern in given:
+        try:
+            compiled.append(re.compile(pattern))
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+    return lambda name: any(pattern.search(name) for pattern in compiled)
+
+
+def lines(rows: Table, dimensions: Sequence[str], events: Sequence[str], show_workers: bool) -> list[Line]:
+    """Split readings into lines, and add the mean of a dimension's devices where it has several.
+
+    Args:
+        rows: Readings, as a source returns them.
+        dimensions: Regular expressions, one of which must be found in the name of the dimension.
+        events: The same, in the name of the device or of the mean, `total`.
+        show_workers: Keep nodes apart.
+    """
+    of_dimension, of_event = wanted(dimensions), wanted(events)
+    found: list[Line] = []
+    # Memory and disk have no dimension: their metrics, in units of their own, are one each.
+    own_dimension = np.where(rows["dimension"] == "", rows["name"], rows["dimension"])
+    for dimension in dict.fromkeys(own_dimension.tolist()):
+        if not of_dimension(dimension):
+            continue
+        mine = rows.where(own_dimension == dimension)
+        nodes = sorted(set(mine["node"].tolist())) if show_workers else [""]
+        for node in nodes:
+            own = mine.where(mine["node"] == node) if node else mine
+            suffix = f"-nodeid:{node}" if node else ""
+            devices: dict[tuple[str, str], Series] = {}
+            for name in sorted(set(own["name"].tolist()), key=_natural):
+                one = own.where(own["name"] == name)
+                devices[node, name] = Series(one["time"] * 1000, one["value"])
+            named = {name: one for (_, name), one in devices.items()}
+            if len(devices) > 1 and dimension not in ("Algorithm", "Platform"):
+                at = moments(devices, node)
+                known = matrix(devices, node, at)
+                count = np.isfinite(known).sum(axis=0)
+                named[TOTAL] = Series(at, np.nansum(known, axis=0) / np.maximum(count, 1))
+            found += [
+                Line(f"{dimension}{suffix}", name, one.time // 1000, one.value)
+                for name, one in named.items()
+                if of_event(name)
+            ]
+    return found
+
+
+def on_grid(time: NDArray[Any], value: NDArray[Any], edges: NDArray[Any]) -> list[float | None]:
+    """Return the mean between each edge and the next; None where there is nothing."""
+    bucket = np.clip(np.searchsorted(edges, time, side="right") - 1, 0, len(edges) - 2)
+    sums = np.bincount(bucket, value, len(edges) - 1)
+    sizes = np.bincount(bucket, minlength=len(edges) - 1)
+    return [float(total / size) if size else None for total, size in zip(sums, sizes, strict=True)]
+
+
+def edges_of(found: Iterable[Line], most: int) -> NDArray[np.float64]:
+    """Return the edges of up to so many equal stretches of time that hold all readings, microseconds."""
+    times = [line.time for line in found if len(line.time)]
+    low, high = (min(int(t[0]) for t in times), max(int(t[-1]) for t in times)) if times else (0, 1)
+    count = max(1, min(most, max((len(t) for t in times), default=1)))
+    return np.linspace(low, high + 1, count + 1)
+
+
+def last_points(rows: Table, points: int) -> Table:
+    """Keep the last so many moments at which anything was read."""
+    times = np.unique(rows["time"])
+    return rows if len(times) <= points else rows.where(rows["time"] >= times[-points])
+
+
+def _natural(name: str) -> list[Any]:
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", name)]

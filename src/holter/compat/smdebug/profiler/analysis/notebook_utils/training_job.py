@@ -1,0 +1,112 @@
+"""`TrainingJob`: a job by name, with readers of what was profiled of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holter.compat.smdebug.exceptions import NoMoreProfilerData, TrialNotFound
+from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
+from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
+from holter.store.job import JobNotFound, at, find, store_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.store.job import JobFolder
+
+_Reader = TypeVar("_Reader", SystemMetricsReader, AlgorithmMetricsReader)
+_POLL_S = 10.0
+
+
+class TrainingJob:
+    """A job of holter's. There is no service to ask: its store says all."""
+
+    def __init__(
+        self, training_job_name: str, region: str | None = None, *, store: str | None = None
+    ) -> None:
+        """Find a job by its name in the store, or by its path or URL.
+
+        Args:
+            training_job_name: Name, path or URL.
+            region: Without meaning here.
+            store: The store; that of `HOLTER_STORE`, or `./holter-jobs`, by default.
+
+        Raises:
+            TrialNotFound: There is no such job; the text names near ones.
+        """
+        try:
+            self.folder: JobFolder = (
+                at(training_job_name)
+                if "/" in training_job_name
+                else find(store_url(store), training_job_name)
+            )
+        except JobNotFound as missing:
+            raise TrialNotFound(str(missing.args[0])) from missing
+        self.name = self.folder.name
+        self.profiler_config, self.profiler_s3_output_path = self._config()
+        self.system_metrics_reader: SystemMetricsReader | None = None
+        self.framework_metrics_reader: AlgorithmMetricsReader | None = None
+
+    def _config(self) -> tuple[dict[str, Any], str]:
+        interval = self.folder.manifest().get("interval_ms")
+        return {"ProfilingIntervalInMilliseconds": interval, "S3OutputPath": self.folder.url}, self.folder.url
+
+    def get_config_and_profiler_s3_output_path(self) -> tuple[dict[str, Any], str]:
+        """Return, and print, how the job is profiled and where what was found is kept."""
+        config, path = self._config()
+        print(f"profiler config: {config}\nprofiler output: {path}")
+        return config, path
+
+    def describe_training_job(self) -> dict[str, Any]:
+        """Return the job's manifest."""
+        return dict(self.folder.manifest())
+
+    def wait_for_sys_profiling_data_to_be_available(self, timeout_s: float | None = None) -> None:
+        """Wait until the machine was read.
+
+        Args:
+            timeout_s: How long at most; as long as the job runs by default.
+
+        Raises:
+            NoMoreProfilerData: The job has ended without.
+            TimeoutError: It took too long.
+        """
+        self.system_metrics_reader = self._wait(SystemMetricsReader, "reading of the machine", timeout_s)
+
+    def wait_for_framework_profiling_data_to_be_available(self, timeout_s: float | None = None) -> None:
+        """Wait until a step or another event was recorded; see above for what is raised."""
+        reader = self._wait(AlgorithmMetricsReader, "event of the training", timeout_s)
+        print(f"events up to {reader.get_timestamp_of_latest_available_file()} µs")
+        self.framework_metrics_reader = reader
+
+    def _wait(self, reader: Callable[[str], _Reader], what: str, timeout_s: float | None) -> _Reader:
+        found = reader(self.folder.url)
+        since, said = time.monotonic(), ""
+        while True:
+            manifest = self.folder.manifest()
+            found.refresh_event_file_list()
+            if found.get_timestamp_of_latest_available_file():
+                return found
+            if manifest.get("status") != said:
+                said = str(manifest.get("status"))
+                print(f"{self.name} is {said}; no {what} yet")
+            if manifest.get("end") is not None:
+                error = NoMoreProfilerData(manifest["end"] / 1000)
+                why = "run it by `holter run`, for longer than a second"
+                error.args = (f"{self.name} has ended without a {what}: {why}",)
+                raise error
+            if timeout_s is not None and time.monotonic() - since >= timeout_s:
+                raise TimeoutError(f"no {what} of {self.name} within {timeout_s:g} s")
+            time.sleep(min(_POLL_S, timeout_s or _POLL_S))
+
+    def get_systems_metrics_reader(self) -> SystemMetricsReader | None:
+        """Return the reader of the machine; None before it was waited for."""
+        return self.system_metrics_reader
+
+    def get_framework_metrics_reader(self) -> AlgorithmMetricsReader | None:
+        """Return the reader of events; None before it was waited for."""
+        return self.framework_metrics_reader
+
+    def get_sm_client(self) -> None:
+        """Return None: there is no service."""
