@@ -8,6 +8,7 @@ from holter.compat.smdebug.exceptions import TrialNotFound
 from holter.compat.smdebug.profiler.recorded import Recorded
 from holter.importers.profiler_output import ProfilerOutput, is_profiler_output
 from holter.store.job import JobNotFound, at
+from holter.store.trial import Trial
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -47,12 +48,18 @@ def source(url: str) -> Source:
         TrialNotFound: It is neither; the text says what was looked for.
     """
     url = str(url).strip()
+    folder, why = None, ""
     try:
-        return Recorded(at(url))
+        folder = at(url)
     except JobNotFound as missing:
-        if is_profiler_output(url):
-            return ProfilerOutput(url)
-        raise TrialNotFound(
-            f"{url} is no job of holter's ({missing.args[0]}), and holds no file of system/ or framework/ "
-            "as SageMaker's profiler-output does"
-        ) from missing
+        why = f" ({missing.args[0]})"
+    if folder is not None and "start" in folder.manifest():
+        return Recorded(folder)
+    if is_profiler_output(url):
+        return ProfilerOutput(url)
+    if folder is not None and any(Trial(folder).rows(table) for table in ("samples", "spans", "operators")):
+        return Recorded(folder)
+    raise TrialNotFound(
+        f"{url} is no job of holter's{why}, and holds no file of system/ or framework/ as SageMaker's "
+        "profiler-output does"
+    )

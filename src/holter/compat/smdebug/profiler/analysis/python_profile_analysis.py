@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from pathlib import Path
@@ -64,10 +65,9 @@ class PythonProfileAnalysis:
 
     def _all(self, refresh: bool = True) -> list[StepPythonProfileStats]:
         if refresh or self._segments is None:
-            try:
-                found = of_job(at(self.path))
-            except JobNotFound:
-                found = of_folder(self.path)
+            found = of_folder(self.path)
+            with contextlib.suppress(JobNotFound):
+                found = found or of_job(at(self.path))
             self._segments = [one for one in found if one.profiler_name == self.name]
         return self._segments
 

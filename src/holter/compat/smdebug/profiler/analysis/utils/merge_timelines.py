@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,8 @@ class MergedTimeline:
         name = f"{last}_{node.replace('/', '-')}_merged_timeline.json"
         text = "[\n" + ",\n".join(map(json.dumps, lines)) + "\n]\n"
         where = place(self.output_directory)
+        with contextlib.suppress(FileExistsError):
+            where.create()
         where.write(name, text.encode())
         return f"{where.url}/{name}"
 
