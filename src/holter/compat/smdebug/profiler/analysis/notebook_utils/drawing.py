@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.snapshots import matrix, moments
+from holter.analysis.snapshots import TOLERANCE_NS, matrix, moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -142,9 +142,15 @@ def edges_of(found: Iterable[Line], most: int) -> NDArray[np.float64]:
     return np.linspace(low, high + 1, count + 1)
 
 
+def snapshots(rows: Table) -> NDArray[np.int64]:
+    """Return when the machine was read: readings within 20 ms are of one moment."""
+    times = np.unique(rows["time"])
+    return times[np.concatenate([[True], np.diff(times) > TOLERANCE_NS // 1000])] if len(times) else times
+
+
 def last_points(rows: Table, points: int) -> Table:
     """Keep the last so many moments at which anything was read."""
-    times = np.unique(rows["time"])
+    times = snapshots(rows)
     return rows if len(times) <= points else rows.where(rows["time"] >= times[-points])
 
 

@@ -11,6 +11,7 @@ from holter.compat.smdebug.profiler.analysis.notebook_utils.drawing import (
     last_points,
     lines,
     on_grid,
+    snapshots,
 )
 from holter.compat.smdebug.profiler.analysis.notebook_utils.gantt import Gantt
 from holter.compat.smdebug.profiler.readers import step_of
@@ -71,10 +72,7 @@ class TimelineCharts(Charts):
     @property
     def times(self) -> NDArray[np.int64]:
         """The moments that are shown, by which parts are chosen: microseconds since the epoch."""
-        import numpy as np
-
-        rows = last_points(self.system_metrics_reader.source.readings(*self._range), self.x)
-        return np.unique(rows["time"])
+        return snapshots(last_points(self.system_metrics_reader.source.readings(*self._range), self.x))
 
     def figures(self) -> list[Figure]:
         """Return the charts as data."""

@@ -72,11 +72,11 @@ class TrainingJob:
             NoMoreProfilerData: The job has ended without.
             TimeoutError: It took too long.
         """
-        self.system_metrics_reader = self._wait(SystemMetricsReader, "reading of the machine", timeout_s)
+        self.system_metrics_reader = self._wait(SystemMetricsReader, "a reading of the machine", timeout_s)
 
     def wait_for_framework_profiling_data_to_be_available(self, timeout_s: float | None = None) -> None:
         """Wait until a step or another event was recorded; see above for what is raised."""
-        reader = self._wait(AlgorithmMetricsReader, "event of the training", timeout_s)
+        reader = self._wait(AlgorithmMetricsReader, "an event of the training", timeout_s)
         print(f"events up to {reader.get_timestamp_of_latest_available_file()} µs")
         self.framework_metrics_reader = reader
 
@@ -90,14 +90,14 @@ class TrainingJob:
                 return found
             if manifest.get("status") != said:
                 said = str(manifest.get("status"))
-                print(f"{self.name} is {said}; no {what} yet")
+                print(f"{self.name} is {said}; without {what} yet")
             if manifest.get("end") is not None:
                 error = NoMoreProfilerData(manifest["end"] / 1000)
                 why = "run it by `holter run`, for longer than a second"
-                error.args = (f"{self.name} has ended without a {what}: {why}",)
+                error.args = (f"{self.name} has ended without {what}: {why}",)
                 raise error
             if timeout_s is not None and time.monotonic() - since >= timeout_s:
-                raise TimeoutError(f"no {what} of {self.name} within {timeout_s:g} s")
+                raise TimeoutError(f"{self.name} is without {what} after {timeout_s:g} s")
             time.sleep(min(_POLL_S, timeout_s or _POLL_S))
 
     def get_systems_metrics_reader(self) -> SystemMetricsReader | None:
