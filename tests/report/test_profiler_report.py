@@ -1,4 +1,4 @@
-"""The files of SageMaker's profiler report: what each rule's document says, and that they keep up with a job."""
+"""The files of SageMaker's profiler report: what each rule's document says; that they keep up with a job."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_series(job):
     assert set(found.table.columns) == {"node", "device", "time", "mean", "min", "max"}
     row = rows(found)[0]
     assert row["min"] <= row["mean"] <= row["max"]
-    with pytest.raises(KeyError, match="gpu.util"):
+    with pytest.raises(KeyError, match="no metric 'gpu'"):
         job.series("gpu")
 
 

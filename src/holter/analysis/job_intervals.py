@@ -61,7 +61,10 @@ def intervals(
 
 def inside(time: NDArray[Any], parts: list[Interval]) -> NDArray[np.bool_]:
     """Tell which times lie in one of the parts, their ends not included."""
-    found = np.zeros(len(time), dtype=bool)
-    for part in parts:
-        found |= (time >= part.start) & (time < part.end)
-    return found
+    if not parts:
+        return np.zeros(len(time), dtype=bool)
+    ordered = np.array(sorted((part.start, part.end) for part in parts), np.int64)
+    at = np.searchsorted(ordered[:, 0], time, side="right") - 1
+    # Parts may overlap, as a step of one rank does the next of another: the latest end so far counts.
+    ends = np.maximum.accumulate(ordered[:, 1])
+    return np.asarray((at >= 0) & (time < ends[np.maximum(at, 0)]))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.analysis.running import percent, sums
 from holter.analysis.snapshots import matrix, moments
 
@@ -84,11 +85,7 @@ def _idle(
     asked = ", ".join(f"'{metric}'" for metric in _METRICS)
     rows = part.table(trial, "samples", where=f"metric IN ({asked})")
     series: dict[str, dict[tuple[str, str], _Series]] = {metric: {} for metric in _METRICS}
-    keys = list(zip(*(rows[name].tolist() for name in ("metric", "node", "device")), strict=True))
-    number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-    codes = np.array([number[key] for key in keys], np.int64)
-    for (metric, node, device), code in number.items():
-        mine = codes == code
+    for (metric, node, device), mine in groups(rows["metric"], rows["node"], rows["device"]).items():
         series[metric][node, device] = _Series(rows["time"][mine], rows["value"][mine])
     gpus = series["gpu.util"]
     for node in sorted({node for node, _ in gpus}):

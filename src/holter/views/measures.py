@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis import utilization as utilized
+from holter.analysis.grouping import groups
 from holter.analysis.job_intervals import Interval, inside, intervals
 from holter.analysis.running import of_largest, sums, times_at, times_during
 from holter.analysis.usage_ranges import RANGES, Range, in_ranges
@@ -160,12 +161,9 @@ def _steps(steps: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str
 
 
 def _statistics(by: str, names: list[str], ms: NDArray[np.float64]) -> list[dict[str, Any]]:
-    groups: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        groups.setdefault(name, []).append(row)
     found = []
-    for name in sorted(groups):
-        mine = ms[groups[name]]
+    for (name,), which in sorted(groups(np.array(names, object)).items()):
+        mine = ms[which]
         points = {f"p{q}_ms": float(np.percentile(mine, q)) for q in _PERCENTS}
         least, most = float(mine.min()), float(mine.max())
         told = {"count": len(mine), "mean_ms": float(mine.mean()), "min_ms": least, **points, "max_ms": most}

@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from holter.analysis.grouping import groups
 from holter.analysis.python_functions import flame_of_stacks
 from holter.compat.smdebug.profiler.python_profile_utils import PythonProfileModes, StepPhase, mode_of
 from holter.importers import marshaled
@@ -177,11 +176,7 @@ class _Rows:
 
 def _segments(rows: Table) -> Iterator[Table]:
     names = [name for name in ("time", "rank", "step", "mode", "phase", "timer", "node") if name in rows]
-    keys = list(zip(*(rows[name].tolist() for name in names), strict=True))
-    number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-    codes = np.array([number[key] for key in keys], np.int64)
-    for code in range(len(number)):
-        yield rows.where(codes == code)
+    yield from map(rows.where, groups(*(rows[name] for name in names)).values())
 
 
 def _by_file(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.analysis.snapshots import TOLERANCE_NS, matrix, moments
 
 if TYPE_CHECKING:
@@ -100,30 +101,29 @@ def lines(rows: Table, dimensions: Sequence[str], events: Sequence[str], show_wo
     found: list[Line] = []
     # Memory and disk have no dimension: their metrics, in units of their own, are one each.
     own_dimension = np.where(rows["dimension"] == "", rows["name"], rows["dimension"])
-    for dimension in dict.fromkeys(own_dimension.tolist()):
-        if not of_dimension(dimension):
-            continue
-        mine = rows.where(own_dimension == dimension)
-        nodes = sorted(set(mine["node"].tolist())) if show_workers else [""]
-        for node in nodes:
-            own = mine.where(mine["node"] == node) if node else mine
-            suffix = f"-nodeid:{node}" if node else ""
-            devices: dict[tuple[str, str], Series] = {}
-            for name in sorted(set(own["name"].tolist()), key=_natural):
-                one = own.where(own["name"] == name)
-                devices[node, name] = Series(one["time"] * 1000, one["value"])
-            named = {name: one for (_, name), one in devices.items()}
-            if len(devices) > 1 and dimension not in ("Algorithm", "Platform"):
-                at = moments(devices, node)
-                known = matrix(devices, node, at)
-                count = np.isfinite(known).sum(axis=0)
-                named[TOTAL] = Series(at, np.nansum(known, axis=0) / np.maximum(count, 1))
-            found += [
-                Line(f"{dimension}{suffix}", name, one.time // 1000, one.value)
-                for name, one in named.items()
-                if of_event(name)
-            ]
+    nodes = rows["node"] if show_workers else np.full(rows.rows, "", object)
+    charts: dict[tuple[str, str], dict[str, Series]] = {}
+    for (dimension, node, name), mine in groups(own_dimension, nodes, rows["name"]).items():
+        if of_dimension(dimension):
+            one = Series(rows["time"][mine] * 1000, rows["value"][mine])
+            charts.setdefault((dimension, node), {})[name] = one
+    for (dimension, node), named in sorted(charts.items()):
+        suffix = f"-nodeid:{node}" if node else ""
+        devices = {name: named[name] for name in sorted(named, key=_natural)}
+        if len(devices) > 1 and dimension not in ("Algorithm", "Platform"):
+            devices[TOTAL] = _mean({(node, name): one for name, one in devices.items()}, node)
+        found += [
+            Line(f"{dimension}{suffix}", name, one.time // 1000, one.value)
+            for name, one in devices.items()
+            if of_event(name)
+        ]
     return found
+
+
+def _mean(devices: dict[tuple[str, str], Series], node: str) -> Series:
+    at = moments(devices, node)
+    known = matrix(devices, node, at)
+    return Series(at, np.nansum(known, axis=0) / np.maximum(np.isfinite(known).sum(axis=0), 1))
 
 
 def on_grid(time: NDArray[Any], value: NDArray[Any], edges: NDArray[Any]) -> list[float | None]:
