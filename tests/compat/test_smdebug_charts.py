@@ -153,6 +153,14 @@ def test_a_job_is_waited_for(tmp_path, capsys):
         TrainingJob("recommender-befor", store=str(tmp_path))
 
 
+def test_a_folder_of_sagemakers_is_a_job_too(folder):
+    job = TrainingJob(str(folder))
+    job.wait_for_sys_profiling_data_to_be_available()
+    job.wait_for_framework_profiling_data_to_be_available()
+    assert len(job.get_framework_metrics_reader().get_events(0)) == len(made.events())
+    assert job.describe_training_job() == {}
+
+
 def test_charts_of_a_job_of_holters(tmp_path):
     job = finished(story("before", ranks=2, cores=2, steps=30, samples=80), tmp_path)
     system, events = LocalSystemMetricsReader(job.url), LocalAlgorithmMetricsReader(job.url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from collections import Counter, defaultdict
@@ -32,7 +33,8 @@ SUFFIXES = (
 )
 """Ends of the names of files with events: who wrote them."""
 BUFFER_US = 180_000_000
-"""Files are named after the time at which their last event ended, or nearly so: this far around is looked."""
+"""Files are named after the time at which their last event ended, or nearly so: this far around is looked, or
+as far as the environment's `TIME_BUFFER_MICROSECONDS` says."""
 
 _SYSTEM = re.compile(r"(?:.*/)?system/(?:.*/)?(\d{10})\.(algo-\d+)\.json")
 _EVENTS = re.compile(rf"(?:.*/)?pevents/(?:.*/)?(\d+)_(.+)_({'|'.join(map(re.escape, SUFFIXES[:4]))})")
@@ -68,6 +70,8 @@ class ProfilerOutput:
     def __post_init__(self) -> None:
         """List the files."""
         self.place = place(self.url)
+        told = os.environ.get("TIME_BUFFER_MICROSECONDS", "")
+        self.buffer = int(told) if told.isdecimal() else BUFFER_US
         self._kept: dict[tuple[str, str], Table] = {}
         self.refresh()
 
@@ -101,8 +105,8 @@ class ProfilerOutput:
             `time`, `type`, `name`, `dimension`, `value`, `node`, in the order of time.
         """
         # A file is of a minute, or of more: the last one that begins before may reach into it.
-        first = max((f.time for f in self.system if f.time <= start - BUFFER_US), default=0)
-        last = 2**62 if end is None else end + BUFFER_US
+        first = max((f.time for f in self.system if f.time <= start - self.buffer), default=0)
+        last = 2**62 if end is None else end + self.buffer
         near = [f for f in self.system if first <= f.time <= last]
         self.place.fetch([file.entry for file in near])
         found = Table.concat([_no_readings(), *(self._read(file) for file in near)])
@@ -117,10 +121,10 @@ class ProfilerOutput:
             mapping), `suffix` of the file, `kind` (as the trace says: X), in the order of their start.
         """
         chosen = [f for f in self.framework if suffixes is None or f.suffix in suffixes]
-        after = [f.time for f in chosen if end is not None and f.time > end + BUFFER_US]
+        after = [f.time for f in chosen if end is not None and f.time > end + self.buffer]
         last = min(after, default=2**62)  # the first file behind may hold what began before
         # The name of a trace of TensorFlow's is its begin, so that it may hold what comes long after.
-        near = [f for f in chosen if f.time <= last and (f.base or f.time >= start - BUFFER_US)]
+        near = [f for f in chosen if f.time <= last and (f.base or f.time >= start - self.buffer)]
         self.place.fetch([file.entry for file in near])
         found = Table.concat([_no_events(), *(self._read(file) for file in near)])
         inside = (found["end"] >= start) & (found["start"] <= (2**62 if end is None else end))

@@ -22,11 +22,15 @@ def open(url: str) -> Job:
     """Open the job at a URL or path, as in `holter.open("holter-jobs/my-job")`.
 
     Raises:
-        LookupError: There is no such job; the text names near ones.
+        LookupError: There is no such job, and the text names near ones; or the folder is none.
     """
-    from holter.store.job import at
+    from holter.store.job import JobNotFound, at
+    from holter.store.layout import parse_part
 
-    return Job(at(url))
+    folder = at(url)
+    if folder.fault and not any(parse_part(entry.key) for entry in folder.place.files()):
+        raise JobNotFound(f"{url!r} is a folder, but no job: {folder.fault}, and it holds no table")
+    return Job(folder)
 
 
 def run_rules(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,10 @@ import numpy as np
 from holter.analysis.grouping import groups
 from holter.analysis.running import percent, sums
 from holter.analysis.snapshots import matrix, moments
+from holter.schema.metrics import DEFAULT_INTERVAL_MS
+from holter.store.parquet import literal
+from holter.views.active_then import LONGEST_NS
+from holter.views.part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,11 +22,13 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
     from holter.store.trial import Trial
-    from holter.views.part import Part
 
 MOST = 200
 """Stretches that are told: the longest."""
 _TOP = 3
+_ROWS = 1_000_000
+"""Samples that are looked at together."""
+_PHASES = "worker = -1 AND phase NOT IN ('step', 'scalar', 'stack')"
 _METRICS = ("gpu.util", "cpu.core.util", "cpu.core.iowait")
 
 
@@ -64,26 +71,51 @@ def find_bottlenecks(
         `phases` and `operators`: what took most of the time of all that ran.
     """
     found = [*_idle(trial, part, gpu_below, core_above, iowait_above), *_outliers(part.steps(trial), sigmas)]
-    longest = sorted(found, key=lambda one: (one.begin - one.end, one.begin))[:MOST]
+    longest = sorted(sorted(found, key=lambda one: (one.begin - one.end, one.begin))[:MOST])
     if not longest:
         return []
-    first, last = min(one.begin for one in longest), max(one.end for one in longest)
-    near = f"time <= {last} AND time + duration >= {first}"
-    spans = part.table(
-        trial, "spans", where=f"worker = -1 AND phase NOT IN ('step', 'scalar', 'stack') AND {near}"
-    )
-    operators = part.table(trial, "operators", where=f"kind = 'operator' AND {near}")
+    phases = _tops(trial, "spans", "phase", _PHASES, longest)
+    operators = _tops(trial, "operators", "name", "kind = 'operator'", longest)
     return [
-        {**one._asdict(), "phases": _top(spans, "phase", one), "operators": _top(operators, "name", one)}
-        for one in sorted(longest)
+        {**one._asdict(), "phases": during, "operators": ran}
+        for one, during, ran in zip(longest, phases, operators, strict=True)
     ]
 
 
 def _idle(
     trial: Trial, part: Part, gpu_below: float, core_above: float, iowait_above: float
 ) -> Iterator[_Stretch]:
-    asked = ", ".join(f"'{metric}'" for metric in _METRICS)
-    rows = part.table(trial, "samples", where=f"metric IN ({asked})")
+    joined: dict[tuple[str, str], _Stretch] = {}
+    apart_ns = int(trial.manifest.get("interval_ms") or DEFAULT_INTERVAL_MS) * 1_500_000
+    for rows in _read(trial, part):
+        for one in _idle_within(rows, gpu_below, core_above, iowait_above):
+            key = (one.node, one.kind)
+            before = joined.get(key)
+            if before is not None and one.begin - before.end <= apart_ns:  # it was cut by where reading was
+                devices = dict.fromkeys(f"{before.devices}, {one.devices}".split(", "))
+                joined[key] = before._replace(end=one.end, devices=", ".join(devices))
+                continue
+            if before is not None:
+                yield before
+            joined[key] = one
+    yield from joined.values()
+
+
+def _read(trial: Trial, part: Part) -> Iterator[Table]:
+    """Read the samples in stretches of the job that fit into memory."""
+    asked = f"metric IN ({', '.join(map(literal, _METRICS))})"
+    where = f"{asked} AND {part.sql('samples')}"
+    found = trial.sql(f"SELECT count(*) AS n, min(time) AS a, max(time) AS b FROM samples WHERE {where}")  # noqa: S608
+    count = -(-int(found["n"][0]) // _ROWS)
+    if not count:
+        return
+    edges = np.linspace(int(found["a"][0]), int(found["b"][0]) + 1, count + 1).astype(np.int64).tolist()
+    edges[-1] = int(found["b"][0]) + 1  # whatever rounding does
+    for start, end in itertools.pairwise(edges):
+        yield Part(start, end, part.nodes, part.ranks).table(trial, "samples", where=asked)
+
+
+def _idle_within(rows: Table, gpu_below: float, core_above: float, iowait_above: float) -> Iterator[_Stretch]:
     series: dict[str, dict[tuple[str, str], _Series]] = {metric: {} for metric in _METRICS}
     for (metric, node, device), mine in groups(rows["metric"], rows["node"], rows["device"]).items():
         series[metric][node, device] = _Series(rows["time"][mine], rows["value"][mine])
@@ -119,12 +151,22 @@ def _outliers(steps: Table, sigmas: float) -> Iterator[_Stretch]:
             yield _Stretch(row["time"], row["time"] + row["duration"], row["node"], rank, "outlier", "")
 
 
-def _top(rows: Table, column: str, one: _Stretch) -> str:
-    """Tell what took most of the time of a stretch; only of the rank it is about, if it is about one."""
-    begin, end = rows["time"], rows["time"] + rows["duration"]
-    inside = (begin <= one.end) & (end >= one.begin) & (rows["node"] == one.node)
-    if one.rank >= 0:
-        inside &= rows["rank"] == one.rank
-    overlap = np.minimum(end[inside], one.end) - np.maximum(begin[inside], one.begin)
-    shares = percent(sums(rows[column][inside].tolist(), np.maximum(overlap, 1).tolist()), _TOP)
-    return ", ".join(f"{name} {share:.0f} %" for name, share in shares.items())
+def _tops(trial: Trial, table: str, column: str, where: str, stretches: list[_Stretch]) -> list[str]:
+    """Tell of each stretch what took most of its time; only of the rank it is about, if it is about one."""
+    values = ", ".join(
+        f"({at}, {one.begin}, {one.end}, {literal(one.node)}, {one.rank})" for at, one in enumerate(stretches)
+    )
+    first, last = stretches[0].begin, max(one.end for one in stretches)
+    found = trial.sql(
+        f"SELECT i, {column} AS name, sum(least(time + duration, e) - greatest(time, b) + 1)::BIGINT AS ns "  # noqa: S608
+        f"FROM {table} t, (VALUES {values}) s(i, b, e, n, r) "
+        f"WHERE time BETWEEN {first - LONGEST_NS} AND {last} AND {where} "
+        "AND time <= e AND time + duration >= b AND t.node = n AND (r = -1 OR rank = r) GROUP BY ALL",
+        start_ns=first - LONGEST_NS,
+        end_ns=last + 1,
+    )
+    told = [""] * len(stretches)
+    for (at,), rows in groups(found["i"]).items():
+        shares = percent(sums(found["name"][rows].tolist(), found["ns"][rows].tolist()), _TOP)
+        told[int(at)] = ", ".join(f"{name} {share:.0f} %" for name, share in shares.items())
+    return told

@@ -12,6 +12,7 @@ from holter.analysis.job_intervals import Interval, inside, intervals
 from holter.analysis.running import of_largest, sums, times_at, times_during
 from holter.analysis.usage_ranges import RANGES, Range, in_ranges
 from holter.schema.metrics import METRICS
+from holter.views.reading import Stretches, utilization_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,10 +37,15 @@ def utilization(
         part: Which part of it.
         by_device: Keep devices apart.
         by_phase: A row for each part of the job that `phase_intervals` tells, in column `phase`.
+
+    Percentiles of a long job are those of half-minute stretches that are spread over it; its count and its
+    extremes are those of all readings, unless it is told by phase.
     """
-    samples = part.table(trial, "samples")
+    where = part.sql("samples")
+    stretches = Stretches.of(trial, int(trial.manifest.get("start") or 0), tables=("samples",), where=where)
+    samples = part.table(trial, "samples", where=stretches.where)
     if not by_phase:
-        return utilized.utilization(samples, by_device=by_device)
+        return utilization_of(trial, samples, stretches, by_device=by_device, where=where)
     found = []
     parts = phase_intervals(trial, part)
     for phase in dict.fromkeys(one.phase for one in parts):
@@ -129,20 +135,19 @@ def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
         raise KeyError(f"no metric {metric!r}; there are: {', '.join(METRICS)}")
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; expected at least 1")
-    where = f"metric = '{metric}' AND NOT isnan(value)"
-    where += f" AND {part.condition('samples')}" if part.condition("samples") else ""
+    where = f"metric = '{metric}' AND NOT isnan(value) AND {part.sql('samples')}"
+    low, high = 0, 1
     if part.start_ns is None or part.end_ns is None:
         ends = trial.sql(f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM samples WHERE {where}")  # noqa: S608
-        known = bool(ends["n"][0])
-        low = int(ends["a"][0]) if known else 0
-        high = int(ends["b"][0]) + 1 if known else 1
+        if ends["n"][0]:
+            low, high = int(ends["a"][0]), int(ends["b"][0]) + 1
     low = low if part.start_ns is None else part.start_ns
     high = high if part.end_ns is None else part.end_ns
     width = max(-(-(high - low) // buckets), 1)
     return trial.sql(
         f"SELECT node, device, {low} + (time - {low}) // {width} * {width} AS time, avg(value) AS mean, "  # noqa: S608
         f"min(value) AS min, max(value) AS max FROM samples "
-        f"WHERE {where} AND time >= {low} AND time < {high} GROUP BY ALL ORDER BY ALL",
+        f"WHERE {where} GROUP BY ALL ORDER BY ALL",
         start_ns=low,
         end_ns=high,
     )

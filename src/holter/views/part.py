@@ -44,6 +44,15 @@ class Part:
             terms.append(f"rank IN ({', '.join(str(int(rank)) for rank in self.ranks) or 'NULL'})")
         return " AND ".join(terms) or None
 
+    def sql(self, table: str) -> str:
+        """Return the SQL condition by node, rank and time for the rows of a table."""
+        terms = [self.condition(table) or "true"]
+        if self.start_ns is not None:
+            terms.append(f"time >= {int(self.start_ns)}")
+        if self.end_ns is not None:
+            terms.append(f"time < {int(self.end_ns)}")
+        return " AND ".join(terms)
+
     def table(
         self, trial: Trial, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
     ) -> Table:

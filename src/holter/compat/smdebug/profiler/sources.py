@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holter.schema.table import Table
+    from holter.store.job import JobFolder
 
 
 class Source(Protocol):
@@ -22,8 +23,10 @@ class Source(Protocol):
 
     ended: bool
     """Whether nothing more will come."""
-    skipped: Counter[str]
-    """What could not be read, counted by why."""
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """What could not be read, counted by why."""
 
     def refresh(self) -> None:
         """Look for what came meanwhile."""
@@ -39,6 +42,13 @@ class Source(Protocol):
 
     def forget(self) -> None:
         """Let go of what is kept in memory."""
+
+
+def is_recorded(folder: JobFolder) -> bool:
+    """Tell whether a folder is a job: it has a manifest, or tables."""
+    if "start" in folder.manifest():
+        return True
+    return any(Trial(folder).rows(table) for table in ("samples", "spans", "operators"))
 
 
 def source(url: str) -> Source:
@@ -57,7 +67,7 @@ def source(url: str) -> Source:
         return Recorded(folder)
     if is_profiler_output(url):
         return ProfilerOutput(url)
-    if folder is not None and any(Trial(folder).rows(table) for table in ("samples", "spans", "operators")):
+    if folder is not None and is_recorded(folder):
         return Recorded(folder)
     raise TrialNotFound(
         f"{url} is no job of holter's{why}, and holds no file of system/ or framework/ as SageMaker's "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from holter.views.figures import Axis, Figure, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
 
@@ -68,7 +70,7 @@ class StepHistogram(Charts):
         return [_histogram(name, np.array(values) / 1000) for name, values in found.items()]
 
 
-def _histogram(name: str, values: np.ndarray) -> Figure:
+def _histogram(name: str, values: NDArray[Any]) -> Figure:
     high = float(np.median(values) + 2 * values.std())
     inside = values[values <= high]
     counts, edges = np.histogram(inside, bins=_BINS)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holter.compat.smdebug.exceptions import NoMoreProfilerData, TrialNotFound
 from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
+from holter.compat.smdebug.profiler.sources import is_recorded, source
 from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
+from holter.importers.profiler_output import is_profiler_output
 from holter.store.job import JobNotFound, at, find, store_url
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ _POLL_S = 10.0
 
 
 class TrainingJob:
-    """A job of holter's. There is no service to ask: its store says all."""
+    """A job of holter's, or a `profiler-output` folder. There is no service to ask: the files say all."""
 
     def __init__(
         self, training_job_name: str, region: str | None = None, *, store: str | None = None
@@ -35,32 +37,38 @@ class TrainingJob:
         Raises:
             TrialNotFound: There is no such job; the text names near ones.
         """
+        self.folder: JobFolder | None = None
+        self.profiler_s3_output_path = training_job_name
         try:
-            self.folder: JobFolder = (
-                at(training_job_name)
-                if "/" in training_job_name
-                else find(store_url(store), training_job_name)
-            )
+            named = "/" not in training_job_name
+            self.folder = find(store_url(store), training_job_name) if named else at(training_job_name)
         except JobNotFound as missing:
-            raise TrialNotFound(str(missing.args[0])) from missing
-        self.name = self.folder.name
-        self.profiler_config, self.profiler_s3_output_path = self._config()
+            if not is_profiler_output(training_job_name):
+                raise TrialNotFound(str(missing.args[0])) from missing
+        if self.folder is not None and is_recorded(self.folder):
+            self.profiler_s3_output_path = self.folder.url
+        else:
+            self.folder = None
+            source(self.profiler_s3_output_path)  # says what was looked for when there is nothing
+        self.name = training_job_name.rstrip("/").rpartition("/")[2]
+        self.profiler_config = self._config()
         self.system_metrics_reader: SystemMetricsReader | None = None
         self.framework_metrics_reader: AlgorithmMetricsReader | None = None
 
-    def _config(self) -> tuple[dict[str, Any], str]:
-        interval = self.folder.manifest().get("interval_ms")
-        return {"ProfilingIntervalInMilliseconds": interval, "S3OutputPath": self.folder.url}, self.folder.url
+    def _config(self) -> dict[str, Any]:
+        interval = self.describe_training_job().get("interval_ms")
+        path = self.profiler_s3_output_path
+        return {"ProfilingIntervalInMilliseconds": interval, "S3OutputPath": path}
 
     def get_config_and_profiler_s3_output_path(self) -> tuple[dict[str, Any], str]:
         """Return, and print, how the job is profiled and where what was found is kept."""
-        config, path = self._config()
-        print(f"profiler config: {config}\nprofiler output: {path}")
-        return config, path
+        self.profiler_config = self._config()
+        print(f"profiler config: {self.profiler_config}\nprofiler output: {self.profiler_s3_output_path}")
+        return self.profiler_config, self.profiler_s3_output_path
 
     def describe_training_job(self) -> dict[str, Any]:
-        """Return the job's manifest."""
-        return dict(self.folder.manifest())
+        """Return the job's manifest; nothing is known of a folder."""
+        return {} if self.folder is None else dict(self.folder.manifest())
 
     def wait_for_sys_profiling_data_to_be_available(self, timeout_s: float | None = None) -> None:
         """Wait until the machine was read.
@@ -81,18 +89,19 @@ class TrainingJob:
         self.framework_metrics_reader = reader
 
     def _wait(self, reader: Callable[[str], _Reader], what: str, timeout_s: float | None) -> _Reader:
-        found = reader(self.folder.url)
+        found = reader(self.profiler_s3_output_path)
         since, said = time.monotonic(), ""
         while True:
-            manifest = self.folder.manifest()
             found.refresh_event_file_list()
             if found.get_timestamp_of_latest_available_file():
                 return found
-            if manifest.get("status") != said:
-                said = str(manifest.get("status"))
+            ended = found.source.ended
+            status = str(self.describe_training_job().get("status", "Completed" if ended else "InProgress"))
+            if status != said:
+                said = status
                 print(f"{self.name} is {said}; without {what} yet")
-            if manifest.get("end") is not None:
-                error = NoMoreProfilerData(manifest["end"] / 1000)
+            if ended:
+                error = NoMoreProfilerData(0)
                 why = "run it by `holter run`, for longer than a second"
                 error.args = (f"{self.name} has ended without {what}: {why}",)
                 raise error
