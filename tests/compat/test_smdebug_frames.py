@@ -66,7 +66,7 @@ def test_by_step(frame):
     assert set(framework["step"]) == {2, 3}
     assert len(framework) == 2 * 4
     # From the wait for the batch of step 2, at 13.7 s, to the end of step 3, at 17.5 s.
-    assert len(system[system["system_metric"] == "IOPS"]) == 2 * 7
+    assert len(system[system["system_metric"] == "IOPS"]) == 2 * 8
     system, framework = frame.get_profiler_data_by_step(50, 60)
     assert system.empty
     assert framework.empty

@@ -49,7 +49,9 @@ def test_readings(folder):
     assert reader.get_timestamp_of_first_available_file() == made.BEGIN
     at = made.BEGIN_S + 30.25
     assert len(reader.get_events(at, at, TimeUnits.SECONDS)) == 2, "both ends belong to a range"
-    assert len(reader.get_events(at * 1e9, at * 1e9, TimeUnits.NANOSECONDS)) == 2
+    at = (made.BEGIN + made.us(30.25)) * 1000
+    assert len(reader.get_events(at, at, TimeUnits.NANOSECONDS)) == 2
+    assert reader.skipped == {"a line that is no reading": 2}, "counted once, however often it is read"
 
 
 def test_events(folder):

@@ -6,7 +6,7 @@ import os
 import re
 import zlib
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -65,7 +65,6 @@ class ProfilerOutput:
     """
 
     url: str
-    skipped: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """List the files."""
@@ -73,7 +72,13 @@ class ProfilerOutput:
         told = os.environ.get("TIME_BUFFER_MICROSECONDS", "")
         self.buffer = int(told) if told.isdecimal() else BUFFER_US
         self._kept: dict[tuple[str, str], Table] = {}
+        self._faults: dict[str, Counter[str]] = {}
         self.refresh()
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """What could not be read of the files that were, counted by why."""
+        return sum(self._faults.values(), Counter())
 
     def refresh(self) -> None:
         """List the files anew; those that were read and did not change are not read again."""
@@ -133,11 +138,12 @@ class ProfilerOutput:
     def _read(self, file: TimedFile) -> Table:
         key = (file.entry.key, file.entry.stamp)
         if key not in self._kept:
+            self._faults[file.entry.key] = Counter()
             try:
                 path = self.place.local(file.entry)
                 rows = self._lines(path, file) if not file.suffix else self._trace(path, file)
             except (OSError, UnreadableError, zlib.error) as error:
-                self.skipped[f"{file.entry.key}: {error}"] += 1
+                self._faults[file.entry.key][f"{file.entry.key}: {error}"] += 1
                 rows = _no_events() if file.suffix else _no_readings()
             self._kept[key] = rows
         return self._kept[key]
@@ -152,7 +158,7 @@ class ProfilerOutput:
         self._kept.clear()
 
     def _lines(self, path: Any, file: TimedFile) -> Table:
-        read = list(lines(path, self.skipped))
+        read = list(lines(path, self._faults[file.entry.key]))
         return Table(
             {
                 "time": np.array([round(r.timestamp * 1e6) for r in read], np.int64),
@@ -166,10 +172,9 @@ class ProfilerOutput:
 
     def _trace(self, path: Any, file: TimedFile) -> Table:
         rows: list[dict[str, Any]] = []
-        lanes = _Lanes(file)
-        for events in TraceEvents(path, self.skipped):
+        lanes = _Lanes(file, self._faults[file.entry.key])
+        for events in TraceEvents(path, lanes.skipped):
             rows.extend(row for event in events if (row := lanes.take(event)) is not None)
-        self.skipped.update(lanes.skipped)
         columns: dict[str, Any] = {name: np.array([r[name] for r in rows], np.int64) for name in _NUMBERS}
         columns |= {name: _texts(r[name] for r in rows) for name in (*_TEXTS, "args")}
         return Table(columns)
@@ -178,8 +183,8 @@ class ProfilerOutput:
 class _Lanes:
     """What a file says of its lanes, which may change on the way; and the slices that are still open."""
 
-    def __init__(self, file: TimedFile) -> None:
-        self.skipped: Counter[str] = Counter()
+    def __init__(self, file: TimedFile, skipped: Counter[str]) -> None:
+        self.skipped = skipped
         self._file = file
         self._base = file.base
         self._names: dict[Any, str] = {}

@@ -24,8 +24,10 @@ def at_moments(trial: Trial, moments: Sequence[int]) -> dict[str, dict[str, floa
     when = sorted(moments)[-MOST:]
     if not when:
         return {}
-    joined = f"(VALUES {', '.join(f'({int(at)})' for at in when)}) moments(at)"
-    near = f"time BETWEEN {when[0] - LONGEST_NS} AND {when[-1]} AND time <= at AND time + duration >= at"
+    joined = f"(VALUES {', '.join(f'({int(at)})' for at in when)}) moments(moment)"
+    near = (
+        f"time BETWEEN {when[0] - LONGEST_NS} AND {when[-1]} AND time <= moment AND time + duration >= moment"
+    )
     return _shares(trial, f"{{table}}, {joined} WHERE {near}", when[0] - LONGEST_NS, when[-1] + 1)
 
 
