@@ -111,6 +111,7 @@ def test_files_of_sagemaker(data):
         b"r\xff\xff\xff\x7f",
         b"(\xff\xff\xff\x7f",
         b")\x01" * 1000,
+        b"l\x00\x00\x00\x01" + bytes(100),
         marshal.dumps(compile("1", "x", "exec")),
         marshal.dumps({"a": 1}),
         marshal.dumps({("f", 1, "g"): (1, 1, 0.5, 0.5, {("f", 1, "g"): "no counts"})}),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LARGEST = 1 << 28
 """Bytes of a file, at most."""
 _DEEPEST = 16
+_LONGEST = 8
+"""Digits of a number, of 15 bits each."""
 
 Function = tuple[str, int, str]
 """File, line and name."""
@@ -120,9 +122,11 @@ class _Reader:
         return self._kept[number]
 
     def _long(self) -> int:
-        count = self._number("<i")
+        count: int = self._number("<i")
+        if abs(count) > _LONGEST:
+            raise UnreadableError(f"a number of {abs(count)} digits at byte {self._at}")
         digits = struct.unpack(f"<{self._possible(abs(count))}H", self._take(2 * abs(count)))
-        total = sum(digit << 15 * place for place, digit in enumerate(digits))
+        total: int = sum(digit << 15 * place for place, digit in enumerate(digits))
         return -total if count < 0 else total
 
     def _text(self, length: int, coding: str) -> str:

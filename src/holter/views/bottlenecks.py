@@ -126,7 +126,7 @@ def _idle_within(rows: Table, gpu_below: float, core_above: float, iowait_above:
         names = sorted(device for where, device in gpus if where == node)
         for kind, metric, limit in (("cpu", _METRICS[1], core_above), ("io", _METRICS[2], iowait_above)):
             cores = matrix(series[metric], node, at) > limit
-            both = idle.any(axis=0) & cores.any(axis=0)
+            both = np.asarray(idle.any(axis=0) & cores.any(axis=0))
             full = sorted(device for where, device in series[metric] if where == node)
             for low, high in _runs(both):
                 devices = [name for name, row in zip(names, idle, strict=True) if row[low:high].any()]

@@ -51,8 +51,10 @@ class SystemMetricsReader(MetricsReader):
         rows = self.source.readings(*self._asked(start_time, end_time, unit))
         self._done()
         found = [
-            ProfilerSystemEvents(*told, time / 1e6)
-            for *told, time in zip(*(rows[name].tolist() for name in _COLUMNS), strict=True)
+            ProfilerSystemEvents(type_, name, dimension, value, node, time / 1e6)
+            for type_, name, dimension, value, node, time in zip(
+                *(rows[name].tolist() for name in _COLUMNS), strict=True
+            )
         ]
         return [event for event in found if event_type in (None, event.type)]
 

@@ -26,13 +26,10 @@ class Gantt:
 
     def to_html(self) -> str:
         """Return both charts as HTML."""
-        return "".join(
-            self._chart(title, {id(row): label(row) for row in rows[:MOST]}, rows)
-            for title, rows, label in (
-                ("Data loading", self.loading, lambda row: f"{row['node']} {row['tid']}"),
-                ("Training", self.training, lambda row: str(row["phase"])),
-            )
-        )
+        loading = {id(row): f"{row['node']} {row['tid']}" for row in self.loading[:MOST]}
+        training = {id(row): str(row["phase"]) for row in self.training[:MOST]}
+        charts = (("Data loading", loading, self.loading), ("Training", training, self.training))
+        return "".join(self._chart(title, labels, rows) for title, labels, rows in charts)
 
     def _repr_html_(self) -> str:
         return self.to_html()

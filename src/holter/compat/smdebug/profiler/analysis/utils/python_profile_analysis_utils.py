@@ -46,13 +46,16 @@ class cProfileStats:  # noqa: N801 - smdebug's name
         self.function_stats_list = [
             cProfileFunctionStats(
                 _name(name),
-                *counts,
+                primitive,
+                total,
+                seconds,
+                cumulative,
                 tuple(
                     cProfileFunctionStats(_name(caller), by[1], by[0], by[2], by[3])
                     for caller, by in callers.items()
                 ),
             )
-            for name, (*counts, callers) in stats.items()
+            for name, (primitive, total, seconds, cumulative, callers) in stats.items()
         ]
 
     def print_top_n_functions(self, by: Metrics, n: int = 10) -> None:
@@ -99,7 +102,7 @@ def added(segments: Sequence[StepPythonProfileStats]) -> cProfileStats:
     for one in segments:
         part = pstats.Stats()
         part.stats = one.load()  # type: ignore[attr-defined]
-        part.get_top_level_stats()  # type: ignore[attr-defined]
+        part.get_top_level_stats()
         part.files = [one.stats_path]  # type: ignore[attr-defined]
         whole.add(part)
     return cProfileStats(whole)
