@@ -128,16 +128,20 @@ def _idle_within(rows: Table, gpu_below: float, core_above: float, iowait_above:
             cores = matrix(series[metric], node, at) > limit
             both = np.asarray(idle.any(axis=0) & cores.any(axis=0))
             full = sorted(device for where, device in series[metric] if where == node)
-            for low, high in _runs(both):
-                devices = [name for name, row in zip(names, idle, strict=True) if row[low:high].any()]
-                devices += [name for name, row in zip(full, cores, strict=True) if row[low:high].any()]
-                yield _Stretch(int(at[low]), int(at[high - 1]), node, -1, kind, ", ".join(devices))
+            edges = _edges(both)
+            if not len(edges):
+                continue
+            every = np.array([*names, *full], object)
+            took_part = np.concatenate([idle, cores])
+            took_part = np.pad(took_part, ((0, 0), (0, 1)))  # the last stretch may end with the readings
+            within = np.logical_or.reduceat(took_part, edges, axis=1)[:, ::2].T
+            for low, high, mask in zip(edges[::2].tolist(), edges[1::2].tolist(), within, strict=True):
+                yield _Stretch(int(at[low]), int(at[high - 1]), node, -1, kind, ", ".join(every[mask]))
 
 
-def _runs(mask: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yield where stretches of true begin, and where they have ended."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+def _edges(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return where stretches of true begin and where they have ended, in turns."""
+    return np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
 
 
 def _outliers(steps: Table, sigmas: float) -> Iterator[_Stretch]:
