@@ -10,11 +10,14 @@ import numpy as np
 
 from holter.importers import chrome_json
 from holter.importers.report import UnreadableError
+from holter.importers.sagemaker_phases import Phases
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from holter.importers.trace import Trace
 
@@ -26,6 +29,8 @@ _RANKED = re.compile(r"(\d{1,6})-algo-\d+")
 METADATA = re.compile(r"(.+)_(\d{10,17})_(\d{10,17})\.metadata")
 _STATISTICS = ("python_stats", "python_stats.json")
 _LINES = 20_000
+TOLERANCE_NS = 20_000_000
+"""Readings this close are of one snapshot."""
 METRICS = {
     ("cpu", "CPUUtilization"): "cpu.core.util",
     ("cpu", "I/OWaitPercentage"): "cpu.core.iowait",
@@ -79,7 +84,9 @@ def read(path: Path, trace: Trace) -> None:
         trace.owner = events["node"]
         if ranked := _RANKED.fullmatch(trace.owner):
             trace.rank = int(ranked[1])
-        chrome_json.read(path, trace)
+        phases = Phases(trace)
+        chrome_json.read(path, trace, rest=phases.rest if events[2] == "python" else None)
+        phases.close()
         return
     # TensorFlow's own times begin with the window: when that was, an empty file beside tells by its name.
     chrome_json.read(path, trace)
@@ -95,11 +102,13 @@ def _system(path: Path, trace: Trace) -> None:
     """Read lines of JSON; a bad one costs only itself."""
     readings: list[Reading] = []
     for reading in lines(path, trace.skipped):
-        readings.append(reading)
-        trace.events += 1
-        if len(readings) >= _LINES:
+        # A block ends between two snapshots, so that each has all its cores.
+        apart = bool(readings) and reading.timestamp - readings[-1].timestamp > TOLERANCE_NS / 1e9
+        if len(readings) >= (_LINES if apart else 10 * _LINES):
             _append(trace, readings)
             readings = []
+        readings.append(reading)
+        trace.events += 1
     _append(trace, readings)
     if not trace.events:
         raise UnreadableError("none of its lines is a reading of a metric")
@@ -122,12 +131,33 @@ def _append(trace: Trace, readings: list[Reading]) -> None:
     if len(known) < len(readings):
         trace.skipped["a metric that is not known"] += len(readings) - len(known)
     seconds = np.array([r.timestamp for r, _, _ in known], np.float64)
+    time = chrome_json.nanoseconds((seconds * 1e6).tolist())
+    value = np.array([r.value for r, _, _ in known], np.float64)
+    metrics = [metric for _, metric, _ in known]
     trace.append(
         "samples",
-        time=chrome_json.nanoseconds((seconds * 1e6).tolist()),
+        time=time,
         device=trace.text([device for _, _, device in known]),
-        metric=trace.text([metric for _, metric, _ in known]),
-        value=np.array([r.value for r, _, _ in known], np.float64),
+        metric=trace.text(metrics),
+        value=value,
+    )
+    for of_cores, of_all in (("cpu.core.util", "cpu.util"), ("cpu.core.iowait", "cpu.iowait")):
+        mine = np.flatnonzero(np.array(metrics, object) == of_cores)
+        if len(mine):
+            _append_mean(trace, time[mine], value[mine], of_all)
+
+
+def _append_mean(trace: Trace, time: NDArray[np.int64], value: NDArray[np.float64], metric: str) -> None:
+    """Take in the mean of all cores at each snapshot, which SageMaker leaves to its readers."""
+    order = np.argsort(time, kind="stable")
+    time, value = time[order], value[order]
+    first = np.flatnonzero(np.concatenate([[True], np.diff(time) > TOLERANCE_NS]))
+    trace.append(
+        "samples",
+        time=time[first],
+        device=trace.same("", len(first)),
+        metric=trace.same(metric, len(first)),
+        value=np.add.reduceat(value, first) / np.diff(np.append(first, len(time))),
     )
 
 
