@@ -55,6 +55,9 @@ class Phases:
         phase = self._names.get(event.pid, "")
         if event.ph != "X" or event.ts is None or not event.dur or event.dur < 0:
             return False
+        if phase == "DataLoaderWorker":
+            self._trace.omitted["lives of data-loader workers"] += 1
+            return True
         if phase.startswith(_STEP) and (number := whole(args.step)) is not None and 0 <= number < 2**31:
             mode = phase.removeprefix(_STEP).lower()
             self._steps.append((event.ts, event.ts + event.dur, mode, number))
