@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.compat import profiler_output as made
 from tests.evaluation.jobs import finished
@@ -9,11 +11,13 @@ from tests.generated.story import story
 
 from holter.compat.smdebug.exceptions import TrialNotFound
 from holter.compat.smdebug.profiler.algorithm_metrics_reader import LocalAlgorithmMetricsReader
+from holter.compat.smdebug.profiler.analysis.utils.merge_timelines import MergedTimeline
 from holter.compat.smdebug.profiler.system_metrics_reader import (
     LocalSystemMetricsReader,
     S3SystemMetricsReader,
 )
 from holter.compat.smdebug.profiler.utils import TimeUnits
+from holter.store.place import place
 
 
 def test_the_counts_of_sagemakers_own_fixtures(data):
@@ -87,6 +91,17 @@ def test_a_file_that_comes_late_is_found(folder, tmp_path):
     assert len(reader.get_events(0)) == 120 * 9
     other.write_text(text)
     assert len(reader.get_events(0)) == 2 * 120 * 9
+
+
+def test_an_object_store(folder):
+    objects = place("memory://old-jobs/profiler-output")
+    for path in folder.rglob("*.json"):
+        objects.write(str(path.relative_to(folder)), path.read_bytes())
+    reader = S3SystemMetricsReader(objects.url)
+    assert len(reader.get_events(0)) == 2 * 120 * 9
+    merged = MergedTimeline(objects.url).merge_timeline(made.BEGIN, made.BEGIN + made.us(60))
+    assert merged.startswith("memory://old-jobs/profiler-output/")
+    assert len(json.loads(objects.read(merged.rpartition("/")[2]))) > 2160
 
 
 @pytest.fixture(scope="module")
