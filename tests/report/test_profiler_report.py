@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from tests.evaluation.jobs import begin, end, finished, write
 from tests.generated.story import NODE, story
 
 from holter.cli import main
+from holter.cli.joining import companions
 from holter.evaluation import choose, documents, evaluate
 from holter.report import profiler_report
 from holter.report.rule_details import RULES
 from holter.store.trial import Trial
 
+SOURCE = str(Path(__file__).parents[2] / "src")
 CLASSIC = "ProfilerReport:profile=classic,BatchSize_memory=used,GPUMemoryIncrease_memory=used"
 
 
@@ -51,6 +56,13 @@ def test_a_document_for_each_rule(found):
         }
         lines = dict(line.split(":", 1) for line in told["RuleParameters"].splitlines())
         assert set(lines) == set(told["Parameters"])
+
+
+def test_the_report_has_found_issues_when_one_of_its_rules_has(job):
+    rules = {rule["rule"]: rule for rule in job.evaluations()["rules"]}
+    assert rules["ProfilerReport"]["status"] == "IssuesFound"
+    assert "LowGPUUtilization" in rules["ProfilerReport"]["status_details"]
+    assert rules["ProfilerReport"]["issues"] == [], "they are told where they were found"
 
 
 def test_low_gpu_utilization(found):
@@ -183,3 +195,21 @@ def test_it_keeps_up_with_a_running_job(tmp_path):
     finally:
         stop.set()
         thread.join()
+
+
+def test_its_process(tmp_path, told):
+    job = finished(told, tmp_path, documents(choose([CLASSIC])))
+    evaluate(job)
+    commands = companions(job, job.manifest()["rules"])
+    assert [command[2] for command in commands] == ["holter.evaluation", "holter.report"]
+    assert [command[2] for command in companions(job, [{"name": "BatchSize"}])] == ["holter.evaluation"]
+    environment = {**os.environ, "PYTHONPATH": SOURCE}
+    done = subprocess.run(
+        commands[1], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert job.place.read(f"{profiler_report.place_of(job)}/profiler-report.html").startswith(b"<!doctype")
+    asked = [*commands[1][:3], f"{tmp_path}/nothing"]
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 4
+    assert "no job 'nothing'" in done.stderr
