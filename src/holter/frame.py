@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,16 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _SHOWN_ROWS = 10
+
+
+def optional(name: str) -> Any:
+    """Import a package that holter works without; raises `ImportError`, which says how to get it."""
+    try:
+        return import_module(name)
+    except ImportError as missing:
+        raise ImportError(
+            f"this needs {name}, which is not installed (pip install {name}); `.to_rows()` does not"
+        ) from missing
 
 
 class Rows:
@@ -30,15 +41,19 @@ class Rows:
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame; raises `ImportError` when pandas is not installed."""
-        import pandas
-
-        return pandas.DataFrame(self.table.columns)
+        return optional("pandas").DataFrame(self.table.columns)
 
     def to_arrow(self) -> Any:
         """Return a pyarrow Table; raises `ImportError` when pyarrow is not installed."""
-        import pyarrow
+        return optional("pyarrow").table(self.table.columns)
 
-        return pyarrow.table(self.table.columns)
+    def to_polars(self) -> Any:
+        """Return a Polars DataFrame; raises `ImportError` when polars is not installed."""
+        polars = optional("polars")
+        # Texts are objects to numpy, which Polars takes for opaque.
+        return polars.DataFrame(
+            {name: c.tolist() if c.dtype == object else c for name, c in self.table.columns.items()}
+        )
 
     def __len__(self) -> int:
         return self.table.rows

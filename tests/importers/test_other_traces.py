@@ -6,9 +6,12 @@ import json
 from collections import Counter
 
 import pytest
+from tests.compat import profiler_output as made
 
 from holter.importers.device_events import copy_kind
 from holter.importers.kernel_kinds import collective, element_bytes, is_communication
+from holter.views.description import describe
+from holter.views.reading import steps_of
 
 
 def rows(tables, table, **where):
@@ -95,14 +98,15 @@ def test_ascend(data, imported):
 def test_what_sagemaker_counted_itself(data, imported):
     folder = data / "sagemaker"
     tables, report = imported(folder / "test_traces/system")
-    samples = tables.table("samples")
+    read = "metric NOT IN ('cpu.util', 'cpu.iowait')"  # SageMaker has no means of all cores, we add them
+    samples = tables.table("samples", where=read)
     assert len(samples) == 78
     assert Counter(samples["metric"].tolist())["cpu.core.util"] == 68
     assert set(samples["node"].tolist()) == {"algo-1"}
     assert report.ranks == {}
     second = 10**9
-    assert len(tables.table("samples", end_ns=1591167699 * second + 1)) == 10
-    found = tables.table("samples", start_ns=1591748165 * second, end_ns=1600000000 * second + 1)
+    assert len(tables.table("samples", end_ns=1591167699 * second + 1, where=read)) == 10
+    found = tables.table("samples", start_ns=1591748165 * second, end_ns=1600000000 * second + 1, where=read)
     assert len(found) == 32
 
     tables, _ = imported(folder / "horovod_timeline_traces")
@@ -132,7 +136,29 @@ def test_a_corrupt_line_costs_itself(data, imported):
     tables, report = imported(data / "sagemaker/1591160699.algo-1.json.corrupt")
     (counts,) = report.skipped.values()
     assert dict(counts) == {"a line that is no reading": 1}
-    assert len(tables.table("samples")) == 13
+    assert len(tables.table("samples", where="metric NOT IN ('cpu.util', 'cpu.iowait')")) == 13
+
+
+def test_an_old_job_has_steps_and_a_load(tmp_path, imported):
+    tables, report = imported(made.write(tmp_path / "profiler-output"))
+    assert report.omitted == {"lives of data-loader workers": 1}
+    steps = steps_of(tables)
+    assert steps.rows == made.STEPS + 2
+    assert set(steps["mode"].tolist()) == {"train", "eval"}
+    train = steps.where(steps["mode"] == "train")
+    # From the end of the step before: 0.5 s without a pass, of which the wait for data is 0.3 s.
+    assert train["duration"].tolist()[1:] == [2_000_000_000] * (made.STEPS - 1)
+    assert train["data_loading"].tolist()[1:4] == [300_000_000] * 3
+    assert set(train["forward"].tolist()) == {500_000_000}
+    assert set(train["backward"].tolist()) == {750_000_000}
+    names = {row["name"] for row in rows(tables, "operators")}
+    assert names == {"aten::conv2d"}
+    load = rows(tables, "samples", metric="cpu.util")
+    assert {row["value"] for row in load} == {55.0}
+    assert len(load) == 2 * 120
+    described = describe(tables)
+    assert described["breakdown"]["data_loading"] == pytest.approx(15, abs=2)
+    assert described["steps"]["mean_ms"] == pytest.approx(2000, rel=0.05)
 
 
 def test_readings_made_here(tmp_path, imported):
@@ -151,6 +177,7 @@ def test_readings_made_here(tmp_path, imported):
     told = {(row["metric"], row["device"]): row["value"] for row in rows(tables, "samples")}
     assert told == {
         ("cpu.core.util", "cpu3"): 4.5,
+        ("cpu.util", ""): 4.5,
         ("net.rx", ""): 10,
         ("net.rx", "platform"): 20,
         ("mem.used_pct", ""): 30,

@@ -58,6 +58,13 @@ def batch_times(spans: Table) -> Durations:
 
 def worker_lives(events: Table) -> Durations:
     """Return how long workers lived, of those that have ended: from table `events`."""
+    found = lives(events)
+    told = Table({**found.columns, "value": np.full(found.rows, np.nan)})
+    return _durations(found["begin"], found["end"] - found["begin"], told)
+
+
+def lives(events: Table) -> Table:
+    """Return `rank`, `worker`, `begin` and `end` (ns) of each worker that has ended."""
     began: dict[str, tuple[int, int, int]] = {}
     ended: dict[str, int] = {}
     for row in events.where(np.isin(events["kind"].astype(str), ("process", "end", "exit"))).to_rows():
@@ -70,10 +77,9 @@ def worker_lives(events: Table) -> Durations:
                 ended[process] = min(int(row["time"]), ended.get(process, int(row["time"])))
         except (ValueError, KeyError, TypeError):
             continue
-    lives = sorted((*began[key], ended[key]) for key in began.keys() & ended.keys())
-    begin, rank, worker, end = (np.array([life[at] for life in lives], np.int64) for at in range(4))
-    told = Table({"rank": rank, "worker": worker, "value": np.full(len(lives), np.nan)})
-    return _durations(begin, end - begin, told)
+    rows = sorted((*began[key], ended[key]) for key in began.keys() & ended.keys())
+    names = ("begin", "rank", "worker", "end")
+    return Table({name: np.array([row[at] for row in rows], np.int64) for at, name in enumerate(names)})
 
 
 def _durations(begin: NDArray[Any], took: NDArray[Any], rows: Table) -> Durations:

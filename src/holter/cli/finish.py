@@ -56,6 +56,10 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     headline = description["job"]["headline"]
     kept = {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}
     _attempt(lambda: folder.update(verdict=kept), "manifest", faults)
+    from holter.report import profiler_report
+
+    if profiler_report.wanted(folder):
+        _attempt(lambda: profiler_report.write(folder), "report", faults)
     if trained:
         print_card(description, stream, look)
     else:

@@ -7,13 +7,15 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from holter.agent.members import Member
     from holter.agent.outcome import Outcome
     from holter.cli.run import Plan
@@ -35,6 +37,14 @@ def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
     options.warn(f"look at it while it runs: {options.look(folder)}")
     sys.stderr.flush()
     return folder, member
+
+
+def companions(folder: JobFolder, rules: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the commands of ours that run beside a job: who judges it, and who writes its report."""
+    modules = ["holter.evaluation"]
+    if any(rule["name"] == "ProfilerReport" for rule in rules):
+        modules.append("holter.report")
+    return [[sys.executable, "-m", module, folder.url] for module in modules]
 
 
 def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:

@@ -198,7 +198,7 @@ def execute(plan: Plan) -> int:
     """Create the job, run its command to its end, judge it, print the card."""
     from holter.agent.hangs import HangLimits
     from holter.agent.supervise import Agent
-    from holter.cli.joining import begin, judged_here
+    from holter.cli.joining import begin, companions, judged_here
 
     folder, member = begin(plan)
     limit = plan.hang_s
@@ -208,7 +208,7 @@ def execute(plan: Plan) -> int:
         plan.command,
         node=member.node if member else plan.node,
         interval_ms=plan.interval_ms,
-        companions=[[sys.executable, "-m", "holter.evaluation", folder.url]] if judges else [],
+        companions=companions(folder, plan.rules) if judges else [],
         variables=os.environ | {name: text for name, text in plan.variables.items() if text},
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
         member=member,

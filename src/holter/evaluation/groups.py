@@ -59,7 +59,20 @@ def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
     """Return what everybody may know of rules, their issues grouped."""
     rules = [run.shown() for run in runs]
     group(rules)
+    _gather(rules)
     return rules
+
+
+def _gather(rules: Sequence[dict[str, Any]]) -> None:
+    """Give a report of rules, once the job has ended, the status of those that it reports on."""
+    for report in rules:
+        reported = report["details"].get("rules") if report["rule"] == "ProfilerReport" else None
+        if not isinstance(reported, dict) or report["status"] != "NoIssuesFound":
+            continue
+        fired = [r["name"] for r in rules if r["rule"] in reported and r["status"] == "IssuesFound"]
+        if fired:
+            report["status"] = "IssuesFound"
+            report["status_details"] = f"IssuesFound: by {', '.join(fired)}"
 
 
 def group(rules: Sequence[Mapping[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from holter.importers import ascend, device_events, host_events, marks, named_de
 from holter.importers.trace_events import Event, TraceEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -46,8 +46,13 @@ def may_be(path: Path) -> bool:
     return first.startswith(b"\x1f\x8b") or first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
-def read(path: Path, trace: Trace) -> None:
+def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]] | None = None) -> None:
     """Read a file into a trace.
+
+    Args:
+        path: The file.
+        trace: Where to.
+        rest: Given events, takes what it knows better and returns the others.
 
     Raises:
         UnreadableError: It holds no trace events.
@@ -58,6 +63,8 @@ def read(path: Path, trace: Trace) -> None:
     for events in source:
         trace.events += len(events)
         trace.progress(source.read)
+        if rest is not None:
+            events = rest(events)
         for ph, cat, group in _groups(events):
             _take(trace, ph, cat, group, flows, pairs)
     host_events.named(trace, *pairs.close(trace.last), "operator")

@@ -10,9 +10,14 @@ import numpy as np
 
 from holter.importers import chrome_json
 from holter.importers.report import UnreadableError
+from holter.importers.sagemaker_phases import Phases
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from holter.importers.trace import Trace
 
@@ -21,10 +26,12 @@ FORMAT = "sagemaker"
 _SYSTEM = re.compile(r"\d{10}\.(algo-\d+)\.json(\.corrupt)?")
 _EVENTS = re.compile(r"\d+_(?P<node>.+)_(python|model|horovod|smdataparallel)_?timeline\.json")
 _RANKED = re.compile(r"(\d{1,6})-algo-\d+")
-_METADATA = re.compile(r"(.+)_(\d{10,17})_(\d{10,17})\.metadata")
+METADATA = re.compile(r"(.+)_(\d{10,17})_(\d{10,17})\.metadata")
 _STATISTICS = ("python_stats", "python_stats.json")
 _LINES = 20_000
-_METRICS = {
+TOLERANCE_NS = 20_000_000
+"""Readings this close are of one snapshot."""
+METRICS = {
     ("cpu", "CPUUtilization"): "cpu.core.util",
     ("cpu", "I/OWaitPercentage"): "cpu.core.iowait",
     ("gpu", "GPUUtilization"): "gpu.util",
@@ -39,12 +46,15 @@ _METRICS = {
 """Our metric by type, and by the dimension of metrics of a device or the name of the others."""
 
 
-class _Reading(msgspec.Struct, gc=False):
+class Reading(msgspec.Struct, gc=False):
+    """One line of a file of system metrics; time in seconds since the epoch."""
+
     type: str = msgspec.field(name="Type")
     value: float = msgspec.field(name="Value")
     timestamp: float = msgspec.field(name="Timestamp")
     dimension: str | None = msgspec.field(default=None, name="Dimension")
     name: str | None = msgspec.field(default=None, name="Name")
+    node: str | None = msgspec.field(default=None, name="NodeId")
 
 
 def recognizes(path: Path) -> bool:
@@ -74,12 +84,14 @@ def read(path: Path, trace: Trace) -> None:
         trace.owner = events["node"]
         if ranked := _RANKED.fullmatch(trace.owner):
             trace.rank = int(ranked[1])
-        chrome_json.read(path, trace)
+        phases = Phases(trace)
+        chrome_json.read(path, trace, rest=phases.rest if events[2] == "python" else None)
+        phases.close()
         return
     # TensorFlow's own times begin with the window: when that was, an empty file beside tells by its name.
     chrome_json.read(path, trace)
     for folder in path.parents[:6]:
-        found = [match for p in folder.glob("*.metadata") if (match := _METADATA.fullmatch(p.name))]
+        found = [match for p in folder.glob("*.metadata") if (match := METADATA.fullmatch(p.name))]
         if found:
             trace.owner, trace.offset_ns = found[0][1], int(found[0][2]) * 1000
             return
@@ -88,46 +100,74 @@ def read(path: Path, trace: Trace) -> None:
 
 def _system(path: Path, trace: Trace) -> None:
     """Read lines of JSON; a bad one costs only itself."""
-    decode = msgspec.json.Decoder(_Reading).decode
-    readings: list[_Reading] = []
-    with path.open("rb") as file:
-        while line := file.readline(1 << 20):
-            if not line.strip():
-                continue
-            try:
-                readings.append(decode(line))
-                trace.events += 1
-            except (ValueError, RecursionError):
-                trace.skipped["a line that is no reading"] += 1
-            if len(readings) >= _LINES:
-                _append(trace, readings)
-                readings = []
+    readings: list[Reading] = []
+    for reading in lines(path, trace.skipped):
+        # A block ends between two snapshots, so that each has all its cores.
+        apart = bool(readings) and reading.timestamp - readings[-1].timestamp > TOLERANCE_NS / 1e9
+        if len(readings) >= (_LINES if apart else 10 * _LINES):
+            _append(trace, readings)
+            readings = []
+        readings.append(reading)
+        trace.events += 1
     _append(trace, readings)
     if not trace.events:
         raise UnreadableError("none of its lines is a reading of a metric")
 
 
-def _append(trace: Trace, readings: list[_Reading]) -> None:
+def lines(path: Path, skipped: Counter[str]) -> Iterator[Reading]:
+    """Yield the readings of a file of system metrics; counts the lines that are none."""
+    decode = msgspec.json.Decoder(Reading).decode
+    with path.open("rb") as file:
+        while line := file.readline(1 << 20):
+            if line.strip():
+                try:
+                    yield decode(line)
+                except (ValueError, RecursionError):
+                    skipped["a line that is no reading"] += 1
+
+
+def _append(trace: Trace, readings: list[Reading]) -> None:
     known = [(r, metric, device) for r in readings if (metric := _metric(r)) for device in [_device(r)]]
     if len(known) < len(readings):
         trace.skipped["a metric that is not known"] += len(readings) - len(known)
     seconds = np.array([r.timestamp for r, _, _ in known], np.float64)
+    time = chrome_json.nanoseconds((seconds * 1e6).tolist())
+    value = np.array([r.value for r, _, _ in known], np.float64)
+    metrics = [metric for _, metric, _ in known]
     trace.append(
         "samples",
-        time=chrome_json.nanoseconds((seconds * 1e6).tolist()),
+        time=time,
         device=trace.text([device for _, _, device in known]),
-        metric=trace.text([metric for _, metric, _ in known]),
-        value=np.array([r.value for r, _, _ in known], np.float64),
+        metric=trace.text(metrics),
+        value=value,
+    )
+    for of_cores, of_all in (("cpu.core.util", "cpu.util"), ("cpu.core.iowait", "cpu.iowait")):
+        mine = np.flatnonzero(np.array(metrics, object) == of_cores)
+        if len(mine):
+            _append_mean(trace, time[mine], value[mine], of_all)
+
+
+def _append_mean(trace: Trace, time: NDArray[np.int64], value: NDArray[np.float64], metric: str) -> None:
+    """Take in the mean of all cores at each snapshot, which SageMaker leaves to its readers."""
+    order = np.argsort(time, kind="stable")
+    time, value = time[order], value[order]
+    first = np.flatnonzero(np.concatenate([[True], np.diff(time) > TOLERANCE_NS]))
+    trace.append(
+        "samples",
+        time=time[first],
+        device=trace.same("", len(first)),
+        metric=trace.same(metric, len(first)),
+        value=np.add.reduceat(value, first) / np.diff(np.append(first, len(time))),
     )
 
 
-def _metric(reading: _Reading) -> str | None:
-    return _METRICS.get((reading.type, reading.dimension or "")) or _METRICS.get(
+def _metric(reading: Reading) -> str | None:
+    return METRICS.get((reading.type, reading.dimension or "")) or METRICS.get(
         (reading.type, reading.name or "")
     )
 
 
-def _device(reading: _Reading) -> str:
+def _device(reading: Reading) -> str:
     if reading.type == "network":
         return "" if reading.dimension in ("Algorithm", "", None) else reading.dimension.lower()
     return reading.name or "" if reading.type in ("cpu", "gpu") else ""

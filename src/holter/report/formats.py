@@ -21,7 +21,7 @@ def report(trial: Trial, kind: str) -> str:
     if kind == "html":
         return page(Reading(trial))
     if kind == "json":
-        return json.dumps(_plain(document(trial)), ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(plain(document(trial)), ensure_ascii=False, allow_nan=False) + "\n"
     if kind == "ipynb":
         return json.dumps(notebook(trial), ensure_ascii=False, indent=1) + "\n"
     raise ValueError(f"no kind of report {kind!r}; there are: html, ipynb, json")
@@ -64,12 +64,12 @@ def _cell(at: int, kind: str, text: str) -> dict[str, Any]:
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return what JSON can hold: a number that is none is null, numpy's are Python's."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.snapshots import busiest, matrix, moments
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
 from holter.rules._ours import READS, ours, owners
 from holter.rules._ranks import by_rank
 from holter.rules._sketch import add, box
-from holter.rules._snapshots import busiest, matrix, moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

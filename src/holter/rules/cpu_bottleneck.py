@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holter.analysis.snapshots import any_above, any_below, busiest, matrix, moments, told
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._ours import READS, ours, owners
-from holter.rules._snapshots import any_above, any_below, busiest, matrix, moments, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

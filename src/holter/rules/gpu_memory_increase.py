@@ -9,6 +9,7 @@ import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
 from holter.rules._ours import READS, ours, owners
+from holter.rules._sketch import add, box, quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,7 @@ class GPUMemoryIncrease(Rule):
         places = ours(series, owners(window))
         if not places:
             return window.insufficient("no_input", f"no new reading of {metric}")
+        self._remember(window, metric)
         for node, device in places:
             kept: dict[str, Any] = window.state.setdefault("devices", {}).setdefault(f"{node}/{device}", {})
             if self.window is not None:
@@ -67,6 +69,7 @@ class GPUMemoryIncrease(Rule):
                 found = self._settled(window, kept, series[node, device])
             if found is not None:
                 grown, count, evidence = found
+                window.state["grown"][f"{node}/{device}"] = grown
                 yield self.issue(
                     f"{device} uses {grown:.0f} points more of its memory than before",
                     node=node,
@@ -76,6 +79,27 @@ class GPUMemoryIncrease(Rule):
                     time_end=int(series[node, device].time[-1]),
                     evidence={"increase_points": grown, "threshold_points": self.increase, **evidence},
                 )
+
+    def _remember(self, window: Window, metric: str) -> None:
+        """Count the new readings in, and hand over box plots of all."""
+        sketches = window.state.setdefault("sketches", {})
+        last = window.state.setdefault("last", {})
+        grown = window.state.setdefault("grown", {})
+        for (node, device), series in window.series(metric, new=True).items():
+            add(sketches.setdefault(f"{node}/{device}", {}), series.value)
+            last[f"{node}/{device}"] = int(series.time[-1])
+        window.details = {
+            "gpus": {
+                key: {
+                    **box(sketch),
+                    "p05": quantile(sketch, 0.05),
+                    "gpu_max": sketch.get("max"),
+                    "increase": grown.get(key),
+                    "last_timestamp": last[key],
+                }
+                for key, sketch in sorted(sketches.items())
+            }
+        }
 
     def _shifted(
         self, window: Window, kept: dict[str, Any], new: Series, width: int

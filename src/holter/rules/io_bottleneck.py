@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis import dataloading
+from holter.analysis.snapshots import any_above, any_below, matrix, moments, told
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._ours import READS, ours, owners
-from holter.rules._snapshots import any_above, any_below, matrix, moments, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -104,10 +104,10 @@ def _profiled(window: Window) -> dict[str, Any]:
             every[name] = every.get(name, 0) + ns
     return {
         "ratio": _percent(totals),
-        "CPU": _largest(cpu),
-        "CPU_total": totals["cpu_functions"] // 1000,
-        "GPU": _largest(every),
-        "GPU_total": sum(every.values()) // 1000,
+        "CPU": _percent(_largest(cpu)),
+        "CPU_total": {name: ns // 1000 for name, ns in _largest(cpu).items()},
+        "GPU": _percent(_largest(every)),
+        "GPU_total": {name: ns // 1000 for name, ns in _largest(every).items()},
         "horovod": _percent(collectives),
     }
 
@@ -123,7 +123,7 @@ def _percent(times: dict[str, int]) -> dict[str, float]:
     return {name: 100.0 * ns / total for name, ns in sorted(times.items())} if total > 0 else {}
 
 
-def _largest(times: dict[str, int]) -> dict[str, float]:
-    """Return those that take 2 % of all and more, in percent of these."""
+def _largest(times: dict[str, int]) -> dict[str, int]:
+    """Keep those that take 2 % of all and more."""
     total = sum(times.values())
-    return _percent({name: ns for name, ns in times.items() if ns > 0 and 50 * ns >= total})
+    return {name: ns for name, ns in times.items() if ns > 0 and 50 * ns >= total}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.snapshots import matrix, moments
 from holter.rules import Issue, Rule, Series, Window
 from holter.rules._sketch import add, statistics
-from holter.rules._snapshots import matrix, moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

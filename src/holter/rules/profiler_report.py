@@ -31,6 +31,9 @@ _RULES = (
 class ProfilerReport(Rule):
     """Brings the profiler's rules along, for a report of them all. It never fires itself; they do.
 
+    Once the job has ended its status is IssuesFound when one of them has found any. With it, `holter run`
+    writes the report into the job, and again while it runs.
+
     Each of their parameters is given as `<Rule>_<parameter>`, in any case: `CPUBottleneck_threshold=60`.
     """
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from holter.analysis.snapshots import matrix
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._levels import grade, worst
 from holter.rules._ours import READS, ours, owners
-from holter.rules._snapshots import matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

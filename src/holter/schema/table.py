@@ -68,6 +68,16 @@ class Table:
         return cls(columns)
 
     @classmethod
+    def made_of(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
+        """Build a table of no schema from rows, whose columns are those of the first; texts are objects."""
+        columns: dict[str, NDArray[Any]] = {}
+        for name in rows[0] if rows else ():
+            values = [row.get(name) for row in rows]
+            plain = all(isinstance(value, int | float) for value in values)
+            columns[name] = np.array(values) if plain else _objects(values)
+        return cls(columns)
+
+    @classmethod
     def concat(cls, tables: Sequence[Table]) -> Table:
         """Put tables with the same columns one after another; raises `ValueError` for an empty list."""
         if not tables:
@@ -135,6 +145,12 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.rows} rows: {', '.join(self.names)})"
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
 
 
 _EMPTY: dict[str, Table] = {}

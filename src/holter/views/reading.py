@@ -12,6 +12,8 @@ from holter.analysis.utilization import utilization
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holter.store.trial import Trial
 
 MOST_ROWS = 300_000
@@ -29,10 +31,17 @@ class Stretches:
     every: int
 
     @classmethod
-    def of(cls, trial: Trial, start: int) -> Stretches:
-        """Choose as many stretches of the job as can be looked at in a second."""
-        tables = ("samples", "steps", "spans")
-        most = max(int(trial.sql(f"SELECT count(*) AS rows FROM {table}")["rows"][0]) for table in tables)  # noqa: S608
+    def of(
+        cls,
+        trial: Trial,
+        start: int,
+        *,
+        tables: Sequence[str] = ("samples", "steps", "spans"),
+        where: str = "true",
+    ) -> Stretches:
+        """Choose as many stretches of the job, or of rows of it, as can be looked at in a second."""
+        asked = (f"SELECT count(*) AS rows FROM {table} WHERE {where}" for table in tables)  # noqa: S608
+        most = max(int(trial.sql(query)["rows"][0]) for query in asked)
         return cls(start, max(1, -(-most // MOST_ROWS)))
 
     @property
@@ -83,15 +92,17 @@ def steps_of(trial: Trial) -> Table:
     return Table.concat([stored, fresh.where(fresh["time"] >= done)])
 
 
-def utilization_of(trial: Trial, samples: Table, stretches: Stretches) -> list[dict[str, Any]]:
+def utilization_of(
+    trial: Trial, samples: Table, stretches: Stretches, *, by_device: bool = False, where: str = "true"
+) -> list[dict[str, Any]]:
     """Return the statistics of each metric; the extremes are those of all readings in any case."""
-    rows = utilization(samples)
+    rows = utilization(samples, by_device=by_device)
     if stretches.whole:
         return rows
+    device = "device" if by_device else "CASE WHEN starts_with(metric, 'proc.') THEN device ELSE '' END"
     asked = trial.sql(
-        "SELECT node, metric, CASE WHEN starts_with(metric, 'proc.') THEN device ELSE '' END AS device, "
-        "count(*) AS count, min(value) AS min, max(value) AS max FROM samples "
-        "WHERE NOT isnan(value) GROUP BY ALL"
+        f"SELECT node, metric, {device} AS device, count(*) AS count, min(value) AS min, max(value) AS max "  # noqa: S608
+        f"FROM samples WHERE NOT isnan(value) AND {where} GROUP BY ALL"
     )
     exact = {(row["node"], row["metric"], row["device"]): row for row in asked.to_rows()}
     return [{**row, **exact[row["node"], row["metric"], row["device"]]} for row in rows]

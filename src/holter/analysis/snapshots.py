@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -12,8 +12,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.rules._lookback import Place, Series
 
+class Series(Protocol):
+    """Readings of one metric of one device, in the order of time, ns."""
+
+    @property
+    def time(self) -> NDArray[np.int64]:
+        """When."""
+
+    @property
+    def value(self) -> NDArray[np.float64]:
+        """What."""
+
+
+Place = tuple[str, str]
+"""A node, and a device of it."""
 TOLERANCE_NS = 20_000_000
 """Readings this close belong to one snapshot."""
 

@@ -1,0 +1,1 @@
+"""smdebug's analyses of profiles, at the paths at which smdebug has them."""

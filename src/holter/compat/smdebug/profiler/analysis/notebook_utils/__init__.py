@@ -1,0 +1,1 @@
+"""smdebug's charts for notebooks, and its job."""

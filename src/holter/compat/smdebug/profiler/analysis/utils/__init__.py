@@ -1,0 +1,1 @@
+"""smdebug's frames, statistics and merged timelines."""

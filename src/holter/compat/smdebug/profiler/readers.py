@@ -1,0 +1,79 @@
+"""What smdebug's readers of metrics have in common: times, files, refreshing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.compat.smdebug.profiler.sources import source
+from holter.compat.smdebug.profiler.utils import TimeUnits
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+
+class MetricsReader:
+    """Reads a `profiler-output` folder or a job of holter's."""
+
+    _EVENTS = False
+
+    def __init__(self, path: str, use_in_memory_cache: bool = False) -> None:
+        """Open a path or URL; `use_in_memory_cache` keeps what was read.
+
+        Raises:
+            TrialNotFound: Neither is there.
+        """
+        self.path = str(path)
+        self.source = source(self.path)
+        self._cached = use_in_memory_cache
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """What of the files could not be read, counted by why."""
+        return self.source.skipped
+
+    def refresh_event_file_list(self) -> None:
+        """List the files anew."""
+        self.source.refresh()
+
+    def get_timestamp_of_first_available_file(self) -> int:
+        """Return the time of the first file, microseconds since the epoch; 0 when there is none."""
+        return self.source.available(self._EVENTS)[0]
+
+    def get_timestamp_of_latest_available_file(self) -> int:
+        """Return the time of the last file, microseconds since the epoch; 0 when there is none."""
+        return self.source.available(self._EVENTS)[1]
+
+    def _asked(self, start: float, end: float | None, unit: TimeUnits) -> tuple[int, int | None]:
+        """Return a range in microseconds; asks for newer files when it reaches beyond those known."""
+        if not isinstance(unit, TimeUnits):
+            raise TypeError(f"unit is {unit!r}; expected one of {', '.join(map(str, TimeUnits))}")
+        until = None if end is None else unit.microseconds(end)
+        if not self.source.ended and (until is None or until >= self.source.available(self._EVENTS)[1]):
+            self.source.refresh()
+        return unit.microseconds(start), until
+
+    def _done(self) -> None:
+        if not self._cached:
+            self.source.forget()
+
+    def steps_as_time(self, start_step: int, end_step: int) -> tuple[int, int] | None:
+        """Return from the first event of one step to just before the first one of another, microseconds."""
+        rows = self.source.events()
+        first: dict[int, int] = {}
+        for begin, args in zip(rows["start"].tolist(), rows["args"].tolist(), strict=True):
+            step = step_of(args)
+            if step is not None:
+                first[step] = min(begin, first.get(step, begin))
+        self._done()
+        if start_step not in first or end_step not in first:
+            return None
+        return first[start_step], first[end_step] - 1
+
+
+def step_of(args: dict[str, object]) -> int | None:
+    """Return the step that an event tells."""
+    told = args.get("step_num")
+    try:
+        return None if told is None else int(str(told))
+    except ValueError:
+        return None

@@ -1,0 +1,241 @@
+"""A job of holter's as SageMaker's profiler would have written it: readings, and events by phase."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.loader_durations import lives
+from holter.importers.profiler_output import SUFFIXES
+from holter.importers.sagemaker import METRICS
+from holter.schema.phases import ITERATOR_START
+from holter.schema.table import Table
+from holter.store.trial import Trial
+from holter.views.cost import details
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from holter.store.job import JobFolder
+
+PHASES = {
+    "forward": "Forward",
+    "loss": "Loss",
+    "backward": "Backward(post-forward)",
+    "optimizer": "Optimizer",
+    "h2d": "HostToDevice",
+    "communication": "Collective",
+    "checkpoint": "Checkpoint",
+    "eval": "Evaluation",
+    "annotation": "Annotation",
+    "compile": "Compile",
+    "gc": "GarbageCollection",
+    "fetch": "DataLoaderFetch",
+    "collate": "DataLoaderCollate",
+}
+"""smdebug's word for a phase of ours, where it has one, else a word like its own. Steps, data loading,
+operators and kernels are told below."""
+_KINDS = {metric: kind for kind, metric in METRICS.items()}
+_DEVICE_TYPES = ("cpu", "gpu")
+
+
+class Recorded:
+    """A job's readings and events. A running job's grow from one question to the next."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self.folder = folder
+        self.refresh()
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """Files that could not be read."""
+        return Counter(f"{one['file']}: {one['why']}" for one in self.trial.skipped)
+
+    def refresh(self) -> None:
+        """See the files that are there now."""
+        self.trial = Trial(self.folder)
+        self.ended = self.trial.manifest.get("end") is not None
+        self._range: dict[bool, tuple[int, int]] = {}
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+    def available(self, events: bool) -> tuple[int, int]:
+        """Return when the first row began and the last one ended, microseconds; 0 where there is none."""
+        if events not in self._range:
+            tables = ("spans", "operators", "kernels") if events else ("samples",)
+            ends = [self._ends(table) for table in tables]
+            found = [end for end in ends if end is not None]
+            low, high = min((e[0] for e in found), default=0), max((e[1] for e in found), default=0)
+            self._range[events] = (low // 1000, -(-high // 1000))
+        return self._range[events]
+
+    def _ends(self, table: str) -> tuple[int, int] | None:
+        until = "time" if table == "samples" else "time + duration"
+        found = self.trial.sql(f"SELECT count(*) AS n, min(time) AS a, max({until}) AS b FROM {table}")  # noqa: S608
+        return (int(found["a"][0]), int(found["b"][0])) if found["n"][0] else None
+
+    def readings(self, start: int = 0, end: int | None = None) -> Table:
+        """Return readings of the metrics that SageMaker knows; see `ProfilerOutput.readings`."""
+        known = ", ".join(f"'{metric}'" for metric in _KINDS)
+        rows = self.trial.table(
+            "samples",
+            start_ns=start * 1000,
+            end_ns=None if end is None else end * 1000 + 1000,
+            where=f"metric IN ({known}) AND NOT isnan(value)",
+        )
+        metrics, codes = np.unique(rows["metric"].astype(str), return_inverse=True)
+        kinds = [_KINDS[metric] for metric in metrics.tolist()]
+        type_ = _taken([kind for kind, _ in kinds], codes)
+        own = _taken([name if kind not in _DEVICE_TYPES else "" for kind, name in kinds], codes)
+        dimension = _taken([name if kind in _DEVICE_TYPES else "" for kind, name in kinds], codes)
+        network = type_ == "network"
+        dimension[network] = np.where(rows["device"][network] == "platform", "Platform", "Algorithm")
+        return Table(
+            {
+                "time": rows["time"] // 1000,
+                "type": type_,
+                "name": np.where(own == "", rows["device"], own),
+                "dimension": dimension,
+                "value": rows["value"],
+                "node": rows["node"],
+            }
+        )
+
+    def events(self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None) -> Table:
+        """Return steps, phases, data loading, operators and kernels; see `ProfilerOutput.events`."""
+        parts = []
+        if suffixes is None or SUFFIXES[0] in suffixes:
+            for table, made in (("spans", self._spans), ("operators", _operators), ("kernels", _kernels)):
+                until = None if end is None else end * 1000 + 1000
+                where = f"time + duration >= {start * 1000}"
+                parts.append(made(self.trial.table(table, end_ns=until, where=where)))
+            parts.append(self._workers(start, end))
+        if not parts:
+            return _spans(Table.empty("spans"), {})
+        found = Table.concat(parts).sorted("start")
+        pids = {one["rank"]: one["pid"] for one in self._facts("process") if _trains(one)}
+        columns = found.columns | {"pid": np.array([pids.get(r, r) for r in found["pid"].tolist()], np.int64)}
+        return Table(columns)
+
+    def _facts(self, kind: str) -> list[dict[str, Any]]:
+        return details(self.trial.table("events", where=f"kind = '{kind}'"), kind)
+
+    def _spans(self, rows: Table) -> Table:
+        loaders = {fact["rank"]: fact for fact in self._facts("loader")}
+        return _spans(rows.where((rows["phase"] != "stack") & (rows["phase"] != "scalar")), loaders)
+
+    def _workers(self, start: int, end: int | None) -> Table:
+        """Return the lives of the data loaders' workers, as far as they have ended."""
+        events = self.trial.table("events", where="kind IN ('process', 'end', 'exit')")
+        nodes = dict(zip(events["rank"].tolist(), events["node"].tolist(), strict=True))
+        found = lives(events)
+        inside = found["end"] >= start * 1000
+        if end is not None:
+            inside &= found["begin"] <= end * 1000
+        found = found.where(inside)
+        rows = Table(
+            {
+                "time": found["begin"],
+                "duration": found["end"] - found["begin"],
+                "rank": found["rank"],
+                "node": np.array([nodes.get(rank, "") for rank in found["rank"].tolist()], object),
+            }
+        )
+        word = np.full(rows.rows, "DataLoaderWorker", object)
+        args = [{"worker_id": worker} for worker in found["worker"].tolist()]
+        return _table(rows, word, word, found["worker"], args)
+
+
+def _spans(rows: Table, loaders: dict[int, dict[str, Any]]) -> Table:
+    phases, codes = np.unique(rows["phase"].astype(str), return_inverse=True)
+    phase = _taken([PHASES.get(name, name) for name in phases.tolist()], codes)
+    name = np.where(rows["name"] == "", phase, rows["name"])
+    step = rows["phase"] == "step"
+    phase[step] = [f"Step:ModeKeys.{mode.upper()}" for mode in rows["mode"][step].tolist()]
+    name[step] = phase[step]
+    args = [{} if number < 0 else {"step_num": number} for number in rows["step"].tolist()]
+    for row in np.flatnonzero(rows["worker"] >= 0).tolist():
+        args[row]["worker_id"] = int(rows["worker"][row])
+    for row in np.flatnonzero(rows["phase"] == "data_loading").tolist():
+        known = loaders.get(int(rows["rank"][row]), {})
+        args[row] |= {
+            told: known[own]
+            for told, own in (("num_workers", "workers"), ("pin_memory", "pin_memory"))
+            if known.get(own) is not None
+        }
+        kind = "_MultiProcessingDataLoaderIter" if known.get("workers") else "_SingleProcessDataLoaderIter"
+        starts = rows["name"][row] == ITERATOR_START
+        phase[row] = "DataLoaderIterInitialize" if starts else "DataLoaderIter"
+        name[row] = f"{kind}.__init__" if starts else f"{kind}::GetNext"
+    return _table(rows, name, phase, rows["thread"].astype(np.int64), args)
+
+
+def _operators(rows: Table) -> Table:
+    rows = rows.where((rows["kind"] == "operator") | (rows["kind"] == "annotation"))
+    kinds = rows["kind"].astype(str)
+    phase = np.where(kinds == "operator", "cpu_functions", "Annotation").astype(object)
+    args = [
+        _detail(text) | {"tid": thread, "device": "cpu"} | ({} if step < 0 else {"step_num": step})
+        for text, thread, step in zip(
+            rows["detail"].tolist(), rows["thread"].tolist(), rows["step"].tolist(), strict=True
+        )
+    ]
+    return _table(rows, rows["name"], phase, rows["thread"], args)
+
+
+def _kernels(rows: Table) -> Table:
+    phase = np.array([f"gpu_functions-dev:{device}" for device in rows["device"].tolist()], object)
+    args = [
+        {"tid": stream, "device": device} | ({} if step < 0 else {"step_num": step})
+        for stream, device, step in zip(
+            rows["stream"].tolist(), rows["device"].tolist(), rows["step"].tolist(), strict=True
+        )
+    ]
+    return _table(rows, rows["name"], phase, rows["stream"].astype(np.int64), args)
+
+
+def _table(
+    rows: Table, name: NDArray[Any], phase: NDArray[Any], tid: NDArray[Any], args: list[dict[str, Any]]
+) -> Table:
+    every = np.empty(rows.rows, object)
+    every[:] = args
+    ranks = rows["rank"].tolist()
+    node = [f"{node}-{rank}" for node, rank in zip(rows["node"].tolist(), ranks, strict=True)]
+    lanes = {word: number for number, word in enumerate(dict.fromkeys(phase.tolist()), 1)}
+    return Table(
+        {
+            "start": rows["time"] // 1000,
+            "end": (rows["time"] + rows["duration"]) // 1000,
+            "lane": np.array([lanes[word] for word in phase.tolist()], np.int64),
+            "pid": rows["rank"].astype(np.int64),
+            "tid": tid,
+            "name": name.astype(object),
+            "phase": phase,
+            "node": np.array(node, object),
+            "suffix": np.full(rows.rows, SUFFIXES[0], object),
+            "kind": np.full(rows.rows, "X", object),
+            "args": every,
+        }
+    )
+
+
+def _trains(process: dict[str, Any]) -> bool:
+    return process.get("role", "trainer") == "trainer" and isinstance(process.get("pid"), int)
+
+
+def _taken(values: list[str], codes: NDArray[Any]) -> NDArray[Any]:
+    return np.array(values, object)[codes] if values else np.empty(0, object)
+
+
+def _detail(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

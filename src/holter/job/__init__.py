@@ -1,0 +1,147 @@
+"""`holter.open(url)`: one job, running or finished, as tables, tensors, a summary and a diagnosis."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from holter.job.part import JobPart
+from holter.job.results import Document, Frame, Picture
+from holter.views.part import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holter.store.job import JobFolder
+    from holter.tensors import Source, Tensors
+
+__all__ = ["Document", "Frame", "Job", "JobPart", "Picture", "open", "run_rules"]
+
+
+def open(url: str) -> Job:
+    """Open the job at a URL or path, as in `holter.open("holter-jobs/my-job")`.
+
+    Raises:
+        LookupError: There is no such job, and the text names near ones; or the folder is none.
+    """
+    from holter.store.job import JobNotFound, at
+    from holter.store.layout import parse_part
+
+    folder = at(url)
+    if folder.fault and not any(parse_part(entry.key) for entry in folder.place.files()):
+        raise JobNotFound(f"{url!r} is a folder, but no job: {folder.fault}, and it holds no table")
+    return Job(folder)
+
+
+def run_rules(
+    job: Job | str,
+    rules: Iterable[Any] | None = None,
+    *,
+    baselines: Iterable[Job | str] = (),
+    strict_coverage: bool = False,
+) -> Document:
+    """Judge a job by rules; this is `holter.rules.run`. Nothing is written to the job.
+
+    Args:
+        job: The job, or its URL.
+        rules: Rules, their names, or `pack:NAME`; by default those of the job, or those of `holter run`.
+        baselines: Other jobs that rules compare with.
+        strict_coverage: A rule that never could judge has failed.
+
+    Returns:
+        `job`, `exit_code` (0 no issue, 3 issues found, 1 a rule failed) and `rules`: a document a rule, as
+        `holter rules run --json` prints them.
+
+    Raises:
+        ValueError: A rule or parameter that there is not, or a value out of range.
+        LookupError: There is no such job.
+    """
+    from holter.evaluation import evaluate
+
+    judged = open(job) if isinstance(job, str) else job
+    others = [open(other) if isinstance(other, str) else other for other in baselines]
+    chosen = judged.folder.manifest().get("rules") or ["pack:default"] if rules is None else rules
+    result = evaluate(
+        judged.folder,
+        chosen,
+        record=False,
+        baselines={other.name: other.folder for other in others},
+        strict_coverage=strict_coverage,
+    )
+    return Document(job=judged.name, exit_code=result.exit_code, rules=result.rules)
+
+
+class Job(JobPart):
+    """One job of a store. Nothing is read before it is asked for, and a running job may have grown since."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        super().__init__(folder, Part())
+        self.name = folder.name
+        self.url = folder.url
+        self._source: Source | None = None
+
+    def tensors(self, *patterns: str, collection: str | None = None, role: str | None = None) -> Tensors:
+        """Choose tensors by patterns found in their names, by collection, by role; all when nothing is given.
+
+        As in `job.tensors("gradient/.*").at(step=100)` or `job.tensors(role="weight").reduction("l2")`.
+
+        Raises:
+            ValueError: A pattern is none, or there is no such collection; the text names near ones.
+        """
+        from holter.tensors import Source, Tensors
+
+        if self._source is None:
+            self._source = Source(self.folder)
+        return Tensors(self._source, *patterns, collection=collection, role=role)
+
+    def summary(self) -> Document:
+        """Return everything known of the job: the document that `holter describe --json` prints."""
+        from holter.views.description import describe
+
+        return Document(describe(self.trial))
+
+    def diagnose(self) -> Document:
+        """Return the verdict and the breakdown it stands on: what `holter diagnose --json` prints."""
+        from holter.views.description import diagnosis
+
+        return Document(diagnosis(self.summary()))
+
+    def figure(self, name: str) -> Picture:
+        """Return one chart of the report; a notebook shows it. `holter.views.figures.names()` lists them.
+
+        Raises:
+            KeyError: There is no such chart; the text names those there are.
+        """
+        from holter.views.figures import Reading, draw
+
+        return Picture(draw(name, Reading(self.trial)))
+
+    def compare(self, *others: Job | str, **how: Any) -> Document:
+        """Compare other jobs with this one: the document that `holter compare --json` prints.
+
+        Args:
+            others: The jobs, or their URLs.
+            how: `price`, `epochs`, `nodes`, `epoch_steps`, `statistic`: see `holter.views.comparison`.
+
+        Raises:
+            ValueError: No other job is given, or a number is negative.
+        """
+        from holter.views.comparison import compare
+
+        jobs = [self, *(open(other) if isinstance(other, str) else other for other in others)]
+        return Document(compare([job.trial for job in jobs], **how))
+
+    def python_profile(self, **chosen: Any) -> list[Document]:
+        """Return what profilers of Python found; `holter.views.python_profile` says what can be chosen."""
+        from holter.views.python_profile import python_profile
+
+        return [Document(one) for one in python_profile(self.trial, **chosen)]
+
+    def __repr__(self) -> str:
+        return f"holter.open({self.url!r})"
+
+    def _repr_html_(self) -> str:
+        manifest = self.folder.manifest()
+        command = " ".join(map(str, manifest.get("command") or []))
+        status = escape(str(manifest.get("status")))
+        return f"<b>{escape(self.name)}</b> · {status} · <code>{escape(command)}</code>"

@@ -1,0 +1,195 @@
+"""A job or a part of it: its tables, and statistics of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.frame import Rows
+from holter.job.results import Document, Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holter.store.job import JobFolder
+    from holter.store.trial import Trial
+    from holter.views.part import Part
+
+
+class JobPart:
+    """The tables of a job, as far as their rows lie in the part; nothing is read before it is asked for."""
+
+    def __init__(self, folder: JobFolder, chosen: Part) -> None:
+        self.folder = folder
+        self.chosen = chosen
+        """Which part it is."""
+
+    def part(
+        self,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        steps: tuple[int, int] | None = None,
+        nodes: Iterable[str] | None = None,
+        ranks: Iterable[int] | None = None,
+    ) -> JobPart:
+        """Return a part, with the same tables and statistics; a part of it may be taken again.
+
+        Args:
+            start_ns: Only what begins at or after it, nanoseconds since the epoch.
+            end_ns: Only what begins before it.
+            steps: Only from the begin of one step to the end of another, both included, instead.
+            nodes: Only these nodes.
+            ranks: Only these ranks; samples of the machine have none and all count.
+
+        Raises:
+            LookupError: None of the steps was recorded.
+            ValueError: Steps and a time are given.
+        """
+        from holter.views.part import Part
+
+        before = self.chosen
+        if steps is not None and (start_ns is not None or end_ns is not None):
+            raise ValueError("give steps or times, not both")
+        found = Part(
+            before.start_ns if start_ns is None else max(start_ns, before.start_ns or start_ns),
+            before.end_ns if end_ns is None else min(end_ns, before.end_ns or end_ns),
+            before.nodes if nodes is None else tuple(nodes),
+            before.ranks if ranks is None else tuple(ranks),
+        )
+        return JobPart(self.folder, found if steps is None else found.of_steps(self.trial, *steps))
+
+    @property
+    def trial(self) -> Trial:
+        """The job's tables, opened to read now; `trial.sql("SELECT …")` answers any question."""
+        from holter.store.trial import Trial
+
+        return Trial(self.folder)
+
+    @property
+    def samples(self) -> Frame:
+        """Readings of system metrics."""
+        return self.table("samples")
+
+    @property
+    def spans(self) -> Frame:
+        """Timed stretches of work: phases of steps, batches being built, annotations."""
+        return self.table("spans")
+
+    @property
+    def scalars(self) -> Frame:
+        """Numbers that training produced."""
+        return self.table("scalars")
+
+    @property
+    def steps(self) -> Rows:
+        """One row for each step of each rank, its time split into exclusive parts; nanoseconds."""
+        return Frame(self.trial, "steps") if self.chosen.whole else Rows(self.chosen.steps(self.trial))
+
+    @property
+    def events(self) -> Frame:
+        """Rare facts: processes, loaders, exceptions, faults."""
+        return self.table("events")
+
+    @property
+    def operators(self) -> Frame:
+        """Operators of the framework and functions of Python on the host, as profiling windows saw them."""
+        return self.table("operators")
+
+    @property
+    def kernels(self) -> Frame:
+        """Kernels on accelerators, as profiling windows saw them."""
+        return self.table("kernels")
+
+    def table(self, name: str) -> Frame:
+        """Return a table by its name, as `launches` or `memory_operations`; `holter.schema.tables` has all.
+
+        Raises:
+            KeyError: There is no such table; the text names those there are.
+        """
+        from holter.schema.tables import TABLES
+
+        if name not in TABLES:
+            raise KeyError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+        given = {"start_ns": self.chosen.start_ns, "end_ns": self.chosen.end_ns}
+        given_ = {**given, "where": self.chosen.condition(name)}
+        return Frame(self.trial, name, **{key: value for key, value in given_.items() if value is not None})
+
+    def utilization(self, *, by_device: bool = False, by_phase: bool = False) -> Rows:
+        """Return min, p50, p90, p95, p99 and max of each metric of each node.
+
+        Args:
+            by_device: Keep devices apart.
+            by_phase: One row for each mode of steps, and for what lies before, between and after them.
+        """
+        from holter.views import measures
+
+        return _rows(measures.utilization(self.trial, self.chosen, by_device=by_device, by_phase=by_phase))
+
+    def step_statistics(self, by: str = "mode") -> Rows:
+        """Return statistics of durations, ms: of steps by `mode`; of spans by `phase` or `name`.
+
+        Raises:
+            ValueError: `by` is none of these.
+        """
+        from holter.views import measures
+
+        return _rows(measures.step_statistics(self.trial, self.chosen, by))
+
+    def device_usage(self, ranges: Sequence[tuple[float, float]] = ((90, 100), (10, 90), (0, 10))) -> Rows:
+        """Return how often cores and GPUs were full, in between and idle: readings in each range, percent."""
+        from holter.views import measures
+
+        return _rows(measures.device_usage(self.trial, self.chosen, ranges))
+
+    def phase_intervals(self) -> Rows:
+        """Return the job cut into modes of steps and what lies around them: `start`, `end`, `phase`; ns."""
+        from holter.views import measures
+
+        return _rows([one._asdict() for one in measures.phase_intervals(self.trial, self.chosen)])
+
+    def find_bottlenecks(self, **limits: float) -> Rows:
+        """Return when GPUs idled while cores were full or waited, and too long steps; and what ran then.
+
+        Args:
+            limits: `gpu_below`, `core_above`, `iowait_above`, `sigmas`; see `holter.views.bottlenecks`.
+        """
+        from holter.views.bottlenecks import find_bottlenecks
+
+        return _rows(find_bottlenecks(self.trial, self.chosen, **limits))
+
+    def running_at(self, moments: Sequence[int]) -> Document:
+        """Return what ran at moments, ns since the epoch: `phases`, `names` of operators, `modes`."""
+        from holter.views import measures
+
+        return Document(measures.running_at(self.trial, self.chosen, moments))
+
+    def running_during(self, stretches: Sequence[tuple[int, int]]) -> Document:
+        """Return what ran during stretches from one time to another, ns since the epoch; see `running_at`."""
+        from holter.views import measures
+
+        return Document(measures.running_during(self.trial, self.chosen, stretches))
+
+    def series(self, metric: str, buckets: int = 2000) -> Rows:
+        """Return mean, min and max of a metric in so many equal stretches of time, for each device.
+
+        Raises:
+            KeyError: There is no such metric.
+        """
+        from holter.views import measures
+
+        return Rows(measures.downsampled(self.trial, self.chosen, metric, buckets))
+
+    def loaders(self) -> Document:
+        """Return what the data loaders did: waits, workers, queues; see `holter.views.loaders`."""
+        from holter.views.loaders import loaders
+
+        return Document(loaders(self.trial, start_ns=self.chosen.start_ns, end_ns=self.chosen.end_ns))
+
+    def __repr__(self) -> str:
+        return f"holter.open({self.folder.url!r}).part({self.chosen})"
+
+
+def _rows(found: list[dict[str, Any]]) -> Rows:
+    from holter.schema.table import Table
+
+    return Rows(Table.made_of(found))

@@ -1,0 +1,112 @@
+"""What a job hands out: tables read when they are asked for, charts, documents; a notebook shows them all."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from holter.frame import Rows
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+    from holter.views.figures import Figure
+
+
+class Picture:
+    """One chart: `data` holds its rows and marks, or is the reason why there is nothing to draw."""
+
+    def __init__(self, data: Figure | str) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return self.data if isinstance(self.data, str) else f"<figure {self.data.title!r}>"
+
+    def _repr_html_(self) -> str:
+        from holter.report.html import figure, style
+
+        return escape(self.data) if isinstance(self.data, str) else style(".holter") + figure(self.data)
+
+
+class Frame(Rows):
+    """A table of a job that is read when it is asked for, whole or in part."""
+
+    def __init__(self, trial: Trial, name: str, **chosen: Any) -> None:
+        self._trial = trial
+        self._name = name
+        self._chosen = chosen
+
+    def select(
+        self,
+        *columns: str,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        where: str | None = None,
+        **equal: str | int,
+    ) -> Frame:
+        """Narrow the frame down; only what is left is read.
+
+        Args:
+            columns: Names of columns; all when none is given.
+            start_ns: Only rows at or after this time, nanoseconds since the epoch.
+            end_ns: Only rows before this time.
+            where: An SQL condition, as in `"phase = 'forward' AND step > 100"`.
+            equal: Values of columns, as in `job.scalars.select(name="loss", mode="train", rank=0)`.
+
+        Raises:
+            KeyError: There is no column that `equal` names.
+        """
+        conditions = [f"({given})" for given in (self._chosen.get("where"), where) if given]
+        conditions += [_condition(self._name, column, value) for column, value in equal.items()]
+        asked: dict[str, Any] = {"columns": columns or None, "start_ns": start_ns, "end_ns": end_ns}
+        asked["where"] = " AND ".join(conditions) or None
+        return Frame(
+            self._trial, self._name, **{**self._chosen, **{k: v for k, v in asked.items() if v is not None}}
+        )
+
+    @property
+    def table(self) -> Table:
+        """The rows as named numpy columns, read now. The frame keeps nothing."""
+        found = self._steps() if self._name == "steps" else None
+        return found if found is not None else self._trial.table(self._name, **self._chosen)
+
+    def _steps(self) -> Table | None:
+        """Compute steps from spans when none are stored, as for a job that was not judged."""
+        if self._chosen or self._trial.table("steps", columns=("time",)).rows:
+            return None
+        from holter.views.reading import steps_of
+
+        return steps_of(self._trial)
+
+    def __repr__(self) -> str:
+        narrowed = ", ".join(f"{name}={value!r}" for name, value in self._chosen.items())
+        return f"Frame({self._name}{': ' + narrowed if narrowed else ''})"
+
+
+def _condition(table: str, column: str, value: str | int) -> str:
+    from holter.schema.tables import TABLES
+    from holter.store.parquet import literal, name
+
+    if column != "node":
+        TABLES[table].column(column)
+    return f"{name(column)} = {literal(value) if isinstance(value, str) else repr(value)}"
+
+
+class Document(dict[str, Any]):
+    """A JSON document that a notebook shows as nested tables."""
+
+    def _repr_html_(self) -> str:
+        return _html(dict(self))
+
+
+def _html(value: Any) -> str:
+    if isinstance(value, dict):
+        rows = (
+            f"<tr><th>{escape(str(key))}</th><td>{_html(entry)}</td></tr>" for key, entry in value.items()
+        )
+        return f"<table>{''.join(rows)}</table>"
+    if isinstance(value, list):
+        return "<br>".join(map(_html, value)) if value else "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "-" if value is None else escape(str(value))

@@ -1,0 +1,84 @@
+"""What training did at some moments, or in some steps: shares of phases, passes, operators and kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.phases import BREAKDOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holter.store.trial import Trial
+
+MOST = 200
+"""Moments that are looked at: the last ones."""
+LONGEST_NS = 600_000_000_000
+"""What is longer than this is no phase of a step."""
+_PASSES = {"forward": "Forward pass", "backward": "Backward pass"}
+_LEAST_PCT = 2.0
+
+
+def at_moments(trial: Trial, moments: Sequence[int]) -> dict[str, dict[str, float]]:
+    """Return what ran at moments, ns since the epoch; each thing that ran counts with its length."""
+    when = sorted(moments)[-MOST:]
+    if not when:
+        return {}
+    joined = f"(VALUES {', '.join(f'({int(at)})' for at in when)}) moments(moment)"
+    near = (
+        f"time BETWEEN {when[0] - LONGEST_NS} AND {when[-1]} AND time <= moment AND time + duration >= moment"
+    )
+    return _shares(trial, f"{{table}}, {joined} WHERE {near}", when[0] - LONGEST_NS, when[-1] + 1)
+
+
+def in_steps(trial: Trial, steps: Mapping[int, Sequence[int]]) -> dict[str, dict[str, float]]:
+    """Return what ran in some steps of some ranks."""
+    of = [
+        f"(rank = {int(rank)} AND step IN ({', '.join(str(int(n)) for n in numbers)}))"
+        for rank, numbers in steps.items()
+        if numbers
+    ]
+    return _shares(trial, f"{{table}} WHERE ({' OR '.join(of)})", None, None) if of else {}
+
+
+def _shares(trial: Trial, from_: str, start: int | None, end: int | None) -> dict[str, dict[str, float]]:
+    def asked(table: str, columns: str, more: str = "") -> list[dict[str, Any]]:
+        # The text holds names of ours and whole numbers, no text of a user's.
+        chosen = from_.format(table=table) + more
+        query = f"SELECT {columns}, sum(duration)::DOUBLE AS ns FROM {chosen} GROUP BY ALL"  # noqa: S608
+        return list(trial.sql(query, start_ns=start, end_ns=end).to_rows())
+
+    spans = asked("spans", "phase, mode", " AND worker = -1")
+    modes = {f"Step:ModeKeys.{row['mode'].upper()}": row["ns"] for row in spans if row["phase"] == "step"}
+    parts: dict[str, float] = {}
+    for row in spans:
+        if row["phase"] in BREAKDOWN and row["phase"] != "other":
+            parts[row["phase"]] = parts.get(row["phase"], 0.0) + row["ns"]
+    cpu = {row["name"]: row["ns"] for row in asked("operators", "name", " AND kind = 'operator'")}
+    kernels = asked("kernels", "name, device")
+    gpu: dict[str, float] = {}
+    devices: dict[str, float] = {}
+    for row in kernels:
+        gpu[row["name"]] = gpu.get(row["name"], 0.0) + row["ns"]
+        device = f"gpu_functions-dev:{row['device']}"
+        devices[device] = devices.get(device, 0.0) + row["ns"]
+    found = {
+        "phase": _percent(modes),
+        "forward_backward": _percent({told: parts[name] for name, told in _PASSES.items() if name in parts}),
+        "general": _percent(parts),
+        "CPU": _percent(_largest(cpu)),
+        "GPU": _percent(_largest(gpu)),
+        "ratio": _percent({**({"cpu_functions": sum(cpu.values())} if cpu else {}), **devices}),
+    }
+    return {name: shares for name, shares in found.items() if shares}
+
+
+def _largest(times: dict[str, float]) -> dict[str, float]:
+    total = sum(times.values())
+    return {name: ns for name, ns in times.items() if ns > 0 and 100 * ns >= _LEAST_PCT * total}
+
+
+def _percent(times: dict[str, float]) -> dict[str, float]:
+    total = sum(times.values())
+    ordered = sorted(times.items(), key=lambda item: -item[1])
+    return {name: 100.0 * ns / total for name, ns in ordered} if total > 0 else {}

@@ -1,0 +1,200 @@
+"""Statistics of a part of a job: how busy the machine was, how long what took, what ran when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis import utilization as utilized
+from holter.analysis.grouping import groups
+from holter.analysis.job_intervals import Interval, inside, intervals
+from holter.analysis.running import of_largest, sums, times_at, times_during
+from holter.analysis.usage_ranges import RANGES, Range, in_ranges
+from holter.schema.metrics import METRICS
+from holter.views.reading import Stretches, utilization_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+    from holter.views.part import Part
+
+_PERCENTS = (50, 95, 99)
+_TIMED = "phase NOT IN ('scalar', 'stack', 'skipped')"
+
+
+def utilization(
+    trial: Trial, part: Part, *, by_device: bool = False, by_phase: bool = False
+) -> list[dict[str, Any]]:
+    """Return min, percentiles and max of each metric of each node; see `analysis.utilization`.
+
+    Args:
+        trial: The job.
+        part: Which part of it.
+        by_device: Keep devices apart.
+        by_phase: A row for each part of the job that `phase_intervals` tells, in column `phase`.
+
+    Percentiles of a long job are those of half-minute stretches that are spread over it; its count and its
+    extremes are those of all readings, unless it is told by phase.
+    """
+    where = part.sql("samples")
+    stretches = Stretches.of(trial, int(trial.manifest.get("start") or 0), tables=("samples",), where=where)
+    samples = part.table(trial, "samples", where=stretches.where)
+    if not by_phase:
+        return utilization_of(trial, samples, stretches, by_device=by_device, where=where)
+    found = []
+    parts = phase_intervals(trial, part)
+    for phase in dict.fromkeys(one.phase for one in parts):
+        mine = inside(samples["time"], [one for one in parts if one.phase == phase])
+        rows = utilized.utilization(samples.where(mine), by_device=by_device)
+        found += [{"phase": phase, **row} for row in rows]
+    return found
+
+
+def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[dict[str, Any]]:
+    """Return mean, extremes and percentiles of durations, ms: of steps by `mode`, or of spans.
+
+    Args:
+        trial: The job.
+        part: Which part of it.
+        by: `mode`: steps, from the earliest begin of a rank to the latest end. `phase`, `name`: spans.
+
+    Raises:
+        ValueError: `by` is none of these.
+    """
+    if by == "mode":
+        begin, end, names = _steps(part.steps(trial))
+        return _statistics(by, names, (end - begin) / 1e6)
+    if by not in ("phase", "name"):
+        raise ValueError(f"by is {by!r}; expected mode, phase or name")
+    spans = part.table(trial, "spans", columns=("duration", by), where=_TIMED)
+    return _statistics(by, spans[by].tolist(), spans["duration"] / 1e6)
+
+
+def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> list[dict[str, Any]]:
+    """Return how many readings of cores and of GPUs lie in each range, percent; a row for each node."""
+    found = []
+    for device, metric in (("cpu", "cpu.core.util"), ("gpu", "gpu.util")):
+        rows = part.table(trial, "samples", columns=("value", "node"), where=f"metric = '{metric}'")
+        for node in sorted(set(rows["node"].tolist())):
+            counts = in_ranges(rows["value"][rows["node"] == node], tuple(ranges))
+            told = {f"{low:g}-{high:g}": count for (low, high), count in zip(ranges, counts, strict=True)}
+            found.append({"device": device, "node": node, **told})
+    return found
+
+
+def phase_intervals(trial: Trial, part: Part) -> list[Interval]:
+    """Return the job cut into modes of steps, and what lies before, between and after them; ns."""
+    begin, end, modes = _steps(part.steps(trial))
+    if not modes:
+        return []
+    first, last = part.start_ns, part.end_ns
+    if first is None or last is None:
+        manifest = trial.manifest
+        start = manifest.get("start") or int(begin.min())
+        until = manifest.get("end") or int(end.max())
+        first, last = first if first is not None else start, last if last is not None else until
+    order = np.argsort(begin, kind="stable")
+    named = [modes[at] for at in order.tolist()]
+    return intervals(begin[order], end[order], named, int(first), int(last))
+
+
+def running_at(trial: Trial, part: Part, moments: Sequence[int]) -> dict[str, Any]:
+    """Return what ran at some moments, ns since the epoch; each event counts with its length, once a moment.
+
+    Returns:
+        `phases` as shares of the longest one, which is 1; `names` and `modes` of steps in ns.
+    """
+    spans, operators = _events(trial, part, min(moments, default=0), max(moments, default=0))
+    return _told(spans, operators, lambda rows: times_at(rows["time"], _end(rows), moments))
+
+
+def running_during(trial: Trial, part: Part, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return what ran during some stretches of time, ns since the epoch; see `running_at`."""
+    starts, ends = [start for start, _ in stretches], [end for _, end in stretches]
+    spans, operators = _events(trial, part, min(starts, default=0), max(ends, default=0))
+    return _told(spans, operators, lambda rows: times_during(rows["time"], _end(rows), starts, ends))
+
+
+def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
+    """Return mean, least and greatest reading of a metric in equal stretches of time, for each device.
+
+    Returns:
+        `node`, `device`, `time` (begin of the stretch, ns), `mean`, `min`, `max`; no row where nothing was
+        read.
+
+    Raises:
+        KeyError: There is no such metric; the text names those there are.
+        ValueError: `buckets` is not at least 1.
+    """
+    if metric not in METRICS:
+        raise KeyError(f"no metric {metric!r}; there are: {', '.join(METRICS)}")
+    if buckets < 1:
+        raise ValueError(f"buckets is {buckets}; expected at least 1")
+    where = f"metric = '{metric}' AND NOT isnan(value) AND {part.sql('samples')}"
+    low, high = 0, 1
+    if part.start_ns is None or part.end_ns is None:
+        ends = trial.sql(f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM samples WHERE {where}")  # noqa: S608
+        if ends["n"][0]:
+            low, high = int(ends["a"][0]), int(ends["b"][0]) + 1
+    low = low if part.start_ns is None else part.start_ns
+    high = high if part.end_ns is None else part.end_ns
+    width = max(-(-(high - low) // buckets), 1)
+    return trial.sql(
+        f"SELECT node, device, {low} + (time - {low}) // {width} * {width} AS time, avg(value) AS mean, "  # noqa: S608
+        f"min(value) AS min, max(value) AS max FROM samples "
+        f"WHERE {where} GROUP BY ALL ORDER BY ALL",
+        start_ns=low,
+        end_ns=high,
+    )
+
+
+def _steps(steps: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Return begin, end and mode of each step, of all its ranks together."""
+    found: dict[tuple[str, int], list[int]] = {}
+    ends = (steps["time"] + steps["duration"]).tolist()
+    columns = (steps["mode"].tolist(), steps["step"].tolist(), steps["time"].tolist(), ends)
+    for mode, number, begin, end in zip(*columns, strict=True):
+        known = found.setdefault((mode, number), [begin, end])
+        known[0], known[1] = min(known[0], begin), max(known[1], end)
+    times = np.array(list(found.values()), np.int64).reshape(-1, 2)
+    return times[:, 0], times[:, 1], [mode for mode, _ in found]
+
+
+def _statistics(by: str, names: list[str], ms: NDArray[np.float64]) -> list[dict[str, Any]]:
+    found = []
+    for (name,), which in sorted(groups(np.array(names, object)).items()):
+        mine = ms[which]
+        points = {f"p{q}_ms": float(np.percentile(mine, q)) for q in _PERCENTS}
+        least, most = float(mine.min()), float(mine.max())
+        told = {"count": len(mine), "mean_ms": float(mine.mean()), "min_ms": least, **points, "max_ms": most}
+        found.append({by: name, **told})
+    return found
+
+
+def _events(trial: Trial, part: Part, first: int, last: int) -> tuple[Table, Table]:
+    near = f"time <= {int(last)} AND time + duration >= {int(first)}"
+    return (
+        part.table(trial, "spans", where=f"{_TIMED} AND worker = -1 AND {near}"),
+        part.table(trial, "operators", where=f"kind = 'operator' AND {near}"),
+    )
+
+
+def _told(spans: Table, operators: Table, times: Any) -> dict[str, Any]:
+    amount = spans["duration"] * times(spans)
+    own = operators["duration"] * times(operators)
+    steps = spans["phase"] == "step"
+    phases = sums(spans["phase"][~steps].tolist(), amount[~steps].tolist())
+    return {
+        "phases": of_largest(phases),
+        "names": sums(operators["name"].tolist(), own.tolist()),
+        "modes": sums(spans["mode"][steps].tolist(), amount[steps].tolist()),
+    }
+
+
+def _end(rows: Table) -> NDArray[Any]:
+    return np.asarray(rows["time"] + rows["duration"])
