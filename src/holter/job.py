@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from holter.frame import Rows
+from holter.frame import Document, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,11 +131,18 @@ class Job:
             self._source = Source(self.folder)
         return Tensors(self._source, *patterns, collection=collection, role=role)
 
-    def summary(self) -> Document:
-        """Return everything known of the job: the document that `holter describe --json` prints."""
+    def summary(self, *, price: float | None = None) -> Document:
+        """Return everything known of the job: the document that `holter describe --json` prints.
+
+        Args:
+            price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
+
+        Raises:
+            ValueError: The price is negative or not finite.
+        """
         from holter.views.description import describe
 
-        return Document(describe(self.trial))
+        return Document(describe(self.trial, price=price))
 
     def diagnose(self) -> Document:
         """Return the verdict and the breakdown it stands on: what `holter diagnose --json` prints."""
@@ -173,6 +180,30 @@ class Job:
         from holter.views.python_profile import python_profile
 
         return [Document(one) for one in python_profile(self.trial, **chosen)]
+
+    def percentiles(self, **chosen: Any) -> Rows:
+        """Return how each system metric was spread: least, percentiles, greatest, and how many readings.
+
+        Args:
+            chosen: `start_ns`, `end_ns`, `by_device`, `exact`: see `holter.views.readings`.
+        """
+        from holter.views.readings import percentiles
+
+        return Rows(percentiles(self.trial, **chosen))
+
+    def downsample(self, metric: str, **chosen: Any) -> Rows:
+        """Return a system metric in few stretches of time: least, mean and greatest reading of each.
+
+        Args:
+            metric: Its name, as `gpu.util`.
+            chosen: `device`, `node`, `buckets`, `start_ns`, `end_ns`: see `holter.views.readings`.
+
+        Raises:
+            ValueError: There is no such metric; the text names the nearest.
+        """
+        from holter.views.readings import downsample
+
+        return Rows(downsample(self.trial, metric, **chosen))
 
     def loaders(self) -> Document:
         """Return what the data loaders did: waits, workers, queues; see `holter.views.loaders`."""
@@ -267,23 +298,3 @@ def _condition(table: str, column: str, value: str | int) -> str:
     if column != "node":
         TABLES[table].column(column)
     return f"{name(column)} = {literal(value) if isinstance(value, str) else repr(value)}"
-
-
-class Document(dict[str, Any]):
-    """A JSON document that a notebook shows as nested tables."""
-
-    def _repr_html_(self) -> str:
-        return _html(dict(self))
-
-
-def _html(value: Any) -> str:
-    if isinstance(value, dict):
-        rows = (
-            f"<tr><th>{escape(str(key))}</th><td>{_html(entry)}</td></tr>" for key, entry in value.items()
-        )
-        return f"<table>{''.join(rows)}</table>"
-    if isinstance(value, list):
-        return "<br>".join(map(_html, value)) if value else "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "-" if value is None else escape(str(value))

@@ -26,6 +26,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("-o", "--output", metavar="FILE", help="where to; default JOB.html, - for stdout")
     parser.add_argument("--format", metavar="FORMAT", help="html (default), ipynb (a notebook), json")
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    options.add_price(parser)
     given = parser.read(words)
     kind = given.format or _by_ending(given.output)
     if kind not in FORMATS:
@@ -39,7 +40,7 @@ def main(words: list[str]) -> int:
     output = given.output or f"{folder.name}.{kind}"
     if output != "-" and os.path.exists(output) and not given.force:
         raise Refusal(f"{output} is there already; --force writes over it")
-    text = report(Trial(folder), kind)
+    text = report(Trial(folder), kind, price=options.price(given.price))
     if output == "-":
         sys.stdout.write(text)
         return 0
