@@ -63,7 +63,9 @@ def main() -> None:
     """Generate the job, ask, print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=float, default=1e8)
-    parser.add_argument("--store", help="a folder in which the job is kept; by default it is made and removed")
+    parser.add_argument(
+        "--store", help="a folder in which the job is kept; by default it is made and removed"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         store = given.store or temporary

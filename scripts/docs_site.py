@@ -168,7 +168,8 @@ do = "stop_training"
 {rows}
 
 `[rules.NAME]` sets the parameters of a rule and switches it on; `when = "…"` makes a rule of an expression.
-Each `[[actions]]` says `on` which rule to `do` what. SageMaker's `profilerconfig.json` and hook configurations are read too.
+Each `[[actions]]` says `on` which rule to `do` what. SageMaker's
+`profilerconfig.json` and hook configurations are read too.
 
 ## Environment
 

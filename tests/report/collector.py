@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +23,8 @@ class Collector:
     """Statuses of the next answers, in place of taking the metrics."""
     requests: list[ExportMetricsServiceRequest] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    arrived: list[int] = field(default_factory=list)
+    """When each request came, ns since the epoch."""
 
     @property
     def url(self) -> str:
@@ -63,6 +66,7 @@ class _Answers(BaseHTTPRequestHandler):
             assert self.headers["Content-Type"] == "application/x-protobuf"
             collector.requests.append(ExportMetricsServiceRequest.FromString(body))
             collector.headers.append(dict(self.headers))
+            collector.arrived.append(time.time_ns())
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()

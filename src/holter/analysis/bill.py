@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 LOST = {
     "BetweenStepOverhead": "share_pct",
-    "CPUBoundLaunch": "launch_gap_pct",
+    "CpuBoundLaunch": "launch_gap_pct",
     "CheckpointStall": "share_pct",
     "CommNotOverlapped": "transfer_pct",
     "DataloaderBottleneck": "share_pct",

@@ -38,7 +38,11 @@ def endpoint(given: str | None) -> str | None:
         return None
     from holter.report.otlp import LACKING, address
 
-    if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter.otlp.proto.http") is None:
+    try:
+        there = find_spec("opentelemetry.exporter.otlp.proto.http") and find_spec("opentelemetry.sdk.metrics")
+    except ModuleNotFoundError:
+        there = None
+    if there is None:
         raise Refusal(f"--otlp: {LACKING}")
     try:
         address(given)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from holter.schema.table import Table
-from holter.store.parquet import literal
 
 if TYPE_CHECKING:
     from holter.store.trial import Trial

@@ -157,12 +157,20 @@ def _taken_before(trial: Trial, start: int) -> dict[int, int]:
     query = "SELECT rank, count(*) AS steps, max(time + duration) AS last FROM steps WHERE time + duration < "
     stored = trial.sql(f"{query}{start} GROUP BY rank", end_ns=start)
     counted = {int(rank): int(n) for rank, n in zip(stored["rank"], stored["steps"], strict=True)}
-    since = min((int(last) for last in stored["last"]), default=0)
-    # Steps that nobody has stored yet are told by the numbers of their spans; the last one has not ended.
-    query = f"SELECT rank, count(DISTINCT step) - 1 AS steps FROM spans WHERE {_MAIN} AND step >= 0 "  # noqa: S608
-    fresh = trial.sql(f"{query} AND time >= {since} AND time < {start} GROUP BY rank", end_ns=start)
-    for rank, count in zip(fresh["rank"].tolist(), fresh["steps"].tolist(), strict=True):
-        counted[rank] = counted.get(rank, 0) + int(count)
+    # Steps that nobody has stored yet are told by the numbers of their spans; one that goes on is not taken.
+    done = "".join(
+        f" WHEN {rank} THEN {int(last)}" for rank, last in zip(stored["rank"], stored["last"], strict=True)
+    )
+    since = f"CASE rank{done} ELSE 0 END" if done else "0"
+    query = (
+        f"SELECT rank, count(DISTINCT step) FILTER (time < {start}) AS steps, "  # noqa: S608
+        f"max(step) FILTER (time < {start}) AS last, min(step) FILTER (time + duration >= {start}) AS next "
+        f"FROM spans WHERE {_MAIN} AND step >= 0 AND time >= {since} GROUP BY rank"
+    )
+    fresh = trial.sql(query, start_ns=min((int(last) for last in stored["last"]), default=0))
+    for row in fresh.to_rows():
+        goes_on = row["steps"] > 0 and row["last"] == row["next"]
+        counted[row["rank"]] = counted.get(row["rank"], 0) + int(row["steps"]) - goes_on
     return counted
 
 

@@ -133,7 +133,7 @@ class Push:
 
         self.sent_until = sent_until
         self.why = ""
-        """What the client said last of why something could not be sent."""
+        """What the client said last of why something could not be sent; empty once all was."""
         self._trial = Trial(folder, threads=threads)
         self._exporter = OTLPMetricExporter(endpoint=url, timeout=timeout_s)
         # The client says what is wrong by logging only; its words may hold the whole address.
@@ -151,7 +151,7 @@ class Push:
             data = MetricsData(list(stretches(self._trial, self.sent_until, end)))
             if self._exporter.export(data) is not MetricExportResult.SUCCESS:
                 return False
-            self.sent_until = end
+            self.sent_until, self.why = end, ""
         return True
 
 

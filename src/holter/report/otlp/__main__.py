@@ -21,6 +21,8 @@ from holter.views.telemetry import complete_until
 if TYPE_CHECKING:
     from types import FrameType
 
+LOOK_S = 5.0
+
 
 def main(words: list[str]) -> int:
     """Push until SIGTERM, or until whoever started this is gone; then note up to when all was sent."""
@@ -51,11 +53,17 @@ def main(words: list[str]) -> int:
                 whole = push.sent_until + (until - push.sent_until) // EVERY_NS * EVERY_NS
                 if not push.send(whole) and not told:
                     told = True
-                    why = f" ({push.why})" if push.why else ""
-                    print(f"{FAULT}otlp: {shown(url)} does not take metrics{why}; trying on", flush=True)
-            stop.wait(EVERY_NS / 1e9)
+                    _tell(push, url)
+            stop.wait(LOOK_S)
+    if push.why and not told:  # it ended amid the first attempt
+        _tell(push, url)
     folder.place.write(TOLD, json.dumps({"schema": 1, "sent_until": push.sent_until}).encode())
     return 0
+
+
+def _tell(push: Push, url: str) -> None:
+    why = f" ({push.why})" if push.why else ""
+    print(f"{FAULT}otlp: {shown(url)} does not take metrics{why}; trying on", flush=True)
 
 
 if __name__ == "__main__":
