@@ -76,3 +76,23 @@ class Rows:
         )
         more = f"<p>{table.rows:,} rows, {min(table.rows, _SHOWN_ROWS)} shown</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+class Document(dict[str, Any]):
+    """A JSON document that a notebook shows as nested tables."""
+
+    def _repr_html_(self) -> str:
+        return _html(dict(self))
+
+
+def _html(value: Any) -> str:
+    if isinstance(value, dict):
+        rows = (
+            f"<tr><th>{escape(str(key))}</th><td>{_html(entry)}</td></tr>" for key, entry in value.items()
+        )
+        return f"<table>{''.join(rows)}</table>"
+    if isinstance(value, list):
+        return "<br>".join(map(_html, value)) if value else "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "-" if value is None else escape(str(value))

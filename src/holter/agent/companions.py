@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.agent.command import spawn
+from holter.schema.companions import FAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 START_AFTER_S = 5.0
 """A short command does not pay for companions."""
 STOP_GRACE_S = 3.0
+_MOST_SAID = 1 << 20
 
 
 class Companions:
@@ -39,6 +41,8 @@ class Companions:
         self._watched = watched
         self._on_fault = on_fault
         self._running: dict[int, list[str]] = {}
+        self._heard = 0
+        """Bytes of the log that were looked through."""
 
     def start(self) -> None:
         """Start them, once; the thread that calls gives them its priority."""
@@ -66,9 +70,10 @@ class Companions:
         return any(word in command for command in self._running.values())
 
     def look(self) -> None:
-        """Note which have ended, and say so when one failed."""
+        """Note what went wrong with them: which have failed, and what the others say."""
         for pid in list(self._running):
             self._reap(pid, expected=False)
+        self._listen()
 
     def stop(self) -> None:
         """End all: ask, wait a little, then kill."""
@@ -84,6 +89,21 @@ class Companions:
         for pid in list(self._running):
             _send(pid, signal.SIGKILL)
             self._reap(pid, expected=True, wait=True)
+        self._listen()
+
+    def _listen(self) -> None:
+        try:
+            with open(self._log or os.devnull, "rb") as log:
+                log.seek(self._heard)
+                said = log.read(_MOST_SAID)
+        except OSError:
+            return
+        lines = said[: said.rfind(b"\n") + 1] if len(said) < _MOST_SAID else said
+        self._heard += len(lines)
+        for line in lines.decode(errors="replace").splitlines():
+            if line.startswith(FAULT):
+                where, _, what = line.removeprefix(FAULT).partition(": ")
+                self._on_fault(where, what[:500])
 
     def _reap(self, pid: int, *, expected: bool, wait: bool = False) -> None:
         try:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holter.cli.output import clean, columns, console, write
+from holter.views.bill import bill_lines
 from holter.views.issues import ordered
 from holter.views.wording import (
     LEAST_PCT,
@@ -50,6 +51,7 @@ _COLORS = {
 }
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
+_MOST_BILL = 3
 _SPARED = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
 """What a full card leaves out first, and how many of it stay."""
 
@@ -71,7 +73,7 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
         Text(title + "─" * max(1, width - cell_len(title) - cell_len(facts)) + facts, style="bright_black"),
     )
     # The last two lines, what holter cost and where to look next, are always there.
-    tail: list[Block] = [*_cost(description), ("next", next_, "bright_black", 1)]
+    tail: list[Block] = [*_bill(description), *_cost(description), ("next", next_, "bright_black", 1)]
     room = MOST_LINES - 1 - len(tail)
     drawn = [(block[0], _wrap(block, out, width)) for block in _blocks(description, width)]
     for line in _fitting(drawn, room)[:room]:
@@ -243,6 +245,12 @@ def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
     broken = [rule["name"] for rule in description.get("rules") or [] if rule["status"] == "Error"]
     if broken:
         yield ("rules", f"could not be evaluated: {', '.join(broken)}", "yellow", 1)
+
+
+def _bill(description: Mapping[str, Any]) -> Iterator[Block]:
+    if description.get("bill"):
+        lines = list(bill_lines(description["bill"]))[:_MOST_BILL]
+        yield from (("" if at else "cost", text, "bright_black", 1) for at, text in enumerate(lines))
 
 
 def _cost(description: Mapping[str, Any]) -> Iterator[Block]:

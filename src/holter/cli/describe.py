@@ -11,6 +11,7 @@ from holter.cli import options, output
 from holter.cli.card import bar, legend
 from holter.cli.detail import operators
 from holter.cli.output import clean
+from holter.views.bill import bill_lines
 from holter.views.issues import not_judged, ordered
 from holter.views.wording import (
     advice_text,
@@ -47,9 +48,10 @@ def main(words_: list[str]) -> int:
     parser = options.Parser("describe", ABOUT, EXAMPLES)
     options.add_job(parser)
     options.add_store(parser)
+    options.add_price(parser)
     options.add_json(parser)
     given = parser.read(words_)
-    description = described(options.find_job(given.job, given.store))
+    description = described(options.find_job(given.job, given.store), options.price(given.price))
     if given.json:
         output.write_json(description)
     else:
@@ -57,13 +59,13 @@ def main(words_: list[str]) -> int:
     return 0
 
 
-def described(folder: JobFolder) -> dict[str, Any]:
+def described(folder: JobFolder, price: float | None = None) -> dict[str, Any]:
     """Describe a job; raises `Refusal` with code 65 when its manifest cannot be read, saying why."""
     from holter.store.trial import Trial
     from holter.views.description import describe
 
     options.check_readable(folder)
-    return describe(Trial(folder))
+    return describe(Trial(folder), price=price)
 
 
 def show(description: Mapping[str, Any], out: Console) -> None:
@@ -102,6 +104,8 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
     yield ("Rules", list(_rules(d["rules"])))
     if d["utilization"]:
         yield ("The machine", [_utilization(d["utilization"])])
+    if d["bill"]:
+        yield ("What the job cost", list(bill_lines(d["bill"])))
     yield ("What holter cost", list(_cost(d["cost"])))
     if d["skipped"]:
         listed = [f"{entry['file']}: {entry['why']}" for entry in d["skipped"]]

@@ -70,7 +70,8 @@ def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
                 launch=None if launch is None else {"id": launch.id, "nodes": launch.nodes},
             )
             recorded = surroundings(plan.command, Path.cwd(), os.environ)
-            folder.update(recorded=recorded, actions=plan.actions)
+            priced = {} if plan.price is None else {"price": plan.price}
+            folder.update(recorded=recorded, actions=plan.actions, **priced)
             if launch is None:
                 return folder, None
             return folder, enter(folder, node, named=plan.node_named, creator=True, now_ns=now_ns)

@@ -112,6 +112,26 @@ def add_job(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_price(parser: argparse.ArgumentParser) -> None:
+    """Add `--price`."""
+    parser.add_argument(
+        "--price",
+        metavar="MONEY",
+        help="what one machine costs an hour: what the job cost, and its idle part",
+    )
+
+
+def price(given: str | None) -> float | None:
+    """Read `--price`, in any currency; raises `Refusal`."""
+    try:
+        value = None if given is None else float(given)
+    except ValueError:
+        value = -1.0
+    if value is not None and not 0 <= value < float("inf"):
+        raise Refusal(f"--price {given} is no price; valid: a number of at least 0, as in 32.77")
+    return value
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")

@@ -36,6 +36,7 @@ def main(words: list[str]) -> int:
         "JSON file for each rule",
     )
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    options.add_price(parser)
     given = parser.read(words)
     kind = given.format or _by_ending(given.output)
     if kind not in FORMATS:
@@ -51,7 +52,7 @@ def main(words: list[str]) -> int:
     output = given.output or f"{folder.name}.{kind}"
     if output != "-" and os.path.exists(output) and not given.force:
         raise Refusal(f"{output} is there already; --force writes over it")
-    text = report(Trial(folder), kind)
+    text = report(Trial(folder), kind, price=options.price(given.price))
     if output == "-":
         sys.stdout.write(text)
         return 0

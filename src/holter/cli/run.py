@@ -8,10 +8,9 @@ import re
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options, orders, profile, saving
+from holter.cli import options, orders, profile, pushing, saving
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.schema.tensor_spool import ENV_SAVE
@@ -34,7 +33,6 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
   holter run --config holter.toml -- python train.py"""
 
 ISSUES_FOUND = 3
-_LAUNCHER_SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,10 @@ class Plan:
     """Whether the user chose the node's name; a made-up one gets a number when it is taken."""
     hang_s: float | None = None
     """Silence that counts as a hang; None: it depends on the job's own steps."""
+    otlp: str | None = None
+    """Where metrics are pushed to; empty: where the environment says."""
+    price: float | None = None
+    """What one machine costs an hour."""
 
 
 def parser() -> options.Parser:
@@ -123,6 +125,8 @@ def parser() -> options.Parser:
         help="look closer at these steps: operators by default; shapes, stacks, cprofile, pyinstrument, "
         "dataloader, rank=N; may be repeated",
     )
+    pushing.add_option(made)
+    options.add_price(made)
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument(
         "--join",
@@ -153,6 +157,7 @@ def plan(words: Sequence[str]) -> Plan:
     rules, fail_on = _rules(settings)
     name = settings.get("job")
     from holter.agent.launch import Launch, launch
+    from holter.cli.naming import default_name
     from holter.store.job import check_name, store_url
 
     launched = Launch(f"join {name}", None) if settings.get("join") else launch(command, os.environ)
@@ -180,18 +185,9 @@ def plan(words: Sequence[str]) -> Plan:
             ENV_PROFILE: profile.variable(settings["profile-steps"], settings.get("windows", ())),
         },
         hang_s=options.hang_s(settings.get("hang-after")),
+        otlp=pushing.endpoint(settings.get("otlp")),
+        price=options.price(settings.get("price")),
     )
-
-
-def default_name(command: Sequence[str], now: time.struct_time, label: str = "") -> str:
-    """Return the name of a job nobody named: that of the script, and the time, or the launch's own label."""
-    script = next((word for word in command[0:] if _LAUNCHER_SCRIPT.fullmatch(word)), None)
-    if script is None and "-m" in command[:-1]:
-        script = command[command.index("-m") + 1].rpartition(".")[2]
-    stem = Path(script or command[0]).stem
-    stem = re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-._") or "job"
-    last = re.sub(r"[^A-Za-z0-9._]+", "-", label)[:30].strip("-")
-    return f"{stem[:96]}-{last or time.strftime('%Y%m%d-%H%M%S', now)}"
 
 
 def execute(plan: Plan) -> int:
@@ -202,25 +198,26 @@ def execute(plan: Plan) -> int:
 
     folder, member = begin(plan)
     limit = plan.hang_s
-    judges = plan.rules and (member is None or member.creator)
+    creator = member is None or member.creator
+    judging = companions(folder, plan.rules) if plan.rules and creator else []
     outcome = Agent(
         folder,
         plan.command,
         node=member.node if member else plan.node,
         interval_ms=plan.interval_ms,
-        companions=companions(folder, plan.rules) if judges else [],
+        companions=[*judging, *(pushing.companion(folder, plan.otlp) if creator else [])],
         variables=os.environ | {name: text for name, text in plan.variables.items() if text},
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
         member=member,
     ).run()
     if member is not None and not judged_here(member, outcome):
         return outcome.exit_code
-    fired = _finish(folder, outcome, member.node if member else plan.node)
+    fired = _finish(folder, outcome, member.node if member else plan.node, plan.otlp)
     wanted = any((name == "issue" and fired) or name in fired for name in plan.fail_on)
     return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
 
 
-def _finish(folder: JobFolder, outcome: Outcome, node: str) -> set[str]:
+def _finish(folder: JobFolder, outcome: Outcome, node: str, otlp: str | None) -> set[str]:
     """Judge what was recorded and print the card; returns the rules that found an issue.
 
     Whatever goes wrong here is ours: it is said in one line, and the command's exit code stands.
@@ -228,7 +225,9 @@ def _finish(folder: JobFolder, outcome: Outcome, node: str) -> set[str]:
     from holter.cli.finish import finish
 
     try:
-        return finish(folder, outcome, node, options.look(folder), sys.stderr)
+        fired = finish(folder, outcome, node, options.look(folder), sys.stderr)
+        pushing.push_rest(folder, otlp)
+        return fired
     except KeyboardInterrupt:
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
     except BrokenPipeError:
@@ -248,7 +247,18 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
     from holter.cli.config import from_environment, read_config
 
     settings = read_config(given.config, parser()) if given.config else from_environment()
-    for name in ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules", "join"):
+    for name in (
+        "store",
+        "job",
+        "interval",
+        "node",
+        "hang-after",
+        "fail-on",
+        "no-rules",
+        "join",
+        "otlp",
+        "price",
+    ):
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value

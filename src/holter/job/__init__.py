@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.frame import Document
 from holter.job.part import JobPart
-from holter.job.results import Document, Frame, Picture
+from holter.job.results import Frame, Picture
 from holter.views.part import Part
 
 if TYPE_CHECKING:
@@ -94,11 +95,18 @@ class Job(JobPart):
             self._source = Source(self.folder)
         return Tensors(self._source, *patterns, collection=collection, role=role)
 
-    def summary(self) -> Document:
-        """Return everything known of the job: the document that `holter describe --json` prints."""
+    def summary(self, *, price: float | None = None) -> Document:
+        """Return everything known of the job: the document that `holter describe --json` prints.
+
+        Args:
+            price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
+
+        Raises:
+            ValueError: The price is negative or not finite.
+        """
         from holter.views.description import describe
 
-        return Document(describe(self.trial))
+        return Document(describe(self.trial, price=price))
 
     def diagnose(self) -> Document:
         """Return the verdict and the breakdown it stands on: what `holter diagnose --json` prints."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.frame import Rows
-from holter.job.results import Document, Frame
+from holter.frame import Document, Rows
+from holter.job.results import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

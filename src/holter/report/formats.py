@@ -12,24 +12,25 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 
-def report(trial: Trial, kind: str) -> str:
-    """Return the report of a job as `html`, `ipynb` or `json`.
+def report(trial: Trial, kind: str, *, price: float | None = None) -> str:
+    """Return the report of a job as `html`, `ipynb` or `json`; `price`: what one machine costs an hour.
 
     Raises:
         ValueError: There is no such kind.
     """
     if kind == "html":
-        return page(Reading(trial))
+        return page(Reading(trial, price=price))
     if kind == "json":
-        return json.dumps(plain(document(trial)), ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(plain(document(trial, price)), ensure_ascii=False, allow_nan=False) + "
+"
     if kind == "ipynb":
-        return json.dumps(notebook(trial), ensure_ascii=False, indent=1) + "\n"
+        return json.dumps(notebook(trial, price), ensure_ascii=False, indent=1) + "\n"
     raise ValueError(f"no kind of report {kind!r}; there are: html, ipynb, json")
 
 
-def document(trial: Trial) -> dict[str, Any]:
+def document(trial: Trial, price: float | None = None) -> dict[str, Any]:
     """Return the description and all charts as data; of a chart that cannot be drawn, why."""
-    reading = Reading(trial)
+    reading = Reading(trial, price=price)
     drawn = {name: draw(name, reading) for name in names()}
     return {
         "schema": 1,
@@ -39,14 +40,14 @@ def document(trial: Trial) -> dict[str, Any]:
     }
 
 
-def notebook(trial: Trial) -> dict[str, Any]:
+def notebook(trial: Trial, price: float | None = None) -> dict[str, Any]:
     """Return a notebook (nbformat 4.5) whose cells make the report with the library, and can be extended."""
     reading = Reading(trial)
     name = trial.manifest["name"]
     cells = [
         ("markdown", f"# {name}\n\nMade by `holter report`; every cell can be changed and run again."),
         ("code", f"import holter\n\njob = holter.open({trial.folder.url!r})\njob.diagnose()"),
-        ("code", "job.summary()"),
+        ("code", f"job.summary({'' if price is None else f'price={price!r}'})"),
     ]
     drawn = [figure for figure in names() if not isinstance(draw(figure, reading), str)]
     cells += [("code", f"job.figure({figure!r})") for figure in drawn]

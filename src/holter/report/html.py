@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.report import sections
 from holter.report.svg import color, svg
+from holter.views.bill import bill_lines
 from holter.views.figures import Reading, draw
 from holter.views.wording import duration
 
@@ -53,6 +54,8 @@ def body(reading: Reading) -> Iterator[str]:
     yield "<h2>What the rules found</h2>" + sections.issues(told) + sections.rules(told)
     yield "<h2>Numbers of the training</h2>"
     yield from _charts(reading, "gradient_norm", "learning_rate", "gradients")
+    if told["bill"]:
+        yield "<h2>What the job cost</h2>" + sections.bullets(bill_lines(told["bill"]))
     yield "<h2>What holter cost</h2>" + sections.cost(told)
     if told["skipped"]:
         yield "<h2>Files that could not be read</h2>" + sections.skipped(told)

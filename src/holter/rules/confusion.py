@@ -30,7 +30,7 @@ class Confusion(LabelRule):
     severity = "info"
     description = "class confusion above limits"
     formula = (
-        "with C[label][prediction]: C[i][i] / sum < min_diag, or C[j][i] / sum > max_off_diag; the sum is "
+        "with C[label, prediction]: C[i, i] / sum < min_diag, or C[j, i] / sum > max_off_diag; the sum is "
         "that of the column, of the row, or each in turn"
     )
     advice = (

@@ -15,6 +15,8 @@ JOB_NAME = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9._]){0,127}")
 MANIFEST = "job.json"
 CONTROL = "control.json"
 EVALUATIONS = "evaluations.json"
+TOLD = "otlp.json"
+"""Up to when metrics were pushed, where they are; there once the job has ended."""
 NODES = "nodes"
 
 _PART = re.compile(r"(\d{1,19})-(\d{1,9})-(\d{1,9})\.parquet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from holter.views.bill import money
 from holter.views.wording import duration, milliseconds, percent, words
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def comparison_rows(
     yield "whole job", lambda job: duration(_seconds(job["duration_h"]))
     if any(job["cost"] is not None for job in jobs):
         yield "cost of the job", lambda job: money(job["cost"])
+        yield "  of it idle", lambda job: money(((job["bill"] or {}).get("idle") or {}).get("cost"))
         yield "  of it data loading", lambda job: money((job["cost_of_parts"] or {}).get("data_loading"))
     yield "issues", lambda job: str(len(job["issues"]))
 
@@ -87,11 +89,6 @@ def _saving(found: Mapping[str, Any]) -> str:
         return f"{text}."
     machines = f" on {found['nodes']:g} machines" if found["nodes"] != 1 else ""
     return f"{text}, {money(abs(found['money_saved']))} at {found['price']:g} an hour{machines}."
-
-
-def money(value: float | None) -> str:
-    """Write an amount in whatever currency the price was in."""
-    return "unknown" if value is None else f"{value:,.2f}"
 
 
 def _whole(parts: list[Mapping[str, Any]]) -> float:

@@ -50,7 +50,7 @@ def compare(
     jobs, times, parts = [], [], []
     for trial in trials:
         steps = steps_of(trial)
-        jobs.append(_job(trial, epoch_steps))
+        jobs.append(_job(trial, epoch_steps, price, nodes))
         times.append(step_times(steps))
         parts.append(parts_ms(steps))
         _bill(jobs[-1], price, nodes)
@@ -70,8 +70,8 @@ def compare(
     return {"schema": VERSION, "baseline": jobs[0]["name"], "jobs": jobs, "changes": changes}
 
 
-def _job(trial: Trial, epoch_steps: int | None) -> dict[str, Any]:
-    told = describe(trial)
+def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: float | None) -> dict[str, Any]:
+    told = describe(trial, price=price, machines=nodes)
     steps, verdict = told["steps"] or {}, told["verdict"]
     seen = epoch_s(trial.table("spans", where="phase = 'data_loading' AND worker = -1"))
     if epoch_steps and steps.get("mean_ms"):
@@ -109,6 +109,7 @@ def _job(trial: Trial, epoch_steps: int | None) -> dict[str, Any]:
         "phases": {
             key: phases.get(f"{key}_s") for key in ("initialization", "training_loop", "finalization")
         },
+        "bill": told["bill"],
         "issues": [
             rule["name"] for rule in told["rules"] if any(i["severity"] != "info" for i in rule["issues"])
         ],

@@ -17,6 +17,7 @@ from holter.analysis.outliers import outliers
 from holter.analysis.phases import job_phases
 from holter.analysis.suspects import verdict
 from holter.analysis.warmup import steady
+from holter.views.bill import bill_of
 from holter.views.cost import cost, details
 from holter.views.nodes import nodes_of
 from holter.views.profiled_steps import operators, profiled_steps, window
@@ -32,15 +33,22 @@ _OF_TRACE = ("breakdown", "dataloading", "operators", "verdict", "trace")
 _MOST_OUTLIERS = 20
 
 
-def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
+def describe(
+    trial: Trial, *, now_ns: int | None = None, price: float | None = None, machines: float | None = None
+) -> dict[str, Any]:
     """Describe a job, running or finished; the document's schema lies beside this file.
 
     Args:
         trial: The job's tables.
         now_ns: Now, nanoseconds since the epoch, for jobs that run; by default the clock's.
+        price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
+        machines: How many machines count for the bill; by default the job's nodes.
 
     Returns:
         The document. What is not known is None or an empty list, never 0.
+
+    Raises:
+        ValueError: The price or the number of machines is negative or not finite.
     """
     now = time.time_ns() if now_ns is None else now_ns
     manifest, nodes = trial.manifest, trial.nodes
@@ -83,6 +91,7 @@ def describe(trial: Trial, *, now_ns: int | None = None) -> dict[str, Any]:
     if is_trace(trial):  # its steps have no phases: the devices' and the operators' events are what speaks
         told = describe_trace(trial)
         document |= {name: told[name] for name in _OF_TRACE}
+    document["bill"] = bill_of(trial, document, price, machines)
     return document
 
 

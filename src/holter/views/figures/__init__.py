@@ -78,11 +78,13 @@ class Reading:
     now_ns: int | None = None
     width: int = field(default=300)
     """Points along the x axis that a chart has room for."""
+    price: float | None = None
+    """What one machine costs an hour, for the bill; None for what the job says of it."""
 
     @cached_property
     def description(self) -> dict[str, Any]:
         """The document that `holter describe` prints."""
-        return describe(self.trial, now_ns=self.now_ns)
+        return describe(self.trial, now_ns=self.now_ns, price=self.price)
 
     @cached_property
     def steps(self) -> Table:

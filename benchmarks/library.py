@@ -1,0 +1,86 @@
+"""How long the library takes over 100 million readings: a table of percentiles, a series in 2,000 buckets.
+
+python benchmarks/library.py [--rows 1e8] [--store FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generate import Training, generate
+from machine import described
+
+import holter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMITS_S = {"percentiles": 2.0, "downsample": 1.0}
+MOST_MB = 1000
+ROUNDS = 5
+SERIES_A_SECOND = 2 * 331
+"""Readings a second of a machine with 96 cores and 8 GPUs, about."""
+
+
+def make(store: str, rows: float) -> str:
+    """Write the job; returns where it is."""
+    training = Training(hours=rows / SERIES_A_SECOND / 3600, spans=False)
+    return generate(store, "many", training).url
+
+
+def ask(url: str, what: str) -> dict[str, Any]:
+    """Ask one question a few times, opening the job anew each time."""
+    questions: dict[str, Callable[[], Any]] = {
+        "percentiles": lambda: holter.open(url).utilization(),
+        "downsample": lambda: holter.open(url).series("gpu.util", 2000),
+    }
+    taken = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        answer = questions[what]()
+        taken.append(time.perf_counter() - began)
+    rows = len(answer)
+    return {"s": taken, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, "rows": rows}
+
+
+def apart(part: Callable[..., Any], *given: Any) -> Any:
+    """Run a part in a process of its own, so that its memory is its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(part, *given).result()
+
+
+def main() -> None:
+    """Generate the job, ask, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=float, default=1e8)
+    parser.add_argument(
+        "--store", help="a folder in which the job is kept; by default it is made and removed"
+    )
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        store = given.store or temporary
+        there = Path(store) / "many"
+        url = str(there) if there.is_dir() else apart(make, store, given.rows)
+        rows = holter.open(url).trial.rows("samples")
+        print(f"{rows:,} readings in {url}", file=sys.stderr)
+        found = {what: apart(ask, url, what) for what in LIMITS_S}
+    print(f"{described()}\n")
+    print(f"| {rows / 1e6:.0f} million readings | median | slowest | memory | target |")
+    print("|---|---|---|---|---|")
+    for what, told in found.items():
+        limit = f"≤ {LIMITS_S[what]:g} s, {MOST_MB} MB" if what in LIMITS_S else ""
+        times = f"{statistics.median(told['s']):.2f} s | {max(told['s']):.2f} s"
+        print(f"| {what}, {told['rows']:,} rows | {times} | {told['mb']:.0f} MB | {limit} |")
+
+
+if __name__ == "__main__":
+    main()

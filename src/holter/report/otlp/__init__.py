@@ -1,0 +1,172 @@
+"""Push of a job's metrics by OpenTelemetry's own client, over OTLP/HTTP: from the store, never the training.
+
+The store is the queue: what an endpoint did not take is read again and sent when it answers, as far back as
+`BACK_NS`. Headers, certificates and time limits are what OpenTelemetry's variables say
+(`OTEL_EXPORTER_OTLP_HEADERS`, `…_CERTIFICATE`, `…_TIMEOUT`); they are never stored, logged or passed on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from holter.views.telemetry import Telemetry, outgoing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from opentelemetry.sdk.metrics.export import Metric, ResourceMetrics
+
+    from holter.store.job import JobFolder
+    from holter.store.trial import Trial
+    from holter.views.telemetry import Point
+
+EVERY_NS = 10_000_000_000
+"""Length of the stretches of which one value each is sent."""
+BACK_NS = 3_600_000_000_000
+"""What is older than this when the endpoint answers again is not sent any more."""
+AT_ONCE = 30
+"""Stretches in one request."""
+DEFAULT = "http://localhost:4318"
+"""Where OpenTelemetry's collector listens, and where its clients send when nothing is said."""
+LACKING = "pushing metrics needs OpenTelemetry's client; install it: pip install 'holter[otlp]'"
+_PATH = "/v1/metrics"
+
+
+def address(given: str) -> str:
+    """Return where metrics go: below an endpoint, or where OpenTelemetry's variables say.
+
+    Args:
+        given: The endpoint without `/v1/metrics`; empty for that of the variables.
+
+    Raises:
+        ValueError: It is no HTTP address, or holds what is secret.
+    """
+    if not given:
+        own = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+        if own:
+            return own
+        given = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or DEFAULT
+        return given.rstrip("/") + _PATH
+    parts = urlsplit(given)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"endpoint {given!r} is no address; valid: as in {DEFAULT}")
+    if parts.username or parts.password or parts.query:
+        where = f"{parts.scheme}://{parts.hostname}"
+        raise ValueError(f"endpoint {where}: credentials belong into OTEL_EXPORTER_OTLP_HEADERS")
+    return given.rstrip("/").removesuffix(_PATH) + _PATH
+
+
+def shown(url: str) -> str:
+    """Return an address without what may be secret in it."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+
+
+def stretches(trial: Trial, start: int, end: int, *, every: int = EVERY_NS) -> Iterator[ResourceMetrics]:
+    """Yield what a job did from one time to another, a stretch at a time, as OpenTelemetry's records."""
+    telemetry, began = Telemetry(trial), int(trial.manifest.get("start") or start)
+    for at in range(start, end, every):
+        until = min(at + every, end)
+        points = telemetry.points(at, until)
+        # The next stretch begins where this one ends, so its last moment is just before.
+        yield record(trial.folder.name, points, began=began, at=until - 1)
+
+
+def record(job: str, points: Sequence[Point], *, began: int, at: int) -> ResourceMetrics:
+    """Return points of one moment as OpenTelemetry's record, named after the job.
+
+    Args:
+        job: The job's name; each point has it as `job_name` too, as for Prometheus.
+        points: What is told.
+        began: When the job began, ns since the epoch: where counters count from.
+        at: The moment, ns since the epoch.
+    """
+    from opentelemetry.sdk.metrics.export import ResourceMetrics, ScopeMetrics
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    from holter import __version__
+
+    name = os.environ.get("OTEL_SERVICE_NAME") or "holter"
+    resource = Resource.create({"service.name": name, "service.instance.id": job})
+    by_name = groupby(sorted(points, key=attrgetter("name")), attrgetter("name"))
+    metrics = [_metric(name, list(same), job, began, at) for name, same in by_name]
+    scope = ScopeMetrics(InstrumentationScope("holter", __version__), metrics, "")
+    return ResourceMetrics(resource, [scope], "")
+
+
+def _metric(name: str, points: list[Point], job: str, began: int, at: int) -> Metric:
+    from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Metric, NumberDataPoint, Sum
+
+    of = outgoing(name)
+    counts = of.kind == "counter"
+    values = [
+        NumberDataPoint({"job_name": job, **point.labels}, began if counts else at, at, point.value)
+        for point in points
+    ]
+    data = Sum(values, AggregationTemporality.CUMULATIVE, is_monotonic=True) if counts else Gauge(values)
+    return Metric(of.name, of.help, of.unit, data)
+
+
+class Push:
+    """Sends a job to one address, from where it got to; `sent_until` says up to when all is there."""
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        url: str,
+        *,
+        sent_until: int,
+        threads: int | None = None,
+        timeout_s: int | None = None,
+    ) -> None:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+        from holter.store.trial import Trial
+
+        self.sent_until = sent_until
+        self.why = ""
+        """What the client said last of why something could not be sent; empty once all was."""
+        self._trial = Trial(folder, threads=threads)
+        self._exporter = OTLPMetricExporter(endpoint=url, timeout=timeout_s)
+        # The client says what is wrong by logging only; its words may hold the whole address.
+        log = logging.getLogger("opentelemetry")
+        log.propagate = False
+        log.addHandler(_Listener(self))
+
+    def send(self, until: int) -> bool:
+        """Send what is not there yet, up to a time; returns whether all of it was taken."""
+        from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
+
+        self.sent_until = max(self.sent_until, until - BACK_NS)
+        while self.sent_until < until:
+            end = min(self.sent_until + AT_ONCE * EVERY_NS, until)
+            data = MetricsData(list(stretches(self._trial, self.sent_until, end)))
+            if self._exporter.export(data) is not MetricExportResult.SUCCESS:
+                return False
+            self.sent_until, self.why = end, ""
+        return True
+
+
+class _Listener(logging.Handler):
+    """Keeps of what the client logs the HTTP status, or the kind of the fault."""
+
+    def __init__(self, push: Push) -> None:
+        super().__init__(logging.WARNING)
+        self._push = push
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        kinds = ("refused", "timed out", "Name or service", "Temporary failure", "CERTIFICATE", "unreachable")
+        status = re.search(r"\b[45]\d\d\b", text)
+        found = next((kind for kind in kinds if kind.lower() in text.lower()), "")
+        known = {"refused": "connection refused", "CERTIFICATE": "its certificate is not trusted"}
+        if status or found:
+            self._push.why = f"HTTP {status[0]}" if status else known.get(found, found.lower())

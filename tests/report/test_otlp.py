@@ -1,0 +1,174 @@
+"""Push over OTLP: the real client, a real receiver, endpoints that are away, secrets that stay so."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from tests.cli.conftest import command, told
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra `otlp` is not installed")
+
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from tests.report.collector import collecting, points
+
+from holter.cli import main
+from holter.report.otlp import Push, address, shown
+from holter.views.telemetry import OUTGOING
+
+SECRET = "s3cret-of-mine"
+TRAINING = """
+import time, holter
+for step in range({steps}):
+    with holter.step():
+        time.sleep(0.02)
+    holter.log(loss=float("nan") if step == 60 else 1.0)
+"""
+
+
+def recorded(tmp_path, steps, *words, **variables):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING.format(steps=steps))
+    store = str(tmp_path / "store")
+    asked = ["run", "--store", store, "--job", "pushed", *words, "--", sys.executable, str(script)]
+    done = command(*asked, env=variables, timeout=120)
+    described = command("describe", "pushed", "--store", store, "--json")
+    return done, json.loads(described.stdout)
+
+
+@pytest.mark.slow
+def test_a_job_that_runs_is_pushed_to_its_end(tmp_path):
+    with collecting() as collector:
+        variables = {"OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer {SECRET}"}
+        done, told_of = recorded(tmp_path, 1200, "--otlp", collector.url, **variables)
+    assert done.returncode == 0, done.stderr
+    assert collector.arrived[0] < told_of["job"]["end"] < collector.arrived[-1], "while it runs, and the rest"
+    got = collector.points()
+    assert {point["name"] for point in got} <= set(OUTGOING)
+    assert {"holter_steps_total", "holter_step_seconds", "holter_cpu_util_percent"} <= {
+        p["name"] for p in got
+    }
+    assert all(p["unit"] == OUTGOING[p["name"]].unit and p["labels"]["job_name"] == "pushed" for p in got)
+    assert {p["resource"]["service.name"] for p in got} == {"holter"}
+    counts = [(p["time"], p["value"], p["kind"]) for p in got if p["name"] == "holter_steps_total"]
+    assert counts == sorted(counts), "in the order of time, and it only grows"
+    assert len({at for at, *_ in counts}) == len(counts), "every stretch once"
+    assert counts[-1][1:] == (1200, "sum") == (told_of["steps"]["count"], "sum")
+    median = [p["value"] for p in got if p["labels"].get("quantile") == "0.5"]
+    assert all(0.02 <= value < 0.1 for value in median)
+    found = [p["value"] for p in got if p["labels"].get("rule") == "NonFiniteLoss"]
+    assert found
+    assert found[-1] == 1
+    assert all(headers["authorization"] == f"Bearer {SECRET}" for headers in collector.headers)
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert not kept, "the secret was stored"
+    assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_is_away_is_told_once_and_harms_nothing(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    done, told_of = recorded(tmp_path, 1000, "--otlp", url)
+    assert done.returncode == 0
+    assert told_of["steps"]["count"] == 1000
+    faults = [fault for fault in told_of["cost"]["faults"] if "otlp" in fault["where"]]
+    assert len(faults) == 1
+    assert "does not take metrics (connection refused)" in faults[0]["error"]
+    assert done.stderr.count("none were sent") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_what_an_endpoint_did_not_take_is_sent_again(tmp_path):
+    folder, story = told("before", str(tmp_path / "store"), ranks=1, cores=1, steps=60, samples=120)
+    start, end = story.manifest["start"], story.manifest["end"]
+    with collecting() as collector:
+        collector.answers = [400]
+        push = Push(folder, address(collector.url), sent_until=start)
+        assert not push.send(end)
+        assert push.sent_until == start
+        assert push.why == "HTTP 400"
+        assert push.send(end)
+        assert push.sent_until == end
+        before = len(collector.requests)
+        assert push.send(end)
+        assert len(collector.requests) == before, "nothing is sent twice"
+    counts = [p["value"] for p in collector.points() if p["name"] == "holter_steps_total"]
+    assert counts[-1] == 60
+
+
+def test_only_the_last_hour_is_sent_again(tmp_path):
+    folder, story = told("before", str(tmp_path / "store"), ranks=1, cores=1, steps=30, samples=60)
+    now = story.manifest["end"]
+    with collecting() as collector:
+        assert Push(folder, address(collector.url), sent_until=now - 5 * 3600 * 10**9).send(now)
+    times = [point["time"] for point in collector.points()]
+    assert now - 3600 * 10**9 <= min(times)
+    assert max(times) == now - 1
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ("localhost:4318", "is no address"),
+        ("ftp://x", "is no address"),
+        ("http://me:word@host:4318", "OTEL_EXPORTER_OTLP_HEADERS"),
+        ("http://host/?key=1", "OTEL_EXPORTER_OTLP_HEADERS"),
+    ],
+)
+def test_an_endpoint_that_is_none_is_refused_before_anything_starts(
+    given, part, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--otlp", given, "--", "true"]) == 64
+    said = capsys.readouterr().err
+    assert part in said
+    assert "word" not in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_addresses_as_the_variables_mean_them(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    assert address("") == "http://localhost:4318/v1/metrics"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:1/base/")
+    assert address("") == "http://a:1/base/v1/metrics"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://me:word@b:2/own?key=1")
+    assert address("") == "http://me:word@b:2/own?key=1"
+    assert shown(address("")) == "http://b:2/own"
+    assert address("https://c/v1/metrics") == address("https://c") == "https://c/v1/metrics"
+
+
+def test_a_job_that_is_over_as_otlp_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    _, story = told("before", ranks=1, cores=1, steps=120, samples=400)
+    assert main(["export", "before", "--format", "otlp"]) == 0
+    lines = (tmp_path / "before.otlp.jsonl").read_text().splitlines()
+    requests = [Parse(line, ExportMetricsServiceRequest()) for line in lines]
+    seconds = (story.manifest["end"] - story.manifest["start"]) / 1e9
+    assert len(requests) == -(-seconds // 60)
+    counts = [p["value"] for one in requests for p in points(one) if p["name"] == "holter_steps_total"]
+    assert counts[-1] == 120
+    assert main(["export", "before", "--format", "otlp", "--rank", "0", "--force"]) == 65
+    assert "--rank chooses nothing" in capsys.readouterr().err
+
+
+def test_without_the_client_it_is_said_what_to_install(tmp_path):
+    hidden = tmp_path / "hidden.py"
+    hidden.write_text(
+        "import sys\n"
+        "sys.modules['opentelemetry'] = None\n"
+        "from holter.cli import main\n"
+        "raise SystemExit(main(sys.argv[1:]))\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, str(hidden), "run", "--otlp", "--", "true"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 64
+    assert "pip install 'holter[otlp]'" in done.stderr
