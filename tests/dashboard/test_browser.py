@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import job, told
+from tests.cli.conftest import SOURCE, job, told
 from tests.dashboard.conftest import Looked, violations
 from tests.dashboard.stories import judged
 from tests.dashboard.test_server import serving
@@ -131,6 +132,23 @@ def test_a_browser_that_loses_the_server_says_so(browser, store):
     expect(page.locator("#state")).to_contain_text("does not answer", timeout=20_000)
     assert page.locator("tbody tr").count() == 6, "what was there stays there"
     context.close()
+
+
+def test_without_third_party_files_pages_are_pictures_and_say_what_to_run(browser, store, tmp_path):
+    bare = tmp_path / "src"
+    shutil.copytree(SOURCE, bare, ignore=shutil.ignore_patterns("vendor", "__pycache__"))
+    with serving(store, source=bare) as server:
+        context = browser.new_context()
+        seen = Looked(context, server)
+        page = seen.page
+        page.goto(f"http://{server.own}/?token=secret-token")
+        page.goto(f"http://{server.own}/jobs/before")
+        expect(page.locator(".notice")).to_contain_text("python hatch_build.py")
+        expect(page.locator("#state")).to_have_text("live")
+        assert page.locator("svg.chart").count() >= 8
+        assert violations(page) == []
+        assert seen.wrong == []
+        context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
