@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import job, told
+from tests.cli.conftest import SOURCE, job, told
+from tests.dashboard.conftest import Looked, violations
+from tests.dashboard.stories import judged
 from tests.dashboard.test_server import serving
 
 from holter.report.html import page as report
@@ -17,17 +18,21 @@ from holter.views.figures import Reading
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; on Debian: apt install chromium"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.slow
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 PAGES = [
     "/",
     "/jobs/before",
+    "/jobs/before/nodes?cores=cpu1",
+    "/jobs/before/insights",
+    "/jobs/before?from=20&to=60&axis=step",
     "/jobs/empty",
+    "/jobs/empty/nodes",
+    "/jobs/empty/insights",
     "/jobs/sick",
+    "/jobs/sick/insights",
+    "/jobs/running/settings",
+    "/jobs/broken",
     "/compare?job=0/before&job=0/after",
     "/jobs/none",
     "/?name=zzz",
@@ -38,8 +43,11 @@ PAGES = [
 def store(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("seen") / "store"
     for name in ("before", "after"):
-        told(name, str(folder), ranks=2, cores=8, steps=100, samples=100)
+        judged(told(name, str(folder), ranks=2, cores=8, steps=100, samples=300)[0])
     job("empty", str(folder))
+    job("running", str(folder), status="InProgress", age_s=1)
+    job("broken", str(folder))
+    (folder / "broken/job.json").write_text("{")
     sick = job("sick", str(folder), status="Failed", command=["python", HOSTILE])
     issue = {"summary": HOSTILE, "severity": "critical", "evidence": {"x": HOSTILE}, "advice": HOSTILE}
     rule = {"rule": "r", "name": HOSTILE, "status": "IssuesFound", "parameters": {}, "issues": [issue]}
@@ -53,64 +61,28 @@ def server(store):
         yield running
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Looked:
-    """A page that notes what must not happen on it."""
-
-    def __init__(self, context, server) -> None:
-        self.page = context.new_page()
-        self.wrong: list[str] = []
-        own = (f"http://{server.own}", "data:", "blob:") if server else ("file:", "data:")
-        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
-        self.page.on(
-            "request", lambda asked: None if asked.url.startswith(own) else self.wrong.append(asked.url)
-        )
-
-
-@pytest.fixture
-def look(browser, server):
-    contexts = []
-
-    def open_page(path, *, width=1200, scheme="light"):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        contexts.append(context)
-        seen = Looked(context, server)
-        seen.page.goto(f"http://{server.own}/?token=secret-token")
-        seen.page.goto(f"http://{server.own}{path}")
-        return seen
-
-    yield open_page
-    for context in contexts:
-        context.close()
-
-
-def violations(page):
-    page.evaluate(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
-    rules = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
-    found = page.evaluate(f"axe.run(document, {json.dumps(rules)})")
-    return [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found["violations"]]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_is_quiet_and_fit_for_everybody(look, path, scheme):
-    seen = look(path, scheme=scheme)
-    assert violations(seen.page) == []
+def test_every_page_is_quiet_and_fit_for_everybody(look, path):
+    seen = look(path)
+    for scheme in ("light", "dark"):
+        seen.page.emulate_media(color_scheme=scheme)
+        assert violations(seen.page) == [], scheme
     # The page of a job that is not there is answered with 404, which Chromium calls an error of its own.
     assert [text for text in seen.wrong if "404" not in text] == []
 
 
 @pytest.mark.parametrize("width", [400, 2500])
-@pytest.mark.parametrize("path", ["/", "/jobs/before", "/jobs/sick"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/jobs/before",
+        "/jobs/before/nodes",
+        "/jobs/before/insights",
+        "/jobs/sick",
+        "/jobs/running/settings",
+    ],
+)
 def test_no_page_is_wider_than_the_window(look, path, width):
     page = look(path, width=width).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -119,8 +91,7 @@ def test_no_page_is_wider_than_the_window(look, path, width):
 def test_jobs_are_found_marked_and_compared_by_keyboard(look):
     seen = look("/")
     page = seen.page
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
+    page.keyboard.press("/")
     page.keyboard.type("before")
     page.keyboard.press("Enter")
     page.wait_for_url("**/?name=before*")
@@ -137,7 +108,7 @@ def test_jobs_are_found_marked_and_compared_by_keyboard(look):
 
 
 def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
-    seen = look("/jobs/before")
+    seen = look("/jobs/before/insights")
     page = seen.page
     expect(page.locator("#state")).to_have_text("live")
     page.locator("summary").first.click()
@@ -146,7 +117,7 @@ def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
     folder = store / "before/job.json"
     manifest = json.loads(folder.read_text())
     folder.write_text(json.dumps({**manifest, "status": "Stopped"}))
-    expect(page.locator("#main")).to_contain_text("Stopped", timeout=20_000)
+    expect(page.locator("#main")).to_have_attribute("data-status", "Stopped", timeout=20_000)
     assert page.locator("details").first.evaluate("one => one.open")
     assert seen.wrong == []
     folder.write_text(json.dumps(manifest))
@@ -159,8 +130,25 @@ def test_a_browser_that_loses_the_server_says_so(browser, store):
         page.goto(f"http://{server.own}/?token=secret-token")
         expect(page.locator("#state")).to_have_text("live")
     expect(page.locator("#state")).to_contain_text("does not answer", timeout=20_000)
-    assert page.locator("tbody tr").count() == 4, "what was there stays there"
+    assert page.locator("tbody tr").count() == 6, "what was there stays there"
     context.close()
+
+
+def test_without_third_party_files_pages_are_pictures_and_say_what_to_run(browser, store, tmp_path):
+    bare = tmp_path / "src"
+    shutil.copytree(SOURCE, bare, ignore=shutil.ignore_patterns("vendor", "__pycache__"))
+    with serving(store, source=bare) as server:
+        context = browser.new_context()
+        seen = Looked(context, server)
+        page = seen.page
+        page.goto(f"http://{server.own}/?token=secret-token")
+        page.goto(f"http://{server.own}/jobs/before")
+        expect(page.locator(".notice")).to_contain_text("python hatch_build.py")
+        expect(page.locator("#state")).to_have_text("live")
+        assert page.locator("svg.chart").count() >= 8
+        assert violations(page) == []
+        assert seen.wrong == []
+        context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -21,8 +21,7 @@ def report(trial: Trial, kind: str, *, price: float | None = None) -> str:
     if kind == "html":
         return page(Reading(trial, price=price))
     if kind == "json":
-        return json.dumps(plain(document(trial, price)), ensure_ascii=False, allow_nan=False) + "
-"
+        return json.dumps(plain(document(trial, price)), ensure_ascii=False, allow_nan=False) + "\n"
     if kind == "ipynb":
         return json.dumps(notebook(trial, price), ensure_ascii=False, indent=1) + "\n"
     raise ValueError(f"no kind of report {kind!r}; there are: html, ipynb, json")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,21 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 400
 _MOST_ISSUES = 200
+
+
+def head(told: Mapping[str, Any]) -> str:
+    """Name the job, say how it is, and by which command it runs."""
+    of = told["job"]
+    began = (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(of["start"] / 1e9)) if of["start"] else "unknown"
+    )
+    status = of["status"] or "status unknown"
+    command = escape(shlex.join(map(str, of["command"])))
+    return (
+        f"<h1>{escape(of['name'])}</h1>"
+        f'<p class="dim">{status} · began {began} · took {duration(of["duration_s"])}<br>'
+        f"<code>{command}</code></p>"
+    )
 
 
 def verdict(told: Mapping[str, Any]) -> Iterator[str]:
@@ -57,7 +74,11 @@ def job(told: Mapping[str, Any]) -> str:
     of, phases = told["job"], told["phases"] or {}
     framework = of["framework"] or {}
     rows = [
-        ("status", of["status"] + (f", exit code {of['exit_code']}" if of["exit_code"] is not None else "")),
+        (
+            "status",
+            (of["status"] or "unknown")
+            + (f", exit code {of['exit_code']}" if of["exit_code"] is not None else ""),
+        ),
         ("signal", of["signal"]),
         ("framework", " ".join(str(framework[k]) for k in ("name", "version", "device") if framework.get(k))),
         ("ranks", len(told["ranks"]) or None),
@@ -134,7 +155,7 @@ def machine(told: Mapping[str, Any]) -> str:
         (
             row["node"],
             row["metric"] + (f" {row['device']}" if row.get("device") else ""),
-            *(_reading(row[key], row["unit"]) for key in keys),
+            *(reading_text(row[key], row["unit"]) for key in keys),
             "" if row["unit"].startswith("bytes") else row["unit"],
         )
         for row in rows[:_MOST_ROWS]
@@ -235,7 +256,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Iterable
     return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
-def _reading(value: float | None, unit: str) -> str:
+def reading_text(value: float | None, unit: str) -> str:
+    """Write a reading as its unit asks; bytes with their unit, others without."""
     if value is None:
         return ""
     if unit.startswith("bytes"):
