@@ -9,7 +9,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from holter.report import sections
-from holter.report.svg import color, svg
+from holter.report.pieces import color
+from holter.report.svg import svg
 from holter.views.figures import Reading, draw
 from holter.views.wording import duration
 
@@ -84,7 +85,7 @@ def _charts(reading: Reading, *names: str) -> Iterator[str]:
 
 def figure(of: Figure) -> str:
     """Draw one chart with its title, legend and note."""
-    several = of.kind in ("lines", "stacked") and (len(of.series) > 1 or of.kind == "stacked")
+    several = of.kind in ("stacked", "stretches") or (of.kind == "lines" and len(of.series) > 1)
     legend = "".join(
         f'<li><i class="{color(series, at)}"></i>{escape(series.name)}</li>'
         for at, series in enumerate(of.series)

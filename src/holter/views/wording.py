@@ -88,3 +88,24 @@ def issue_text(found: Found) -> str:
 def words(name: str) -> str:
     """Write a name of the schema as a person would say it."""
     return _NAMES.get(name, name.replace("_", " "))
+
+
+def plain_kernel(name: str) -> str:
+    """Write the name of a kernel without what its compiler added: `vectorized_elementwise_kernel<…>`.
+
+    Its arguments go, what stands in angles becomes `…`, and so do the namespaces before it.
+    """
+    kept, depth = [], 0
+    for letter in name.removeprefix("void "):
+        if letter == "<":
+            kept.append("<…>" * (depth == 0))
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if letter == "(" and depth == 0 and kept:
+            break
+        if depth == 0 and letter != ">":
+            kept.append(letter)
+    plain = "".join(kept)
+    if depth != 0 or not plain.strip():  # no name of C++
+        return name
+    head, angles, tail = plain.partition("<…>")
+    return (head.rpartition("::")[2] + angles + tail).strip() or name

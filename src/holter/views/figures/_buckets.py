@@ -50,20 +50,23 @@ def quantiles(
     return found
 
 
-def over_time(reading: Reading, metrics: tuple[str, ...], by: str) -> list[dict[str, Any]]:
+def over_time(
+    reading: Reading, metrics: tuple[str, ...], by: str, where: str = "true"
+) -> list[dict[str, Any]]:
     """Return samples of some metrics in stretches of the job: group, bucket, mean, low, high.
 
     Args:
         reading: The job.
         metrics: Names of metrics.
         by: SQL for what one series is of, as `metric` or `node || ' ' || device`.
+        where: SQL for which of the samples.
     """
     span = max(reading.end - reading.start, 1)
     asked = ", ".join(f"'{metric}'" for metric in metrics)
     table = reading.trial.sql(
         f"SELECT {by} AS series, least(greatest((time - {reading.start}) * {reading.width} // {span}, 0), "  # noqa: S608
         f"{reading.width - 1}) AS bucket, avg(value) AS mean, min(value) AS low, max(value) AS high "
-        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) GROUP BY ALL ORDER BY ALL"
+        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) AND {where} GROUP BY ALL ORDER BY ALL"
     )
     return list(table.to_rows())
 
