@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holter.plugins import modules
 from holter.views.description import describe
-from holter.views.devices import Devices
 from holter.views.loading import Loading
+from holter.views.profiled import Profiled
 from holter.views.reading import steps_of
 
 if TYPE_CHECKING:
@@ -104,14 +104,14 @@ class Reading:
         return steps_of(self.trial)
 
     @cached_property
-    def devices(self) -> Devices:
-        """What accelerators ran in windows and traces."""
-        return Devices(self.trial)
+    def profiled(self) -> Profiled:
+        """What accelerators and the host did in windows and traces, of the whole job."""
+        return Profiled(self.trial) if self.whole is None else self.whole.profiled
 
     @cached_property
     def loading(self) -> Loading:
-        """What data loaders did."""
-        return Loading(self.trial)
+        """What data loaders did, of the whole job."""
+        return Loading(self.trial) if self.whole is None else self.whole.loading
 
     @property
     def start(self) -> int:

@@ -18,7 +18,8 @@ def readings(reading: Reading, title: str, metrics: tuple[str, ...], where: str 
     asked = ", ".join(f"'{metric}'" for metric in metrics)
     table = reading.trial.sql(
         "SELECT count(*) FILTER (value > 0) AS active, count(*) AS readings "  # noqa: S608
-        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) AND {where}"
+        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) AND {where} {inside(reading)}",
+        **reading.bounds,
     )
     count, active = int(table["readings"][0]), int(table["active"][0])
     if not count:
@@ -32,15 +33,20 @@ def readings(reading: Reading, title: str, metrics: tuple[str, ...], where: str 
     )
 
 
+def inside(reading: Reading) -> str:
+    """Return the SQL that keeps what began in the window, after other conditions."""
+    return "" if reading.window is None else f"AND time >= {reading.since} AND time < {reading.until}"
+
+
 def by_node(reading: Reading, title: str, metrics: tuple[str, ...], where: str = "true") -> Figure | None:
     """Draw the mean of some metrics over the devices of each node, and the range of single readings."""
-    rows = over_time(reading, metrics, "node", where)
+    rows = over_time(reading, metrics, "node", where=where)
     if not rows:
         return None
     series = []
     for node, group in groupby(rows, lambda row: str(row["series"])):
         mine = list(group)
-        middle, low, high = (spread(mine, what, reading.width) for what in ("mean", "low", "high"))
+        middle, low, high = (spread(mine, what, reading) for what in ("mean", "low", "high"))
         series.append(Series(node, middle, low, high))
     return Figure(
         title=title,

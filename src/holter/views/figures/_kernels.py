@@ -5,16 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from holter.analysis.kernel_statistics import OTHERS, kernel_table
-from holter.views.devices import HOW
 from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.profiled import HOW
 from holter.views.wording import plain_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holter.schema.table import Table
+
 NOTHING = f"No kernel was recorded. {HOW}"
 SECTORS = 15
 MOST_SECTORS = 100
+
+
+def profiled(reading: Reading, rank: int | None = None, device: int | None = None) -> dict[str, Table]:
+    """Return the tables of windows and traces, of what is looked at; raises `ValueError` for no such rank."""
+    within = None if reading.window is None else (reading.since, reading.until)
+    return reading.profiled.narrowed(rank, device, within)
 
 
 def kernels(
@@ -34,7 +42,7 @@ def kernels(
     most = SECTORS if most is None else most
     if not 1 <= most <= MOST_SECTORS:
         raise ValueError(f"most is {most}; valid: 1 to {MOST_SECTORS}")
-    tables = reading.devices.narrowed(rank, device)
+    tables = profiled(reading, rank, device)
     if not tables["kernels"].rows:
         return None
     found = kernel_table(tables, by=by, most=most)

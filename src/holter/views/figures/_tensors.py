@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.store.parquet import literal
+from holter.views.figures._busy import inside
 from holter.views.tensors import natural, values
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def over_steps(
     """
     if mode and mode not in MODES:
         raise ValueError(f"no mode {mode!r}; valid: {', '.join(MODES)}")
-    query = f"SELECT * FROM ({values(of, where=where, rank=rank, mode=mode)}) WHERE isfinite(value)"  # noqa: S608
+    query = (
+        f"SELECT * FROM ({values(of, where=where, rank=rank, mode=mode)}) "  # noqa: S608
+        f"WHERE isfinite(value) {inside(reading)}"
+    )
     ends = reading.trial.sql(
         f"SELECT min(step) AS low, max(step) AS high, count(DISTINCT step) AS number FROM ({query})"  # noqa: S608
     )

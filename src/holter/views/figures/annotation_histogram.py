@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.device_steps import device_ranges
+from holter.store.parquet import literal
 from holter.views.figures._histogram import histogram
+from holter.views.figures._kernels import profiled
 
 if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
@@ -19,31 +21,31 @@ MISSING = (
 
 
 def draw(
-    reading: Reading, *, name: str | None = None, where: str | None = None, rank: int | None = None
+    reading: Reading, *, annotation: str | None = None, where: str | None = None, rank: int | None = None
 ) -> Figure | None:
-    """Draw durations of the ranges called `name`, on the host, or with `where="gpu"` of what they launched.
+    """Draw durations of the ranges of one name, on the host, or with `where="gpu"` of what they launched.
 
     Raises:
         ValueError: `where` is neither host nor gpu.
     """
     if where not in (None, "", "host", "gpu"):
         raise ValueError(f"where is {where!r}; valid: host, gpu")
-    if not name:
+    if not annotation:
         return None
-    tables = reading.devices.narrowed(rank)
-    mine = tables["operators"].where(tables["operators"]["name"] == name)
+    tables = profiled(reading, rank if reading.profiled.ranks else None)
+    mine = tables["operators"].where(tables["operators"]["name"] == annotation)
     begin = mine["time"].astype(np.int64)
     took = mine["duration"] / 1e6
     if not mine.rows:  # annotations of `holter.annotate` are kept through the whole job
-        quoted = name.replace("'", "''")
         of_rank = "" if rank is None else f" AND rank = {int(rank)}"
         marked = reading.trial.table(
             "spans",
             columns=("time", "duration", "rank"),
-            where=f"phase = 'annotation' AND name = '{quoted}'{of_rank}",
+            where=f"phase = 'annotation' AND name = {literal(annotation)}{of_rank}",
+            **reading.bounds,
         )
         mine, begin, took = marked, marked["time"].astype(np.int64), marked["duration"] / 1e6
     if where == "gpu":
         found = device_ranges(tables, begin, begin + mine["duration"], mine["rank"])
         took = found["duration"][found["works"] > 0] / 1e6
-    return histogram(f"Durations of {name}" + (" on GPUs" if where == "gpu" else ""), took, "ranges")
+    return histogram(f"Durations of {annotation}" + (" on GPUs" if where == "gpu" else ""), took, "ranges")

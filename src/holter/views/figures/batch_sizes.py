@@ -19,6 +19,8 @@ _MOST = 20
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw how often each size occurs; of more than twenty sizes their histogram."""
     spans = reading.loading.spans
+    if reading.window is not None:
+        spans = spans.where((spans["time"] >= reading.since) & (spans["time"] < reading.until))
     mine = (spans["phase"] == "fetch") & np.isfinite(spans["value"])
     if rank is not None:
         mine &= spans["rank"] == rank

@@ -28,6 +28,8 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     if not counted.rows:
         return None
     first, last = int(counted["time"].min()), int(counted["time"].max())
+    if reading.window is not None:
+        first, last = max(first, reading.since), min(last, reading.until)
     if last <= first:
         return None
     edges = np.linspace(first, last, reading.width + 1)

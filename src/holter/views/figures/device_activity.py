@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.kernel_statistics import activity
 from holter.views.figures import Axis
-from holter.views.figures._kernels import NOTHING, shares
+from holter.views.figures._kernels import NOTHING, profiled, shares
 
 if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
@@ -23,9 +23,9 @@ _NAMES = {
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
     """Draw compute, communication, memory and waits as shares of their summed durations."""
-    if not reading.devices.ran:
+    if not reading.profiled.ran:
         return None
-    found = activity(reading.devices.narrowed(rank, device))
+    found = activity(profiled(reading, rank, device))
     return shares(
         "GPU activity",
         [_NAMES[name] for name in found],

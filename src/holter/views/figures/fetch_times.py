@@ -18,6 +18,8 @@ __all__ = ["MISSING", "draw"]
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw how often each duration of a fetch occurs, its collation within."""
     spans = reading.loading.spans
+    if reading.window is not None:
+        spans = spans.where((spans["time"] >= reading.since) & (spans["time"] < reading.until))
     mine = spans["phase"] == "fetch"
     if rank is not None:
         mine &= spans["rank"] == rank

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.views.figures import Axis
 from holter.views.figures._busy import readings
-from holter.views.figures._kernels import shares
+from holter.views.figures._kernels import profiled, shares
 
 if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
@@ -16,10 +16,12 @@ MISSING = "No GPU was seen. `holter doctor` says what can be measured on this ma
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
     """Draw active and idle time: of kernels and copies where these were recorded, else of samples."""
-    if not reading.devices.ran:
+    if not reading.profiled.ran:
         of_device = "true" if device is None else f"device = 'gpu{int(device)}'"
         return readings(reading, "GPU active time", ("gpu.util",), of_device)
-    found = reading.devices.activity(rank, device).values()
+    found = reading.profiled.activity(profiled(reading, rank, device)).values()
+    if not found:
+        return None
     whole, ran = (sum(part.length for part in parts) / 1e9 for parts in zip(*found, strict=True))
     return shares(
         "GPU active time",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.idle_time import idle_time
 from holter.views.figures import Axis
-from holter.views.figures._kernels import NOTHING, shares
+from holter.views.figures._kernels import NOTHING, profiled, shares
 
 if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
@@ -22,7 +22,7 @@ _PARTS = {
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
     """Draw idle time between the first and the last work by who was waited for."""
-    found = idle_time(reading.devices.narrowed(rank, device))
+    found = idle_time(profiled(reading, rank, device))
     values = {said: sum(getattr(one, part) for one in found) / 1e9 for part, said in _PARTS.items()}
     known = {said: value for said, value in values.items() if value > 0}
     return (

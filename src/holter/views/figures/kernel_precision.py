@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.kernel_statistics import kernel_precision
 from holter.views.figures import Axis
-from holter.views.figures._kernels import NOTHING, shares
+from holter.views.figures._kernels import NOTHING, profiled, shares
 
 if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
@@ -16,7 +16,7 @@ MISSING = NOTHING
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
     """Draw each precision's share of the time of compute kernels."""
-    found = kernel_precision(reading.devices.narrowed(rank, device))
+    found = kernel_precision(profiled(reading, rank, device))
     if not found:
         return None
     return shares(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.launching import launch_delays
-from holter.views.devices import HOW
 from holter.views.figures import Axis
 from holter.views.figures._histogram import histogram
+from holter.views.figures._kernels import profiled
+from holter.views.profiled import HOW
 
 if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
@@ -19,7 +20,7 @@ MISSING = f"No launches were recorded with the kernels that they started. {HOW}"
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
     """Draw the time from the end of the launch to the begin of the run, and say which of both is longer."""
-    found = launch_delays(reading.devices.narrowed(rank, device))
+    found = launch_delays(profiled(reading, rank, device))
     if not found.rows:
         return None
     longer = 100.0 * float((found["host_ns"] > found["device_ns"]).mean())

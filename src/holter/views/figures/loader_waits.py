@@ -15,7 +15,7 @@ MISSING = "No step waited for a batch, or no steps were seen."
 
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the median of each stretch of steps, the band from the fifth to the 95th percentile."""
-    steps = reading.steps
+    steps = reading.drawn_steps
     if rank is not None and steps.rows:
         steps = steps.where(steps["rank"] == rank)
     if not steps.rows or not steps["data_loading"].any():

@@ -13,27 +13,21 @@ if TYPE_CHECKING:
     from holter.views.figures import Reading
 
 MISSING = (
-    "Nothing was recorded of the workers of a data loader: there is no torch DataLoader, or it has no workers "
-    "and batches cost next to nothing."
+    "Nothing was recorded of the workers of a data loader: there is no torch DataLoader, or it has no "
+    "workers and batches cost next to nothing."
 )
 _BATCHES = 24
 _MOST = 4000
 _WAIT = "next batch"
 
 
-def draw(
-    reading: Reading, *, start: float | None = None, end: float | None = None, rank: int | None = None
-) -> Figure | None:
-    """Draw a row for each worker, and one for the waits of the training thread.
+def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
+    """Draw a row for each worker, and one for the waits of the training thread, for one rank or the lowest.
 
-    Args:
-        reading: The job.
-        start: Where to begin, seconds since the job's start; by default in the middle of the job.
-        end: Where to end; by default after a few batches.
-        rank: Whose loaders; the lowest rank's by default.
+    Of the whole job a few batches in its middle.
 
     Raises:
-        ValueError: There is no such rank, or the end lies before the start.
+        ValueError: There is no such rank.
     """
     loading = reading.loading
     if not loading.ranks:
@@ -41,7 +35,7 @@ def draw(
     if rank is not None and rank not in loading.ranks:
         raise ValueError(f"rank {rank} loads nothing; there are: {', '.join(map(str, loading.ranks))}")
     rank = loading.ranks[0] if rank is None else rank
-    low, high = _window(reading, rank, start, end)
+    low, high = _stretch(reading, rank)
     spans = loading.between(low, high, rank).sorted("time")
     built = spans.where(spans["phase"] != "data_loading")
     if not built.rows and not (spans["name"] == _WAIT).any():
@@ -83,15 +77,12 @@ def draw(
     )
 
 
-def _window(reading: Reading, rank: int, start: float | None, end: float | None) -> tuple[int, int]:
+def _stretch(reading: Reading, rank: int) -> tuple[int, int]:
+    if reading.window is not None:
+        return reading.since, reading.until
     spans = reading.loading.spans
     mine = spans.where((spans["rank"] == rank) & (spans["name"] == _WAIT)).sorted("time")
     mine = mine if mine.rows else spans.where(spans["rank"] == rank).sorted("time")
-    first = int(mine["time"][0]) if start is None else reading.start + int(start * 1e9)
-    last = int((mine["time"] + mine["duration"]).max()) if end is None else reading.start + int(end * 1e9)
-    if start is None and end is None and mine.rows > 2 * _BATCHES:
-        middle = mine.rows // 2
-        first, last = int(mine["time"][middle]), int(mine["time"][middle + _BATCHES])
-    if last <= first:
-        raise ValueError(f"a stretch of time ends after it begins; {end} s is not after {start} s")
-    return first, last
+    middle = mine.rows // 2 if mine.rows > 2 * _BATCHES else 0
+    some = mine.where(slice(middle, middle + _BATCHES))
+    return int(some["time"][0]), int((some["time"] + some["duration"]).max())

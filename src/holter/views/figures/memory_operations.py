@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.device_work import COPIES
 from holter.analysis.kernel_statistics import memory_table
-from holter.views.devices import HOW
 from holter.views.figures import Axis
-from holter.views.figures._kernels import shares
+from holter.views.figures._kernels import profiled, shares
+from holter.views.profiled import HOW
 
 if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
@@ -18,7 +18,7 @@ MISSING = f"No copy or fill of an accelerator's memory was recorded. {HOW}"
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
     """Draw each kind's share of the time, pageable and pinned memory of the host apart."""
-    rows = list(memory_table(reading.devices.narrowed(rank, device)).to_rows())
+    rows = list(memory_table(profiled(reading, rank, device)).to_rows())
     if not rows:
         return None
     return shares(

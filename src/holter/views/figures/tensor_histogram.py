@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.views.figures import Reading
 
-MISSING = "No histograms of it were saved: `holter run --save weights@100:histogram` saves them with the statistics."
+MISSING = "No histograms of it were saved: `holter run --save weights@100:histogram` saves them."
 _BINS = 40
 _MOST_STEPS = 300
 

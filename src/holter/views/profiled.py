@@ -13,8 +13,9 @@ from holter.analysis.device_work import device_work
 from holter.analysis.intervals import union
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.analysis.device_busy import Activity
-    from holter.analysis.device_work import Work
     from holter.analysis.intervals import Intervals
     from holter.schema.table import Table
     from holter.store.trial import Trial
@@ -28,6 +29,7 @@ _COLUMNS = {
     "syncs": ("time", "duration", "rank", "thread", "kind", "name"),
     "operators": ("time", "duration", "rank", "thread", "name", "kind"),
 }  # fmt: skip
+_KEPT = 16
 _OF_DEVICES = ("kernels", "memory_operations")
 HOW = (
     "`holter profile JOB --steps 3` records operators and kernels of the next steps of a running job, "
@@ -37,12 +39,12 @@ HOW = (
 """How a job comes to have kernels."""
 
 
-class Devices:
+class Profiled:
     """The tables of windows and traces, whole or of one rank or device only."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
-        self._narrowed: dict[tuple[int | None, int | None], dict[str, Table]] = {}
+        self._narrowed: dict[tuple[object, ...], dict[str, Table]] = {}
 
     @cached_property
     def tables(self) -> dict[str, Table]:
@@ -120,8 +122,15 @@ class Devices:
                 spans.setdefault(one["rank"], []).append((begin, end))
         return {rank: union(*zip(*pairs, strict=True)) for rank, pairs in spans.items()}
 
-    def narrowed(self, rank: int | None = None, device: int | None = None) -> dict[str, Table]:
-        """Return the tables of one rank, or of one device; the host's are those of the rank.
+    def narrowed(
+        self,
+        rank: int | None = None,
+        device: int | None = None,
+        within: tuple[int, int] | None = None,
+    ) -> dict[str, Table]:
+        """Return the tables of one rank, of one device, of what began in a stretch of time (ns).
+
+        The host's tables are those of the rank.
 
         Raises:
             ValueError: Nothing was recorded of such a rank or device; the text names those there are.
@@ -130,24 +139,37 @@ class Devices:
             if number is not None and number not in known:
                 listed = ", ".join(map(str, known)) or "none"
                 raise ValueError(f"no {what} {number} was profiled; there are: {listed}")
-        if (rank, device) == (None, None):
+        key = (rank, device, within)
+        if key == (None, None, None):
             return self.tables
-        if (rank, device) not in self._narrowed:
+        if key not in self._narrowed:
             kept = {}
             for name, table in self.tables.items():
                 mask = np.ones(table.rows, dtype=bool) if rank is None else table["rank"] == rank
                 if device is not None and name in _OF_DEVICES:
                     mask &= table["device"] == device
+                if within is not None:
+                    mask &= (table["time"] >= within[0]) & (table["time"] < within[1])
                 kept[name] = table.where(mask)
-            if len(self._narrowed) >= 16:
+            if len(self._narrowed) >= _KEPT:
                 self._narrowed.clear()
-            self._narrowed[rank, device] = kept
-        return self._narrowed[rank, device]
+            self._narrowed[key] = kept
+        return self._narrowed[key]
 
-    def work(self, rank: int | None = None, device: int | None = None) -> Work:
-        """Return kernels, copies and fills."""
-        return device_work(self.narrowed(rank, device))
+    def activity(self, tables: Mapping[str, Table]) -> dict[tuple[int, int], Activity]:
+        """Return when each accelerator of some tables was looked at, and when it ran anything."""
+        return activity(device_work(tables), self._open)
 
-    def activity(self, rank: int | None = None, device: int | None = None) -> dict[tuple[int, int], Activity]:
-        """Return when each accelerator was looked at, and when it ran anything."""
-        return activity(self.work(rank, device), self._open)
+    def annotations(self) -> list[str]:
+        """Return the names of ranges that can be looked at, those that took longest first."""
+        operators = self.tables["operators"]
+        names, code = np.unique(operators["name"].astype(str), return_inverse=True)
+        total = np.bincount(code, weights=operators["duration"], minlength=len(names))
+        marked = np.zeros(len(names), dtype=bool)
+        marked[code[operators["kind"] == "annotation"]] = True
+        found = names[np.lexsort((-total, ~marked))].tolist()  # what somebody marked before operators
+        spans = self._trial.sql(
+            "SELECT name, sum(duration) AS total FROM spans WHERE phase = 'annotation' AND name <> '' "
+            "GROUP BY name ORDER BY total DESC"
+        )
+        return list(dict.fromkeys([*map(str, spans["name"].tolist()), *found]))
