@@ -33,15 +33,15 @@ def lines(text: str) -> list[str]:
     return list(dict.fromkeys(filter(None, text.replace("\r", "").split("\n"))))
 
 
-def picture(reading: Reading, name: str, asked: Mapping[str, str]) -> str:
-    """Return one chart as it was asked for; where there is nothing to draw, why not."""
+def picture(reading: Reading, name: str, asked: Mapping[str, str], *, island_name: str = "figure") -> str:
+    """Return one chart as it was asked for, in its island; where there is nothing to draw, why not."""
     options = chosen(name, asked)
 
     def paint() -> str:
         drawn = draw(name, reading, **options)
         return _missing(drawn) if isinstance(drawn, str) else figure(drawn)
 
-    return island("figure", paint, figure=name, options=urlencode(options) or None)
+    return island(island_name, paint, figure=name, options=urlencode(options) or None)
 
 
 def pictures(reading: Reading, asked: Mapping[str, str], *names: str) -> str:

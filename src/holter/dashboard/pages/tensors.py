@@ -100,7 +100,7 @@ def _map(reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str,
         keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
     )
     only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
-    yield picture(reading, "layer_map", {**only, "statistic": which})
+    yield picture(reading, "layer_map", {**only, "statistic": which}, island_name="layer-map")
 
 
 def _histories(reading: Reading, asked: Mapping[str, str], shown: list[str]) -> Iterator[str]:
@@ -173,12 +173,7 @@ def _list(
         "last mean absolute",
         "not finite in",
     )
-    yield island(
-        "tensor-history",
-        lambda: "",
-        shown="\n".join(shown),
-        most=MOST,
-    )
+    yield island("tensor-history", str, shown="\n".join(shown), most=MOST)
     yield sortable("tensors", f"Tensors {page * A_PAGE + 1:,} to {page * A_PAGE + len(part):,}", heads, cells)
     before = link(asked, "before", page=str(page - 1) if page > 1 else "") if page else ""
     after = link(asked, "more", page=str(page + 1)) if (page + 1) * A_PAGE < len(found) else ""

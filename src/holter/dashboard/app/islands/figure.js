@@ -44,8 +44,9 @@ export function mount(element, page) {
 
   function asked() {
     const width = Math.max(STEP_PX, Math.round(element.clientWidth / STEP_PX) * STEP_PX);
-    const { node, devices } = element.dataset;
-    return { width, from: page.range?.from, to: page.range?.to, node, devices: devices || null };
+    const { node, devices, options } = element.dataset;
+    const own = Object.fromEntries(new URLSearchParams(options ?? ""));
+    return { width, from: page.range?.from, to: page.range?.to, node, devices: devices || null, ...own };
   }
 
   async function draw() {
