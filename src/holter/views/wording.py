@@ -105,7 +105,7 @@ def plain_kernel(name: str) -> str:
         if depth == 0 and letter != ">":
             kept.append(letter)
     plain = "".join(kept)
-    if depth != 0 or not plain.strip():  # no name of C++
+    if depth != 0 or not plain.strip("<…> "):  # no name of C++
         return name
     head, angles, tail = plain.partition("<…>")
     return (head.rpartition("::")[2] + angles + tail).strip() or name

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.dashboard.answers import encoded, which
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
+from holter.dashboard.answers import encoded, which
 from holter.dashboard.api import JOB
 from holter.dashboard.pages.python import asked_part
 from holter.views.flames import flames

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from holter.dashboard.islands import island
-
 from holter.report.html import figure
 from holter.views.figures import chosen, draw
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 TITLE = "Data loading"
 SHOWN = 70
 _EMPTY = (
-    "Nothing is known of data loading: no step waited for a batch, and no torch DataLoader was seen. In loops "
-    "that no adapter knows, `with holter.step():` marks the steps and `with holter.data_loading():` the waits."
+    "Nothing is known of data loading: no step waited for a batch, and no torch DataLoader was seen. Loops "
+    "over one are followed without being asked, under `holter run -- python train.py`."
 )
 _TOLD = {
     "next_batch": "wait for a batch",

@@ -6,7 +6,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.dashboard.islands import island
-
 from holter.dashboard.pages._asking import choice, entry, form, lines, link, marked, number, picture, pictures
 from holter.dashboard.tables import Number, Raw, sortable
 from holter.views.figures._tensors import MODES, NOTHING
