@@ -13,7 +13,7 @@ const SUGGESTED = 30;
 export function mount(element, page) {
   const most = Number(element.dataset.most);
   let shown = (element.dataset.shown ?? "").split("\n").filter(Boolean);
-  const chips = Object.assign(document.createElement("ul"), { className: "chips" });
+  const chips = Object.assign(document.createElement("ul"), { className: "picked" });
   chips.setAttribute("aria-label", "tensors that are drawn");
   const form = Object.assign(document.createElement("form"), { className: "search" });
   const field = Object.assign(document.createElement("input"), { type: "search", placeholder: "words of a name" });
