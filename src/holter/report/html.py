@@ -20,6 +20,12 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Nothing but the page's own style and pictures: what a job's names say is never executed."""
 
 
+_OF_ACCELERATORS = (
+    "gpu_active", "gpu_over_time", "kernel_time", "kernel_launches", "kernel_precision", "device_activity",
+    "memory_operations", "idle_reasons", "device_step_histogram", "launch_delays",
+)  # fmt: skip
+
+
 def page(reading: Reading) -> str:
     """Return the report of a job, running or finished, as HTML."""
     told = reading.description
@@ -46,6 +52,9 @@ def body(reading: Reading) -> Iterator[str]:
         yield "<h2>Steps</h2>"
     yield sections.steps(told)
     yield from _charts(reading, "breakdown_over_steps", "step_times", "step_histogram", "data_loading")
+    if reading.profiled.ran:
+        yield "<h2>On the accelerators</h2>"
+        yield from _charts(reading, *_OF_ACCELERATORS)
     yield "<h2>The machine</h2>" + sections.machine(told)
     yield from _charts(reading, "utilization", "devices", "gpu_boxes")
     yield "<h2>What the rules found</h2>" + sections.issues(told) + sections.rules(told)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device_busy import activity
-from holter.analysis.device_work import device_work
+from holter.analysis.device_work import Names, device_work
 from holter.analysis.intervals import union
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ class Profiled:
             "end_ns": max(int(time.max()) for time in times) + 1,
         } if times else {"start_ns": 0, "end_ns": 0}  # fmt: skip
         columns = ("time", "duration", "rank", "step", "phase", "name")
-        found["spans"] = self._trial.table(
-            "spans", columns=columns, where="phase = 'step' AND worker = -1 AND thread = 0", **within
-        )
+        found["spans"] = self._trial.table("spans", columns=columns, where="phase = 'step'", **within)
         return found
 
     @property
@@ -163,11 +161,13 @@ class Profiled:
     def annotations(self) -> list[str]:
         """Return the names of ranges that can be looked at, those that took longest first."""
         operators = self.tables["operators"]
-        names, code = np.unique(operators["name"].astype(str), return_inverse=True)
+        names = Names()
+        code = names.codes(operators["name"])
         total = np.bincount(code, weights=operators["duration"], minlength=len(names))
         marked = np.zeros(len(names), dtype=bool)
         marked[code[operators["kind"] == "annotation"]] = True
-        found = names[np.lexsort((-total, ~marked))].tolist()  # what somebody marked before operators
+        listed = list(names)
+        found = [listed[at] for at in np.lexsort((-total, ~marked))]  # what somebody marked before operators
         spans = self._trial.sql(
             "SELECT name, sum(duration) AS total FROM spans WHERE phase = 'annotation' AND name <> '' "
             "GROUP BY name ORDER BY total DESC"

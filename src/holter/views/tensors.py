@@ -31,11 +31,11 @@ class Statistic:
     table: str = "tensors"
 
 
-_FINITE = "(count - nan - posinf - neginf)"
-_L2 = f"sqrt((std * std + mean * mean) * {_FINITE})"
+_SQUARE = "(std::DOUBLE * std + mean::DOUBLE * mean)"
+_L2 = f"sqrt({_SQUARE} * (count - nan - posinf - neginf))"
 STATISTICS = {
     "l2": Statistic("Euclidean norm", _L2, log=True),
-    "rms": Statistic("root mean square", "sqrt(std * std + mean * mean)", log=True),
+    "rms": Statistic("root mean square", f"sqrt({_SQUARE})", log=True),
     "abs_mean": Statistic("mean absolute value", "abs_mean", log=True),
     "mean": Statistic("mean", "mean"),
     "std": Statistic("standard deviation", "std", log=True),
@@ -85,11 +85,9 @@ def values(of: Statistic, *, where: str = "true", rank: int | None = None, mode:
             f"SELECT name, step, mode, rank, min(time) AS time, {of.sql} AS value FROM tensor_values "  # noqa: S608
             f"WHERE kind = 'active' AND {where} GROUP BY ALL"
         )
-    return (
-        f"SELECT name, step, mode, rank, time, CAST({of.sql} AS DOUBLE) AS value FROM (SELECT *, "  # noqa: S608
-        "step - lag(step) OVER (PARTITION BY name, mode, rank ORDER BY step) AS apart FROM tensors "
-        f"WHERE {where})"
-    )
+    apart = "step - lag(step) OVER (PARTITION BY name, mode, rank ORDER BY step)"
+    rows = f"(SELECT *, {apart} AS apart FROM tensors WHERE {where})" if "apart" in of.sql else "tensors"  # noqa: S608
+    return f"SELECT name, step, mode, rank, time, CAST({of.sql} AS DOUBLE) AS value FROM {rows} WHERE {where}"  # noqa: S608
 
 
 def catalog(trial: Trial) -> list[dict[str, Any]]:

@@ -26,6 +26,24 @@ def named(names: Sequence[str]) -> str:
     return f"name IN ({', '.join(literal(name) for name in names)})" if names else "true"
 
 
+def chosen_names(reading: Reading, tensor: str | None, most: int, kind: str = "") -> list[str]:
+    """Return the names that a text holds, one a line, `most` at most; where it is empty, the first there are.
+
+    Args:
+        reading: The job.
+        tensor: The text.
+        most: How many names are wanted.
+        kind: Where none is given, only tensors of which `tensor_values` has this.
+    """
+    names = [name for name in (tensor or "").replace("\r", "").split("\n") if name]
+    if not names:
+        source = f"tensor_values WHERE kind = '{kind}'" if kind else "tensors"
+        found = reading.trial.sql(f"SELECT name, min(time) AS time FROM {source} GROUP BY name")  # noqa: S608
+        rows = sorted(found.to_rows(), key=lambda row: (row["time"], natural(str(row["name"]))))
+        names = [str(row["name"]) for row in rows]
+    return names[:most]
+
+
 def over_steps(
     reading: Reading,
     of: Statistic,

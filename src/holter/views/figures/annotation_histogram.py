@@ -23,14 +23,17 @@ MISSING = (
 def draw(
     reading: Reading, *, annotation: str | None = None, where: str | None = None, rank: int | None = None
 ) -> Figure | None:
-    """Draw durations of the ranges of one name, on the host, or with `where="gpu"` of what they launched.
+    """Draw durations of the ranges of one name, by default that which took longest.
+
+    With `where="gpu"` it is not the time on the host but that of what they launched.
 
     Raises:
         ValueError: `where` is neither host nor gpu.
     """
     if where not in (None, "", "host", "gpu"):
         raise ValueError(f"where is {where!r}; valid: host, gpu")
-    if not annotation:
+    annotation = annotation or next(iter(reading.profiled.annotations()), None)
+    if annotation is None:
         return None
     tables = profiled(reading, rank if reading.profiled.ranks else None)
     mine = tables["operators"].where(tables["operators"]["name"] == annotation)

@@ -8,6 +8,7 @@ import numpy as np
 
 from holter.store.parquet import literal
 from holter.views.figures import Axis, Figure, Series
+from holter.views.figures._tensors import chosen_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,9 +25,10 @@ def draw(
     reading: Reading, *, tensor: str | None = None, rank: int | None = None, mode: str | None = None
 ) -> Figure | None:
     """Draw a column for each step and a row for each stretch of values: percent of the elements."""
-    name = (tensor or "").split("\n")[0]
-    if not name:
+    names = chosen_names(reading, tensor, 1, "histogram")
+    if not names:
         return None
+    (name,) = names
     chosen = f"name = {literal(name)}"
     chosen += f" AND mode = {literal(mode)}" if mode else ""
     chosen += f" AND rank = {int(rank)}" if rank is not None else ""

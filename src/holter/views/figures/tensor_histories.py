@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._tensors import NOTHING, named, over_steps
+from holter.views.figures._tensors import NOTHING, chosen_names, named, over_steps
 from holter.views.tensors import statistic as statistic_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def draw(
         ValueError: There is no such statistic or mode.
     """
     of = statistic_of(statistic or "abs_mean")
-    names = [name for name in (tensor or "").split("\n") if name][:MOST]
+    names = chosen_names(reading, tensor, MOST)
     if not names:
         return None
     x, found = over_steps(reading, of, named(names), rank=rank, mode=mode, by_mode=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._tensors import NOTHING, named, over_steps
+from holter.views.figures._tensors import NOTHING, chosen_names, named, over_steps
 from holter.views.tensors import STATISTICS
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ def draw(
     reading: Reading, *, tensor: str | None = None, rank: int | None = None, mode: str | None = None
 ) -> Figure | None:
     """Draw median and mean, the band of nine tenths of the elements, and that of all of them."""
-    name = (tensor or "").split("\n")[0]
-    if not name:
+    names = chosen_names(reading, tensor, 1)
+    if not names:
         return None
+    (name,) = names
     found: dict[str, list[float | None]] = {}
     x: list[float] = []
     for which in ("min", "q05", "q50", "q95", "max", "mean"):
