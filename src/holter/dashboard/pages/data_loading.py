@@ -28,6 +28,11 @@ _TOLD = {
     "initialization": "making an iterator",
     "worker_life": "life of a worker",
 }
+_OF_BATCHES = {
+    "queued": "a batch lies ready",
+    "waited": "the training waits for it to be built",
+    "handover": "the training waits for it to arrive",
+}
 _ABOUT = ("data", "batch", "load", "worker", "fetch")
 _FACTS = {
     "workers": "workers",
@@ -165,24 +170,20 @@ def _workers(found: Mapping[str, Any]) -> str:
 
 
 def _durations(found: Mapping[str, Any]) -> str:
-    rows = [
-        (
-            said, f"{one['count']:,}", *(milliseconds(_ms(one[name])) for name in ("median", "longest")),
-            f"{len(one['outliers']) + one['left_out']:,}",
-        )
-        for name, said in _TOLD.items()
-        if (one := found[name])["count"]
-    ]  # fmt: skip
-    rows += [
-        (said, f"{found['batches']:,}", milliseconds(_ms(found[name])), "", "")
-        for name, said in (
-            ("queued", "a batch lies ready"),
-            ("waited", "the training waits for it to be built"),
-            ("handover", "the training waits for it to arrive"),
-        )
-        if found[name] is not None
-    ]
-    return table(("", "times", "median", "longest", "twice the median and longer"), rows, numbers=range(1, 5))
+    def rows() -> Iterator[list[str]]:
+        for name, said in _TOLD.items():
+            one = found[name]
+            if one["count"]:
+                outliers = len(one["outliers"]) + one["left_out"]
+                times = (_time(one["median"]), _time(one["longest"]))
+                yield [said, Number(one["count"]), *times, Number(outliers)]
+        for name, said in _OF_BATCHES.items():
+            if found[name] is not None:
+                unknown = (Number(None), Number(None))
+                yield [said, Number(found["batches"]), _time(found[name]), *unknown]
+
+    heads = ("what", "times", "median", "longest", "twice the median and longer")
+    return sortable("durations", "How long it takes", heads, rows)
 
 
 def _outliers(reading: Reading, found: Mapping[str, Any]) -> str:
@@ -215,7 +216,3 @@ def _of_trace(told: Mapping[str, Any]) -> str:
 
 def _time(ns: float) -> Number:
     return Number(float(ns), milliseconds(ns / 1e6))
-
-
-def _ms(ns: float | None) -> float | None:
-    return None if ns is None else ns / 1e6

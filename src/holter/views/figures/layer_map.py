@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from holter.store.parquet import literal
 from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._tensors import NOTHING, over_steps
+from holter.views.figures._tensors import over_steps
 from holter.views.tensors import statistic as statistic_of
 
 if TYPE_CHECKING:
     from holter.views.figures import Reading
 
-MISSING = NOTHING
+MISSING = (
+    "No tensor of that kind has this statistic. `holter run --save gradients@100` saves gradients, "
+    "`weights@100` weights and their updates, `activations@100:active` which units were ever active."
+)
 MOST = 300
 _ROLES = {"l2": "grad", "abs_mean": "grad"}
 """What a map is of when nobody says: norms are wanted of gradients."""

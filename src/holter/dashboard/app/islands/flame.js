@@ -145,12 +145,14 @@ export async function mount(element, page) {
     const one = bars[chosen];
     if (!one || event.ctrlKey || event.metaKey || event.altKey) return;
     const vertical = upward ? -1 : 1;
-    const to = {
+    /** @type {Record<string, () => number | undefined>} */
+    const moves = {
       ArrowLeft: () => beside(one, -1),
       ArrowRight: () => beside(one, 1),
       ArrowDown: () => level(one, vertical),
       ArrowUp: () => level(one, -vertical),
-    }[event.key];
+    };
+    const to = moves[event.key];
     if (to) {
       chosen = to() ?? chosen;
       tell();
@@ -190,7 +192,12 @@ export async function mount(element, page) {
   out.addEventListener("click", leave);
 
   await load();
-  const size = new ResizeObserver(() => draw());
+  let drawnWidth = place.clientWidth;
+  const size = new ResizeObserver(() => {
+    if (place.clientWidth === drawnWidth) return;
+    drawnWidth = place.clientWidth;
+    draw();
+  });
   size.observe(element);
   const off = page.keys("search the flame graph", "f", () => search.focus());
   return {

@@ -5,7 +5,8 @@ import { number } from "../words.js";
 /** @typedef {import("../page.js").Page} Page */
 /** @typedef {import("../figures.js").Figure} Figure */
 
-const ROW = 12;
+/** @type {Record<string, [number, number]>} rows and columns */
+const WALKS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-12, 0], PageDown: [12, 0] };
 
 /**
  * @param {HTMLElement} element
@@ -97,9 +98,7 @@ export async function mount(element, page) {
   /** @param {KeyboardEvent} event */
   function walk(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-ROW, 0], PageDown: [ROW, 0] }[
-      event.key
-    ];
+    const step = WALKS[event.key];
     if (step) go(at.row + step[0], at.column + step[1]);
     else if (event.key === "Enter") open();
     else return;

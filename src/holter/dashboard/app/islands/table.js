@@ -110,7 +110,7 @@ function keyOf(cell) {
   return text === "" ? null : text;
 }
 
-const words = new Intl.Collator("en", { numeric: true });
+const letters = new Intl.Collator("en", { numeric: true });
 
 /**
  * What is not known comes last, whichever way it is sorted.
@@ -121,5 +121,5 @@ const words = new Intl.Collator("en", { numeric: true });
 function compare(one, other, sign) {
   if (one === null || other === null) return Number(one === null) - Number(other === null);
   if (typeof one === "number" && typeof other === "number") return sign * (one - other);
-  return sign * words.compare(String(one), String(other));
+  return sign * letters.compare(String(one), String(other));
 }
