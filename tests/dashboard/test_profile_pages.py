@@ -1,4 +1,4 @@
-"""Pages of kernels, Python, loading and tensors as the server draws them, of hostile names and many tensors."""
+"""Pages of kernels, Python, loading and tensors as the server draws them: hostile names, many tensors."""
 
 from __future__ import annotations
 

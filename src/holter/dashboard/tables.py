@@ -60,6 +60,6 @@ def sortable(
 
 def _cell(cell: str) -> str:
     if isinstance(cell, Number):
-        value = "" if cell.value is None else f' data-value="{cell.value!r}"'
+        value = "" if cell.value is None else f' data-value="{float(cell.value)!r}"'
         return f"<td class=n{value}>{escape(cell)}</td>"
     return f"<td>{cell if isinstance(cell, Raw) else escape(cell)}</td>"
