@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holter.store.job import JobFolder, find
-from holter.store.layout import JOB_NAME, MANIFEST
+from holter.store.layout import CONTROL, JOB_NAME, MANIFEST
 from holter.store.place import place
 from holter.store.trial import Trial
 from holter.views.figures import Reading
@@ -24,7 +24,7 @@ _MOST_ANSWERS = 64
 _STALE_S = 0.4
 """A listing of a job's files is good for so long, however many look."""
 _REST = 10
-"""Listing takes at most every tenth moment: where it is slow, as in an object store, it is done less often."""
+"""Listing takes a tenth of the time at most: where it is slow, as in object stores, it is done less often."""
 
 
 @dataclass
@@ -119,6 +119,15 @@ class Stores:
             newest = max((last for _, last, _ in known.reading.trial.groups("samples")), default=None)
         return None if newest is None else max((time.time_ns() - newest) / 1e9, 0.0)
 
+    def watched(self, name: str, store: int = 0) -> None:
+        """Let a running job's agents know that somebody looks: they write sooner then."""
+        known = self._look(name, store)
+        folder = known.reading.trial.folder
+        # A store that this process may not write is still shown, a little later.
+        with suppress(OSError):
+            if folder.manifest().get("status") in RUNNING:
+                folder.order(watched=time.time_ns())
+
     def cost_s(self, name: str, store: int = 0) -> float:
         """Return how much CPU time answers about the job's present state have taken."""
         with self._lock:
@@ -133,7 +142,8 @@ class Stores:
             if known is not None and began < known.good_until:
                 return known
             folder = self.folder(name, store)
-            stamp = hash(tuple(folder.place.files()))
+            # What the job is told, and that somebody looks, changes nothing that is shown.
+            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key != CONTROL))
             if known is None or known.stamp != stamp:
                 known = _Known(stamp, 0.0, Reading(Trial(folder)), threading.Lock())
                 self._known.pop(key, None)

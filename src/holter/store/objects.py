@@ -130,7 +130,7 @@ class ObjectPlace:
             listed: list[Any] = self._store.list(f"{self._prefix}{folder}".rstrip("/") or None).collect()
         return listed
 
-    def stamp(self, key: str) -> str | None:  # noqa: ARG002
+    def stamp(self, key: str) -> str | None:
         """Asking for it is a request, as reading is."""
         return None
 
