@@ -42,6 +42,8 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     parts += ["<h2>Steps and named ranges</h2>", *_ranges(reading, asked)]
     if tables["operators"].rows:
         parts += ["<h2>Operators and functions on the host</h2>", _operators(tables)]
+    if seen.windows:
+        parts += ["<h2>Windows of the profiler</h2>", _windows_table(reading)]
     return "".join(parts)
 
 
@@ -192,6 +194,31 @@ def _operators(tables: Mapping[str, Table]) -> str:
 
     heads = ("name", "kind", "calls", "own time", "with what it called", "on GPUs")
     return sortable("operators", "Operators and functions on the host", heads, rows)
+
+
+def _windows_table(reading: Reading) -> str:
+    def rows() -> Iterator[list[str]]:
+        for one in reading.profiled.windows[-_NAMES:]:
+            begin, end = one.get("begin"), one.get("end")
+            known = isinstance(begin, int) and isinstance(end, int)
+            since = (begin - reading.start) / 1e9 if known else None
+            counts = one.get("rows") if isinstance(one.get("rows"), dict) else {}
+            yield [
+                words(str(one.get("profiler", ""))),
+                f"{one.get('first_step', '?')} to {one['last_step'] - 1}" if _is_window(one) else "",
+                Number(one["rank"]),
+                Number(since, "" if since is None else f"{since:,.3f} s"),
+                _time(end - begin) if known else Number(None),
+                ", ".join(f"{count:,} {words(name)}" for name, count in counts.items())
+                or str(one.get("refused") or one.get("missing") or "nothing"),
+            ]
+
+    heads = ("profiler", "steps", "rank", "since the start", "took", "gave")
+    return sortable("windows", "Windows of the profiler", heads, rows)
+
+
+def _is_window(one: Mapping[str, Any]) -> bool:
+    return isinstance(one.get("last_step"), int)
 
 
 def _time(ns: float) -> Number:
