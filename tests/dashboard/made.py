@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from tests.cli.conftest import SOURCE
 
-from holter.importers import import_paths
-from holter.store.job import create
+from holter.importers.importing import import_job
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 STEPS, STEP_US = 3, 10_000
@@ -83,9 +83,7 @@ def imported(store: Path, folder: Path, name: str = "trace") -> None:
         path = folder / f"rank{rank}.pt.trace.json"
         path.write_text(json.dumps(trace(rank)))
         paths.append(path)
-    job = create(str(store), name, command=[], interval_ms=500, rules=[], now_ns=0)
-    import_paths(paths, job)
-    job.update(status="Completed")
+    import_job(paths, str(store), name, now_ns=time.time_ns())
 
 
 TRAINING = """

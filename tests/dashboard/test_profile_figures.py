@@ -236,7 +236,7 @@ def test_tensors_are_listed_searched_and_drawn(small):
 def test_every_statistic_maps_layers_or_says_what_is_missing(small, statistic):
     figure = draw("layer_map", small, statistic=statistic, role="any")
     assert not isinstance(figure, str), statistic
-    assert len(figure.series) >= (1 if statistic == "dead" else 4)
+    assert len(figure.series) >= {"dead": 1, "update_ratio": 2, "delta_l2": 2}.get(statistic, 4)
     assert all(len(series.values) == len(figure.x) for series in figure.series)
     assert "<svg" in html(figure)
 

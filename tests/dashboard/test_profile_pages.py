@@ -80,8 +80,8 @@ def readings(tmp_path_factory):
     }
 
 
-def drawn(reading, page, **asked):
-    return pages()[page].draw(reading, {"store": "0", **asked})
+def drawn(reading, name, /, **asked):
+    return pages()[name].draw(reading, {"store": "0", **asked})
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -63,6 +63,8 @@ def draw(
 
 def _columns(counts: Table, ends: Table) -> Any:
     """Yield step, least, greatest and counts of each histogram, in the order of steps."""
+    if not counts.rows:
+        return
     known = {(row["step"], row["mode"], row["rank"]): (row["min"], row["max"]) for row in ends.to_rows()}
     order = np.lexsort((counts["position"], counts["rank"], counts["mode"].astype(str), counts["step"]))
     counts = counts.where(order)
