@@ -57,9 +57,11 @@ def look(browser, server):
         context.close()
 
 
-def violations(page):
-    """Return what of WCAG 2.1 A and AA a page does not keep."""
+def violations(page, *only):
+    """Return what of WCAG 2.1 A and AA a page does not keep; of some rules only, where these are given."""
     page.evaluate(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
     rules = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
+    if only:
+        rules = {"runOnly": {"type": "rule", "values": only}}
     found = page.evaluate(f"axe.run(document, {json.dumps(rules)})")
     return [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found["violations"]]

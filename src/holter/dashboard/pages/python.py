@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TITLE = "Python"
 SHOWN = 60
-_FUNCTIONS, _SEGMENTS, _CALLS = 300, 200, 100
+_FUNCTIONS, _SEGMENTS, _CALLS = 200, 200, 100
 _EMPTY = (
     "No Python code was profiled. `holter profile JOB --steps 3 --python pyinstrument` samples the next "
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "

@@ -23,7 +23,9 @@ _MOST = 8
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the highest value of each stretch; of more than eight counters those that reach highest."""
     where = None if rank is None else f"rank = {int(rank)}"
-    found = memory_timelines({"counters": reading.trial.table("counters", where=where, **reading.bounds)})
+    every = memory_timelines({"counters": reading.trial.table("counters", where=where, **reading.bounds)})
+    # Some traces tell by how much it changed beside, or instead of, what is in use.
+    found = [one for one in every if not one.name.endswith("/change")]
     if not found:
         return None
     first, last = min(int(one.time[0]) for one in found), max(int(one.time[-1]) for one in found)
