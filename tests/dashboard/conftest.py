@@ -7,6 +7,7 @@ import shutil
 from importlib.resources import files
 
 import pytest
+from tests.dashboard.made import recorded
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -36,6 +37,16 @@ def browser():
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="session")
+def profiled(tmp_path_factory):
+    """A store with a small training, `small`, that was recorded with windows of every profiler and tensors."""
+    pytest.importorskip("torch")
+    pytest.importorskip("pyinstrument")
+    folder = tmp_path_factory.mktemp("profiled")
+    recorded(folder / "store", folder)
+    return folder / "store"
 
 
 @pytest.fixture

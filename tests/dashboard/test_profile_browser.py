@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.cli.conftest import job, told
 from tests.dashboard.conftest import violations
-from tests.dashboard.made import HOSTILE, imported, recorded
+from tests.dashboard.made import HOSTILE, imported
 from tests.dashboard.test_server import serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
@@ -26,15 +26,11 @@ PAGES = [
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    pytest.importorskip("torch")
-    pytest.importorskip("pyinstrument")
-    folder = tmp_path_factory.mktemp("pages")
-    recorded(folder / "store", folder)
-    imported(folder / "store", folder)
-    told("before", str(folder / "store"), ranks=2, cores=4, steps=100, samples=100)
-    job("empty", str(folder / "store"))
-    return folder / "store"
+def store(profiled, tmp_path_factory):
+    imported(profiled, tmp_path_factory.mktemp("traces"))
+    told("before", str(profiled), ranks=2, cores=4, steps=100, samples=100)
+    job("empty", str(profiled))
+    return profiled
 
 
 @pytest.fixture(scope="module")

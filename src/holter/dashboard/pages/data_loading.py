@@ -98,9 +98,6 @@ def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         )
     if found["ready"] is not None:
         lines.append(f"{found['ready']:.2g} batches lie ready on average.")
-    needed, workers = loading.get("needed_workers"), loading.get("workers")
-    if guilty and needed and workers is not None and needed > workers:
-        lines.append(f"{needed} workers would hide it; there are {workers}.")
     mood = "sick" if guilty else ""
     first = f'<p class="said">{escape(lines[0])}</p>' if lines else ""
     advice = [

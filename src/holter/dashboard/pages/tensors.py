@@ -35,10 +35,16 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     statistic(asked.get("statistic") or "abs_mean")
     parts += _map(reading, asked, rows)
     found = matching(rows, asked.get("search", ""), asked.get("collection", ""))
-    shown = lines(asked.get("tensor", ""))[:MOST] or [row["name"] for row in found[:MOST]]
+    shown = lines(asked.get("tensor", ""))[:MOST] or _first(found)
     parts += _histories(reading, asked, shown)
     parts += _list(asked, rows, found, shown)
     return "".join(parts)
+
+
+def _first(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the tensors that are drawn when none was chosen: gradients, if there are any."""
+    gradients = [row for row in rows if str(row["role"]).startswith("grad")]
+    return [str(row["name"]) for row in (gradients or rows)[:MOST]]
 
 
 def _first_nonfinite(reading: Reading) -> str:

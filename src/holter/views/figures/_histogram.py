@@ -29,7 +29,7 @@ def histogram(
     counts, edges = np.histogram(kept, bins=min(_BINS, max(5, len(kept) // 3)))
     facts = f"{len(values):,} {what}, median {np.median(values):.4g}, longest {values.max():.4g}"
     unit = (axis or Axis("duration", "ms")).unit
-    more = f"{beyond:,} larger ones lie to the right of it." if beyond else ""
+    more = f"Not drawn: {beyond:,} that lie to the right of it." if beyond else ""
     return Figure(
         title=title,
         kind="bars",

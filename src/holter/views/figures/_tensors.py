@@ -33,14 +33,16 @@ def chosen_names(reading: Reading, tensor: str | None, most: int, kind: str = ""
         reading: The job.
         tensor: The text.
         most: How many names are wanted.
-        kind: Where none is given, only tensors of which `tensor_values` has this.
+        kind: Only tensors of which `tensor_values` has this.
     """
     names = [name for name in (tensor or "").replace("\r", "").split("\n") if name]
-    if not names:
-        source = f"tensor_values WHERE kind = '{kind}'" if kind else "tensors"
-        found = reading.trial.sql(f"SELECT name, min(time) AS time FROM {source} GROUP BY name")  # noqa: S608
-        rows = sorted(found.to_rows(), key=lambda row: (row["time"], natural(str(row["name"]))))
-        names = [str(row["name"]) for row in rows]
+    if not names or kind:
+        source = f"tensor_values WHERE kind = '{kind}' AND" if kind else "tensors WHERE"
+        query = f"SELECT name, min(time) AS time FROM {source} {named(names)} GROUP BY name"  # noqa: S608
+        found = reading.trial.sql(query).to_rows()
+        rows = sorted(found, key=lambda row: (row["time"], natural(str(row["name"]))))
+        known = [str(row["name"]) for row in rows]
+        names = [name for name in names if name in known] or known
     return names[:most]
 
 

@@ -24,7 +24,7 @@ _MOST_STEPS = 300
 def draw(
     reading: Reading, *, tensor: str | None = None, rank: int | None = None, mode: str | None = None
 ) -> Figure | None:
-    """Draw a column for each step and a row for each stretch of values: percent of the elements."""
+    """Draw the first of some tensors that has histograms: a column a step, a row a stretch of values."""
     names = chosen_names(reading, tensor, 1, "histogram")
     if not names:
         return None

@@ -1,6 +1,7 @@
 // A chart that lives: values under the cursor, dragging chooses the window that all charts show.
 
 import { figure } from "../figures.js";
+import { note } from "../note.js";
 import { dimension, plot } from "../plot.js";
 
 /** @typedef {import("../page.js").Page} Page */
@@ -58,7 +59,7 @@ export function mount(element, page) {
     drawn?.destroy();
     drawn = null;
     if (last.missing !== undefined) {
-      element.replaceChildren(Object.assign(document.createElement("p"), { className: "note", textContent: last.missing }));
+      element.replaceChildren(note(last.missing));
     } else if (last.html !== undefined) {
       // Drawn by our own server, which escapes what comes from a job.
       element.innerHTML = last.html;

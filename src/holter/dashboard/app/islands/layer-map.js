@@ -1,5 +1,6 @@
 // A map of layers over steps that tells each cell: under the pointer, or where the arrow keys lead.
 
+import { note } from "../note.js";
 import { number } from "../words.js";
 
 /** @typedef {import("../page.js").Page} Page */
@@ -32,7 +33,7 @@ export async function mount(element, page) {
     of = figure.missing === undefined ? figure : null;
     // Drawn by our own server, which escapes what comes from a job.
     if (first.html !== undefined) element.innerHTML = first.html;
-    else element.replaceChildren(Object.assign(document.createElement("p"), { className: "note", textContent: first.missing }));
+    else element.replaceChildren(note(first.missing));
     if (of) live();
   }
 
