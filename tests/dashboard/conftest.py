@@ -41,7 +41,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def profiled(tmp_path_factory):
-    """A store with a small training, `small`, that was recorded with windows of every profiler and tensors."""
+    """A store with a small training, `small`, recorded with windows of every profiler and with tensors."""
     pytest.importorskip("torch")
     pytest.importorskip("pyinstrument")
     folder = tmp_path_factory.mktemp("profiled")

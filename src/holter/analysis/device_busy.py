@@ -50,4 +50,5 @@ def busy_pct(of: Activity, edges: Ints) -> NDArray[np.float64]:
     """
     inside = measure(of.looked, edges[:-1], edges[1:]).astype(np.float64)
     spent = measure(of.ran, edges[:-1], edges[1:])
-    return np.divide(100.0 * spent, inside, out=np.full(len(inside), np.nan), where=inside > 0)
+    none = np.full(len(inside), np.nan)
+    return np.asarray(np.divide(100.0 * spent, inside, out=none, where=inside > 0))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holter.report import sections
 from holter.report.pieces import color
+from holter.report.rings import listed as listed_parts
 from holter.report.svg import svg
 from holter.views.figures import Reading, draw
 
@@ -88,7 +89,10 @@ def figure(of: Figure) -> str:
     )
     note = f'<p class="note">{escape(of.note)}</p>' if of.note else ""
     listed = f'<ul class="legend">{legend}</ul>' if several else ""
-    return f"<figure class=holter><h3>{escape(of.title)}</h3>{listed}{svg(of)}{note}</figure>"
+    drawn = svg(of)
+    if of.kind == "shares":
+        drawn = f'<div class="parts">{drawn}{listed_parts(of)}</div>'
+    return f"<figure class=holter><h3>{escape(of.title)}</h3>{listed}{drawn}{note}</figure>"
 
 
 def style(within: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Parts of a whole as a ring, and beside it their names, shares and values."""
+"""Parts of a whole as a ring, and beside it a table of their names, shares and values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from holter.analysis.kernel_statistics import OTHERS
-from holter.report.pieces import COLORS, RIGHT, TOP, WIDTH, bar, short, text
+from holter.report.pieces import COLORS
 from holter.report.ticks import number
 from holter.views.wording import milliseconds, percent
 
@@ -15,51 +15,49 @@ if TYPE_CHECKING:
 
     from holter.views.figures import Figure
 
-_ROW = 18
 _RADIUS, _THICK = 62, 34
-_LEFT = 200
-"""Where names begin."""
+SIZE = 2 * _RADIUS + _THICK + 4
 _REST = ("idle", OTHERS, "other", "unknown")
 """Parts that stand back."""
 
 
-def height(figure: Figure) -> int:
-    """Return how much room a figure needs."""
-    return 2 * TOP + max(2 * _RADIUS + _THICK, _ROW * len(figure.x))
-
-
-def marks(figure: Figure, height: int) -> Iterator[str]:
-    """Draw the ring, clockwise from the top, and a row for each part."""
-    values = [value or 0.0 for value in figure.series[0].values]
-    whole = sum(values) or 1.0
-    middle = TOP + _RADIUS + _THICK / 2
-    place = f'cx="{TOP + _RADIUS + _THICK / 2}" cy="{middle}" r="{_RADIUS}" stroke-width="{_THICK}"'
-    before = 0.0
-    for at, (name, value) in enumerate(zip(figure.x, values, strict=True)):
-        share = 100.0 * value / whole
-        said = _said(figure, value)
-        told = f"{percent(share)} · {said}" if said else percent(share)
-        kind = "p-other" if name in _REST else f"c{at % COLORS}{' pale' * (at >= COLORS)}"
-        yield (
-            f'<circle {place} pathLength="100" stroke-dasharray="{share:.3f} {100 - share:.3f}" '
+def ring(figure: Figure) -> str:
+    """Draw the ring, clockwise from the top; each sector tells its part where a pointer rests on it."""
+    place = f'cx="{SIZE / 2}" cy="{SIZE / 2}" r="{_RADIUS}" stroke-width="{_THICK}" pathLength="100"'
+    sectors, before = [], 0.0
+    for name, share, said, kind in _parts(figure):
+        sectors.append(
+            f'<circle {place} stroke-dasharray="{share:.3f} {100 - share:.3f}" '
             f'stroke-dashoffset="{25 - before:.3f}" class="sector {kind}">'
-            f"<title>{escape(str(name))}: {told}</title></circle>"
+            f"<title>{escape(name)}: {percent(share)}{said and f' · {said}'}</title></circle>"
         )
         before += share
-        top = TOP + _ROW * at
-        yield bar(_LEFT, top + 3, 11, 11, kind)
-        label = figure.labels[at] if figure.labels else str(name)
-        yield text(_LEFT + 18, top + 13, _named(label, str(name)), "tick")
-        yield text(WIDTH - RIGHT, top + 13, told, "tick end")
+    name = escape(figure.title, quote=True)
+    return (
+        f'<svg viewBox="0 0 {SIZE} {SIZE}" width="{SIZE}" height="{SIZE}" role="img" aria-label="{name}" '
+        f'class="ring"><title>{name}</title>{"".join(sectors)}</svg>'
+    )
 
 
-def _named(label: str, name: str) -> str:
-    fitted = short(label, 38)
-    return fitted if label == name or "<title>" in fitted else f"{fitted}<title>{escape(name)}</title>"
+def listed(figure: Figure) -> str:
+    """Return the parts as a table; of a name that is long the short form, the whole in a tooltip."""
+    rows = []
+    for at, (name, share, said, kind) in enumerate(_parts(figure)):
+        label = figure.labels[at] if figure.labels else name
+        whole = f' title="{escape(name, quote=True)}"' if label != name else ""
+        rows.append(
+            f'<tr><td{whole}><i class="{kind}"></i>{escape(label)}</td>'
+            f"<td class=n>{percent(share)}</td><td class=n>{said}</td></tr>"
+        )
+    return f'<table class="shares">{"".join(rows)}</table>'
 
 
-def _said(figure: Figure, value: float) -> str:
+def _parts(figure: Figure) -> Iterator[tuple[str, float, str, str]]:
+    """Yield of each part its name, its share in percent, its value in words and the class of its color."""
+    values = [value or 0.0 for value in figure.series[0].values]
+    whole = sum(values) or 1.0
     unit = figure.y_axis.unit
-    if unit == "%":
-        return ""
-    return milliseconds(1000 * value) if unit == "s" else f"{number(value)} {unit}".strip()
+    for at, (name, value) in enumerate(zip(figure.x, values, strict=True)):
+        said = "" if unit == "%" else milliseconds(1000 * value) if unit == "s" else number(value)
+        kind = "p-other" if name in _REST else f"c{at % COLORS}{' pale' * (at >= COLORS)}"
+        yield str(name), 100.0 * value / whole, said, kind

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def svg(figure: Figure) -> str:
     """Draw one figure; all text that comes from a job is escaped."""
+    if figure.kind == "shares":
+        return rings.ring(figure)
     height = _height(figure)
     body = "".join(_MARKS[figure.kind](figure, height))
     name = escape(figure.title, quote=True)
@@ -29,8 +31,6 @@ def svg(figure: Figure) -> str:
 
 
 def _height(figure: Figure) -> int:
-    if figure.kind == "shares":
-        return rings.height(figure)
     if figure.kind == "stretches":
         return rows.height(figure)
     rows_of = {"heatmap": len(figure.series), "boxes": len(figure.series), "bars": len(figure.x)}.get(
@@ -248,4 +248,4 @@ def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
 
 
 _MARKS = {"lines": _lines, "stacked": _stacked, "bars": _bars, "boxes": _boxes, "heatmap": _heatmap,
-          "shares": rings.marks, "stretches": rows.marks}  # fmt: skip
+          "stretches": rows.marks}  # fmt: skip

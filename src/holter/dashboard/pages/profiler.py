@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from holter.analysis.kernel_statistics import kernel_table, memory_table, precision
 from holter.analysis.operator_tree import operator_table
 from holter.dashboard.pages._asking import choice, entry, form, lines, link, marked, number, picture, pictures
-from holter.dashboard.tables import Number, sortable
+from holter.dashboard.tables import Number, Raw, sortable
 from holter.views.figures._kernels import MOST_SECTORS, SECTORS, profiled
 from holter.views.profiled import HOW
-from holter.views.wording import milliseconds, percent, size, words
+from holter.views.wording import milliseconds, percent, plain_kernel, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -157,13 +157,21 @@ def _kernels(tables: Mapping[str, Table]) -> Iterator[list[str]]:
     for row in kernel_table(tables, most=_KERNELS).to_rows():
         compute = row["kind"] == "compute"
         yield [
-            row["name"],
+            _named(row["name"]),
             row["kind"],
             precision(row["name"]) if compute else "",
             Number(row["launches"]),
             *(_time(row[name]) for name in ("total_ns", "mean_ns", "min_ns", "max_ns")),
             Number(row["share_pct"], percent(row["share_pct"])),
         ]
+
+
+def _named(name: str) -> str:
+    """Return a kernel's short name, which opens to the whole."""
+    plain = plain_kernel(name)
+    if plain == name:
+        return name
+    return Raw(f"<details><summary>{escape(plain)}</summary>{escape(name)}</details>")
 
 
 def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
@@ -199,26 +207,23 @@ def _operators(tables: Mapping[str, Table]) -> str:
 def _windows_table(reading: Reading) -> str:
     def rows() -> Iterator[list[str]]:
         for one in reading.profiled.windows[-_NAMES:]:
-            begin, end = one.get("begin"), one.get("end")
-            known = isinstance(begin, int) and isinstance(end, int)
-            since = (begin - reading.start) / 1e9 if known else None
-            counts = one.get("rows") if isinstance(one.get("rows"), dict) else {}
+            begin, end, last = (one.get(name) for name in ("begin", "end", "last_step"))
+            since = (begin - reading.start) / 1e9 if isinstance(begin, int) else None
+            took = end - begin if isinstance(begin, int) and isinstance(end, int) else None
+            found = one.get("rows")
+            counts = found if isinstance(found, dict) else {}
             yield [
                 words(str(one.get("profiler", ""))),
-                f"{one.get('first_step', '?')} to {one['last_step'] - 1}" if _is_window(one) else "",
+                f"{one.get('first_step', '?')} to {last - 1}" if isinstance(last, int) else "",
                 Number(one["rank"]),
                 Number(since, "" if since is None else f"{since:,.3f} s"),
-                _time(end - begin) if known else Number(None),
+                Number(None) if took is None else _time(took),
                 ", ".join(f"{count:,} {words(name)}" for name, count in counts.items())
                 or str(one.get("refused") or one.get("missing") or "nothing"),
             ]
 
     heads = ("profiler", "steps", "rank", "since the start", "took", "gave")
     return sortable("windows", "Windows of the profiler", heads, rows)
-
-
-def _is_window(one: Mapping[str, Any]) -> bool:
-    return isinstance(one.get("last_step"), int)
 
 
 def _time(ns: float) -> Number:

@@ -11,6 +11,7 @@ from holter.dashboard.tables import Number, Raw, sortable
 from holter.report.flame import flame
 from holter.views.flames import Chosen, flames
 from holter.views.python_profile import python_profile, segments
+from holter.views.tensors import natural
 from holter.views.wording import milliseconds, percent, words
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     shown = [f"<h1>{TITLE}</h1>"]
     if not (parts or found or timed):
         return f'{shown[0]}<p class="empty">{marked(_EMPTY)}</p>'
-    shown.append(_filter(asked, parts))
+    shown.append(_filter(reading, asked, parts))
     if not (found or timed):
         shown.append('<p class="empty">Nothing that was profiled is like that.</p>')
     if found:
@@ -79,15 +80,18 @@ def _timed(reading: Reading, chosen: Chosen) -> list[dict[str, Any]]:
     return [one for one in told if one["profiler"] == "cprofile"]
 
 
-def _filter(asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]) -> str:
+def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]) -> str:
     def options(name: str) -> list[tuple[str, str]]:
-        found = sorted({str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set()))
-        return [("", "all"), *((value, words(value)) for value in found)]
+        found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
+        if name == "rank":
+            found |= {str(rank) for rank in reading.profiled.ranks}
+        return [("", "all"), *((value, words(value)) for value in sorted(found, key=natural))]
 
+    labels = {"mode": "mode", "phase": "part of a step", "rank": "rank"}
+    offered = {name: options(name) for name in labels}
+    # One choice is none.
     inside = (
-        choice(asked, "mode", "mode", options("mode"))
-        + choice(asked, "phase", "part of a step", options("phase"))
-        + choice(asked, "rank", "rank", options("rank"))
+        "".join(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2)
         + entry(asked, "first", "steps from", kind="number", more='min="0"')
         + entry(asked, "last", "to", kind="number", more='min="0"')
         + "<button>Show</button>"

@@ -27,7 +27,7 @@ def histogram(
     kept = values[values <= most]
     beyond = len(values) - len(kept)
     counts, edges = np.histogram(kept, bins=min(_BINS, max(5, len(kept) // 3)))
-    facts = f"{len(values):,} {what}, median {np.median(values):.4g}, longest {values.max():.4g}"
+    facts = f"{len(values):,} {what}, median {_plain(np.median(values))}, longest {_plain(values.max())}"
     unit = (axis or Axis("duration", "ms")).unit
     more = f"Not drawn: {beyond:,} that lie to the right of it." if beyond else ""
     return Figure(
@@ -39,3 +39,7 @@ def histogram(
         series=[Series(what, counts.astype(float).tolist())],
         note=" ".join(filter(None, (f"{facts} {unit}".strip() + ".", more, note))),
     )
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

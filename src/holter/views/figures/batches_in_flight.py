@@ -47,8 +47,8 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
         x_axis=Axis("time since the start", "s"),
         y_axis=Axis("batches"),
         series=[
-            Series("being built", sums["building"].tolist()),
-            Series("ready, in the queue", sums["ready"].tolist()),
+            Series("being built", list(sums["building"].tolist())),
+            Series("ready, in the queue", list(sums["ready"].tolist())),
         ],
         note=" ".join(
             filter(

@@ -24,5 +24,5 @@ def draw(reading: Reading, *, rank: int | None = None, device: int | None = None
         list(found),
         list(found.values()),
         Axis("time of compute kernels", "%"),
-        note="As their names tell; `other` where the name does not say.",
+        note="As their names tell; other: the name does not say.",
     )
