@@ -62,7 +62,9 @@ def addresses(page, shown: str) -> dict[str, str]:  # noqa: ANN001
     if not jobs:
         return found
     names = [shown, "after"]
-    jobs.sort(key=lambda one: next((at for at, name in enumerate(names) if f"/jobs/{name}?" in one), len(names)))
+    jobs.sort(
+        key=lambda one: next((at for at, name in enumerate(names) if f"/jobs/{name}?" in one), len(names))
+    )
     page.goto(page.url.split("/?")[0].rstrip("/") + jobs[0])
     links = page.locator("a[data-page]").evaluate_all(
         "all => all.map(one => [one.dataset.page, one.getAttribute('href')])"

@@ -26,9 +26,9 @@ def ring(figure: Figure) -> str:
     place = f'cx="{SIZE / 2}" cy="{SIZE / 2}" r="{_RADIUS}" stroke-width="{_THICK}" pathLength="100"'
     sectors, before = [], 0.0
     for name, share, said, kind in _parts(figure):
+        dashes = f'stroke-dasharray="{share:.3f} {100 - share:.3f}" stroke-dashoffset="{25 - before:.3f}" '
         sectors.append(
-            f'<circle {place} stroke-dasharray="{share:.3f} {100 - share:.3f}" '
-            f'stroke-dashoffset="{25 - before:.3f}" class="sector {kind}">'
+            f'<circle {place} {dashes if share < 99.95 else ""}class="sector {kind}">'
             f"<title>{escape(name)}: {percent(share)}{said and f' · {said}'}</title></circle>"
         )
         before += share
@@ -46,7 +46,7 @@ def listed(figure: Figure) -> str:
         label = figure.labels[at] if figure.labels else name
         whole = f' title="{escape(name, quote=True)}"' if label != name else ""
         rows.append(
-            f'<tr><td{whole}><i class="{kind}"></i>{escape(label)}</td>'
+            f'<tr><td><i class="{kind}"></i></td><td{whole}>{escape(label)}</td>'
             f"<td class=n>{percent(share)}</td><td class=n>{said}</td></tr>"
         )
     return f'<table class="shares">{"".join(rows)}</table>'

@@ -231,7 +231,7 @@ def _heatmap(figure: Figure, height: int) -> Iterator[str]:
     ramp = image([[high - (high - low) * at / 31] for at in range(32)], low, high)
     yield picture(right + 12, 10, room, ramp)
     for value, y in ((high, TOP + 9), (low, height - BOTTOM)):
-        yield text(right + 26, y, number(value), "tick")
+        yield text(right + 26, y, number(float(f"{value:.2g}")), "tick")
 
 
 def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:

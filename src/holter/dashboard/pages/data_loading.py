@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.device_facts import LOADING
 from holter.dashboard.pages._asking import choice, form, marked, number, picture, pictures
 from holter.dashboard.tables import Number, sortable
 from holter.report.sections import bullets, table
@@ -28,6 +29,8 @@ _TOLD = {
     "initialization": "making an iterator",
     "worker_life": "life of a worker",
 }
+_CALLS = 4
+"""Histograms of what a trace calls loading."""
 _OF_BATCHES = {
     "queued": "a batch lies ready",
     "waited": "the training waits for it to be built",
@@ -50,7 +53,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     steps = reading.steps
     waited = bool(steps.rows and steps["data_loading"].any())
     if not (waited or reading.loading.spans.rows):
-        return f'<h1>{TITLE}</h1><p class="empty">{marked(_EMPTY)}</p>{_of_trace(told)}'
+        return f"<h1>{TITLE}</h1>" + (_of_trace(reading, asked) or f'<p class="empty">{marked(_EMPTY)}</p>')
     number(asked, "rank")
     found = loaders(reading.trial, **reading.bounds)
     ranks = reading.loading.ranks
@@ -203,12 +206,25 @@ def _outliers(reading: Reading, found: Mapping[str, Any]) -> str:
     return sortable("outliers", "What took twice the median and longer", heads, rows)
 
 
-def _of_trace(told: Mapping[str, Any]) -> str:
-    """Say what a trace knows of loading."""
+def _of_trace(reading: Reading, asked: Mapping[str, str]) -> str:
+    """Say what a trace knows of loading: how long accelerators wait for it, and how long its calls take."""
+    told = reading.description
+    calls = [name for name in reading.profiled.annotations() if LOADING.search(name)][:_CALLS]
     share = (told["breakdown"] or {}).get("data_loading") if "trace" in told else None
-    if not share:
+    if share is None and not calls:
         return ""
-    return f"<p>In this trace accelerators wait {percent(share)} of the time while the host loads data.</p>"
+    verdict = told["verdict"]
+    guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
+    line = f"Accelerators wait {percent(share or 0.0)} of the time while the host loads data."
+    advice = [advice_text(one).removeprefix("→ ") for one in verdict["advice"]] if guilty else []
+    drawn = "".join(picture(reading, "annotation_histogram", {**asked, "annotation": name}) for name in calls)
+    return (
+        f'<section class="verdict {"sick" if guilty else ""}">'
+        f'<p class="said">{escape(verdict["sentence"] if guilty else line)}</p>'
+        + (f"<p>{escape(line)}</p><h3>Advice</h3>{bullets(advice)}" if guilty else "")
+        + '</section><p class="note">A trace of another profiler says when the host loaded, and nothing of '
+        f'the workers behind it.</p><div class="charts">{drawn}</div>'
+    )
 
 
 def _time(ns: float) -> Number:

@@ -190,6 +190,7 @@ def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
 
 def _operators(tables: Mapping[str, Table]) -> str:
     kinds = ("operator", "module", "python", "annotation")
+    times = ("own_ns", "total_ns", *(("device_ns",) if tables["kernels"].rows else ()))
 
     def rows() -> Iterator[list[str]]:
         for row in operator_table(tables, kinds=kinds, most=_OPERATORS).to_rows():
@@ -197,10 +198,10 @@ def _operators(tables: Mapping[str, Table]) -> str:
                 row["name"],
                 row["kind"],
                 Number(row["calls"]),
-                *(_time(row[name]) for name in ("own_ns", "total_ns", "device_ns")),
+                *(_time(row[name]) for name in times),
             ]
 
-    heads = ("name", "kind", "calls", "own time", "with what it called", "on GPUs")
+    heads = ("name", "kind", "calls", "own time", "with what it called", "on GPUs")[: 3 + len(times)]
     return sortable("operators", "Operators and functions on the host", heads, rows)
 
 
