@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import told
 from tests.dashboard.made import ADD, GEMM, HOSTILE, RUN_US, STEP_US, STEPS, imported
 
+from holter.importers.importing import import_job
 from holter.report.html import figure as html
 from holter.store.job import find
 from holter.store.trial import Trial
@@ -251,3 +255,33 @@ def test_the_gradient_map_has_one_row_for_each_parameter(small):
 
 def test_a_healthy_training_has_no_first_nan(small):
     assert first_nonfinite(small.trial) is None
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "kineto/resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz",
+        "tracelens/mi300_resnet_act_checkpoint.json.gz",
+        "param/dlrm_8rank",
+        "pipit/saxpy-mpi-cuda.nsys.sqlite",
+    ],
+)
+def test_charts_of_real_traces_agree_with_what_is_told_of_them(trace, tmp_path):
+    path = Path(os.environ.get("HOLTER_DATA", "../shared/data")) / "traces" / trace
+    if not path.exists():
+        pytest.skip(f"{path} is not here; HOLTER_DATA names the folder of real traces")
+    folder, _ = import_job([path], str(tmp_path / "store"), "real", now_ns=time.time_ns())
+    reading = Reading(Trial(folder))
+    told = [one for one in reading.description["trace"]["breakdowns"] if one["definition"] == "all"]
+    found = parts(draw("gpu_active", reading))
+    assert found["idle"] == pytest.approx(sum(one["idle_us"] for one in told) / 1e6)
+    assert sum(found.values()) == pytest.approx(sum(one["span_us"] for one in told) / 1e6)
+    kernels = draw("kernel_time", reading, most=100)
+    if not isinstance(kernels, str):
+        whole = reading.trial.table("kernels", columns=("duration",))["duration"].sum() / 1e9
+        assert sum(kernels.series[0].values) == pytest.approx(whole)
+        assert "<svg" in html(kernels)
+    figure = draw("gpu_over_time", reading)
+    known = [value for series in figure.series for value in series.values if value is not None]
+    assert known
+    assert all(0 <= value <= 100.0001 for value in known)

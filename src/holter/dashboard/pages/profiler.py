@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TITLE = "Profiler"
 SHOWN = 40
-_KERNELS, _OPERATORS, _NAMES = 500, 300, 500
+_KERNELS, _OPERATORS, _NAMES = 500, 200, 500
 _PLACE = ("rank", "device")
 
 
