@@ -45,7 +45,7 @@ STATISTICS = {
     "q50": Statistic("median", "q50"),
     "q95": Statistic("quantile 0.95", "q95"),
     "update_ratio": Statistic(
-        "update of a step, of the norm", f"delta_l2 / nullif({_L2}, 0) / nullif(apart, 0)", log=True
+        "relative update of a step", f"delta_l2 / nullif({_L2}, 0) / nullif(apart, 0)", log=True
     ),
     "delta_l2": Statistic("norm of the change since the last row", "delta_l2", log=True),
     "dead": Statistic(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holter.views.figures import Reading
 
 MISSING = NOTHING
+_RARE = " Quantiles were saved at fewer steps, and are not drawn: `:each` saves them with every row."
 
 
 def draw(
@@ -48,5 +49,6 @@ def draw(
         x_axis=Axis("step"),
         y_axis=Axis("value"),
         series=series,
-        note="Elements that are not finite are left out.",
+        note="Elements that are not finite are left out."
+        + (_RARE if "q50" in found and "q50" not in whole else ""),
     )
