@@ -7,6 +7,7 @@ import shutil
 from importlib.resources import files
 
 import pytest
+from tests.dashboard.made import recorded
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -38,6 +39,16 @@ def browser():
         opened.close()
 
 
+@pytest.fixture(scope="session")
+def profiled(tmp_path_factory):
+    """A store with a small training, `small`, recorded with windows of every profiler and with tensors."""
+    pytest.importorskip("torch")
+    pytest.importorskip("pyinstrument")
+    folder = tmp_path_factory.mktemp("profiled")
+    recorded(folder / "store", folder)
+    return folder / "store"
+
+
 @pytest.fixture
 def look(browser, server):
     """Open a page of the module's server."""
@@ -57,9 +68,11 @@ def look(browser, server):
         context.close()
 
 
-def violations(page):
-    """Return what of WCAG 2.1 A and AA a page does not keep."""
+def violations(page, *only):
+    """Return what of WCAG 2.1 A and AA a page does not keep; of some rules only, where these are given."""
     page.evaluate(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
     rules = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
+    if only:
+        rules = {"runOnly": {"type": "rule", "values": only}}
     found = page.evaluate(f"axe.run(document, {json.dumps(rules)})")
     return [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found["violations"]]

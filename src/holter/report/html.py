@@ -7,7 +7,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from holter.report import sections
-from holter.report.svg import color, svg
+from holter.report.pieces import color
+from holter.report.rings import listed as listed_parts
+from holter.report.svg import svg
 from holter.views.bill import bill_lines
 from holter.views.figures import Reading, draw
 
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Nothing but the page's own style and pictures: what a job's names say is never executed."""
+
+
+_OF_ACCELERATORS = (
+    "gpu_active", "gpu_over_time", "kernel_time", "kernel_launches", "kernel_precision", "device_activity",
+    "memory_operations", "idle_reasons", "device_step_histogram", "launch_delays",
+)  # fmt: skip
 
 
 def page(reading: Reading) -> str:
@@ -46,6 +54,9 @@ def body(reading: Reading) -> Iterator[str]:
         yield "<h2>Steps</h2>"
     yield sections.steps(told)
     yield from _charts(reading, "breakdown_over_steps", "step_times", "step_histogram", "data_loading")
+    if reading.profiled.ran:
+        yield "<h2>On the accelerators</h2>"
+        yield from _charts(reading, *_OF_ACCELERATORS)
     yield "<h2>The machine</h2>" + sections.machine(told)
     yield from _charts(reading, "utilization", "devices", "gpu_boxes")
     yield "<h2>What the rules found</h2>" + sections.issues(told) + sections.rules(told)
@@ -74,14 +85,17 @@ def _charts(reading: Reading, *names: str) -> Iterator[str]:
 
 def figure(of: Figure) -> str:
     """Draw one chart with its title, legend and note."""
-    several = of.kind in ("lines", "stacked") and (len(of.series) > 1 or of.kind == "stacked")
+    several = of.kind in ("stacked", "stretches") or (of.kind == "lines" and len(of.series) > 1)
     legend = "".join(
         f'<li><i class="{color(series, at)}"></i>{escape(series.name)}</li>'
         for at, series in enumerate(of.series)
     )
     note = f'<p class="note">{escape(of.note)}</p>' if of.note else ""
     listed = f'<ul class="legend">{legend}</ul>' if several else ""
-    return f"<figure class=holter><h3>{escape(of.title)}</h3>{listed}{svg(of)}{note}</figure>"
+    drawn = svg(of)
+    if of.kind == "shares":
+        drawn = f'<div class="parts">{drawn}{listed_parts(of)}</div>'
+    return f"<figure class=holter><h3>{escape(of.title)}</h3>{listed}{drawn}{note}</figure>"
 
 
 def style(within: str = "") -> str:

@@ -6,24 +6,21 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
+from holter.report import rings, rows
 from holter.report.cells import image
+from holter.report.pieces import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, bar, color, picture, short, text
 from holter.report.ticks import clock, number, powers, ticks, times
-from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from holter.views.figures import Axis, Figure, Series
-
-WIDTH, HEIGHT = 580, 240
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 8, 40
-_COLORS = 8
-_LABEL = 22
-"""Letters that a label beside a row has room for."""
+    from holter.views.figures import Axis, Figure
 
 
 def svg(figure: Figure) -> str:
     """Draw one figure; all text that comes from a job is escaped."""
+    if figure.kind == "shares":
+        return rings.ring(figure)
     height = _height(figure)
     body = "".join(_MARKS[figure.kind](figure, height))
     name = escape(figure.title, quote=True)
@@ -33,43 +30,22 @@ def svg(figure: Figure) -> str:
     )
 
 
-def color(series: Series, at: int) -> str:
-    """Return the class of a series' color: that of its part of a step, or the next of the palette."""
-    return f"p-{series.key}" if series.key in BREAKDOWN else f"c{at % _COLORS}"
-
-
 def _height(figure: Figure) -> int:
-    rows = {"heatmap": len(figure.series), "boxes": len(figure.series), "bars": len(figure.x)}.get(
+    if figure.kind == "stretches":
+        return rows.height(figure)
+    rows_of = {"heatmap": len(figure.series), "boxes": len(figure.series), "bars": len(figure.x)}.get(
         figure.kind, 0
     )
     if figure.kind == "heatmap":
-        return TOP + BOTTOM + max(120, min(480, rows * 12))
+        return TOP + BOTTOM + max(120, min(480, rows_of * 12))
     if figure.kind == "boxes" or (figure.kind == "bars" and not is_histogram(figure)):
-        return TOP + BOTTOM + 24 * rows
+        return TOP + BOTTOM + 24 * rows_of
     return HEIGHT
 
 
 def is_histogram(figure: Figure) -> bool:
     """Whether bars stand for stretches of an axis, and not for names."""
     return figure.kind == "bars" and len(figure.x) != len(figure.series[0].values)
-
-
-# -- pieces
-
-
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    """A text at a place; `text` is markup already."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}">{text}</text>'
-
-
-def _bar(x: float, y: float, width: float, height: float, kind: str) -> str:
-    size = f'width="{max(width, 0.5):.1f}" height="{height:.1f}"'
-    return f'<rect x="{x:.1f}" y="{y:.1f}" {size} class="bar {kind}"/>'
-
-
-def _picture(x: float, width: float, height: float, data: str) -> str:
-    place = f'x="{x}" y="{TOP}" width="{width}" height="{height}"'
-    return f'<image {place} preserveAspectRatio="none" class="cells" href="{data}"/>'
 
 
 # -- scales and axes
@@ -109,9 +85,9 @@ def _x_axis(axis: Axis, low: float, high: float, height: int) -> Iterator[str]:
     bottom = height - BOTTOM
     for at in times(high) if timely else ticks(low, high, 6):
         if low <= at <= high:
-            yield _text(place(at), bottom + 16, clock(at) if timely else number(at), "tick mid")
+            yield text(place(at), bottom + 16, clock(at) if timely else number(at), "tick mid")
     unit = f" ({axis.unit})" if axis.unit and not timely else ""
-    yield _text((LEFT + WIDTH - RIGHT) / 2, height - 6, escape(axis.label + unit), "label mid")
+    yield text((LEFT + WIDTH - RIGHT) / 2, height - 6, escape(axis.label + unit), "label mid")
 
 
 def _y_axis(
@@ -121,7 +97,7 @@ def _y_axis(
         if low <= at <= high:
             y = place(at)
             yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
-            yield _text(LEFT - 6, y + 4, number(at), "tick end")
+            yield text(LEFT - 6, y + 4, number(at), "tick end")
     label = axis.label + (f" ({axis.unit})" if axis.unit else "")
     middle = (TOP + height - BOTTOM) / 2
     yield f'<text transform="translate(12 {middle}) rotate(-90)" class="label mid">{escape(label)}</text>'
@@ -190,12 +166,12 @@ def _bars(figure: Figure, height: int) -> Iterator[str]:
         unit = f" {figure.y_axis.unit}" if figure.y_axis.unit else ""
         for row, (label, value) in enumerate(zip(figure.x, values, strict=True)):
             top = TOP + 24 * row
-            yield _text(192, top + 15, _short(str(label)), "tick end")
+            yield text(192, top + 15, short(str(label)), "tick end")
             told = "unknown" if value is None else f"{number(value)}{unit}"
             end = 200.0 if value is None else x(value)
             if value is not None:
-                yield _bar(200, top + 3, end - 200, 16, "c0")
-            yield _text(end + 6, top + 15, told, "tick")
+                yield bar(200, top + 3, end - 200, 16, "c0")
+            yield text(end + 6, top + 15, told, "tick")
         return
     _, high = _range(figure.y_axis, [values])
     y = _scale(0.0, high, height - BOTTOM, TOP)
@@ -205,7 +181,7 @@ def _bars(figure: Figure, height: int) -> Iterator[str]:
     for at, value in enumerate(values):
         if value:
             start, stop = x(figure.x[at]), x(figure.x[at + 1])
-            yield _bar(start, y(value), stop - start - 0.5, y(0) - y(value), "c0")
+            yield bar(start, y(value), stop - start - 0.5, y(0) - y(value), "c0")
 
 
 def _boxes(figure: Figure, height: int) -> Iterator[str]:
@@ -213,18 +189,18 @@ def _boxes(figure: Figure, height: int) -> Iterator[str]:
     x = _scale(low, high, 200, WIDTH - RIGHT)
     for at in ticks(low, high):
         yield f'<line x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{TOP}" y2="{height - BOTTOM}" class="grid"/>'
-        yield _text(x(at), height - BOTTOM + 16, number(at), "tick mid")
+        yield text(x(at), height - BOTTOM + 16, number(at), "tick mid")
     label = f"{figure.y_axis.label} ({figure.y_axis.unit})"
-    yield _text((200 + WIDTH - RIGHT) / 2, height - 6, escape(label), "label mid")
+    yield text((200 + WIDTH - RIGHT) / 2, height - 6, escape(label), "label mid")
     for row, series in enumerate(figure.series):
         top = TOP + 24 * row
-        yield _text(192, top + 15, _short(series.name), "tick end")
+        yield text(192, top + 15, short(series.name), "tick end")
         if any(value is None for value in series.values):
             continue
         least, lower, middle, upper, greatest = (x(value) for value in series.values)  # type: ignore[arg-type]
         yield f'<line x1="{least:.1f}" x2="{greatest:.1f}" y1="{top + 11}" y2="{top + 11}" class="whisker"/>'
         for start, stop, kind in ((lower, middle, "c0"), (middle, upper, "c1")):
-            yield _bar(start, top + 4, stop - start, 14, kind)
+            yield bar(start, top + 4, stop - start, 14, kind)
 
 
 def _heatmap(figure: Figure, height: int) -> Iterator[str]:
@@ -235,23 +211,27 @@ def _heatmap(figure: Figure, height: int) -> Iterator[str]:
     )
     room = height - TOP - BOTTOM
     left, right = LEFT + 60, WIDTH - RIGHT - 56
-    rows = image([series.values for series in figure.series], low, high)
-    yield _picture(left, right - left, room, rows)
+    cells = [series.values for series in figure.series]
+    if axis.log:
+        low, high = _range(axis, cells)
+        cells = [[math.log10(v) if v is not None and v > 0 else None for v in row] for row in cells]
+    ends = (math.log10(low), math.log10(high)) if axis.log else (low, high)
+    yield picture(left, right - left, room, image(cells, *ends))
     each = room / max(len(figure.series), 1)
     for row in range(0, len(figure.series), max(1, math.ceil(11 / each))):
-        name = _short(figure.series[row].name, 18)
-        yield _text(left - 6, TOP + each * (row + 0.5) + 4, name, "tick end")
+        name = short(figure.series[row].name, 18)
+        yield text(left - 6, TOP + each * (row + 0.5) + 4, name, "tick end")
     first, last = figure.x[0], figure.x[-1] if len(figure.x) > 1 else figure.x[0] + 1
     x = _scale(first, last, left, right)
     timely = "time" in figure.x_axis.label
     for at in times(last) if timely else ticks(first, last, 6):
         label = clock(at) if timely else number(at)
-        yield _text(x(max(at, first)), height - BOTTOM + 16, label, "tick mid")
-    yield _text((LEFT + WIDTH) / 2, height - 6, escape(figure.x_axis.label), "label mid")
+        yield text(x(max(at, first)), height - BOTTOM + 16, label, "tick mid")
+    yield text((LEFT + WIDTH) / 2, height - 6, escape(figure.x_axis.label), "label mid")
     ramp = image([[high - (high - low) * at / 31] for at in range(32)], low, high)
-    yield _picture(right + 12, 10, room, ramp)
+    yield picture(right + 12, 10, room, ramp)
     for value, y in ((high, TOP + 9), (low, height - BOTTOM)):
-        yield _text(right + 26, y, number(value), "tick")
+        yield text(right + 26, y, number(float(f"{value:.2g}")), "tick")
 
 
 def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
@@ -267,10 +247,5 @@ def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
         yield run
 
 
-def _short(text: str, room: int = _LABEL) -> str:
-    """Fit a name in its place; its end tells more than its middle. The whole is in a tooltip."""
-    kept = text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"
-    return f"{escape(kept)}<title>{escape(text)}</title>" if kept != text else escape(text)
-
-
-_MARKS = {"lines": _lines, "stacked": _stacked, "bars": _bars, "boxes": _boxes, "heatmap": _heatmap}
+_MARKS = {"lines": _lines, "stacked": _stacked, "bars": _bars, "boxes": _boxes, "heatmap": _heatmap,
+          "stretches": rows.marks}  # fmt: skip

@@ -64,6 +64,26 @@ def python_profile(
     return found
 
 
+def segments(trial: Trial) -> list[dict[str, Any]]:
+    """Return the parts of steps that were profiled, in the order of time.
+
+    Returns:
+        `time`, `duration` (ns), `rank`, `step` (-1 before the first), `mode`, `phase`, `profiler`, `timer`
+        (empty for samples), `functions` (how many rows there are of it).
+    """
+    found = []
+    for table, profiler, timer in (
+        ("python_functions", "cprofile", "timer"),
+        ("python_stacks", "pyinstrument", "''"),
+    ):
+        rows = trial.sql(
+            f"SELECT time, duration, rank, step, mode, phase, {timer} AS timer, count(*) AS functions "  # noqa: S608
+            f"FROM {table} GROUP BY ALL ORDER BY time"
+        )
+        found += [{**row, "profiler": profiler} for row in rows.to_rows()]
+    return sorted(found, key=lambda one: one["time"])
+
+
 def _document(profiler: str, timer: str | None, listed: list[Any]) -> dict[str, Any]:
     return {
         "profiler": profiler,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
     from holter.views.issues import Found
 
+_ANGLES = "<…>"
+_FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\b")
 LEAST_PCT = 0.05
 """A smaller share is not worth a place."""
 _NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
@@ -88,3 +91,27 @@ def issue_text(found: Found) -> str:
 def words(name: str) -> str:
     """Write a name of the schema as a person would say it."""
     return _NAMES.get(name, name.replace("_", " "))
+
+
+def plain_kernel(name: str) -> str:
+    """Write the name of a kernel without what its compiler added: `elementwise_kernel<AddFunctor>`.
+
+    Its arguments go, and the namespaces before it; of what stands in angles the functor is kept, which tells
+    PyTorch's kernels apart.
+    """
+    kept, depth = [], 0
+    for letter in name.removeprefix("void ").replace("(anonymous namespace)::", ""):
+        if letter == "<":
+            kept.append(_ANGLES * (depth == 0))
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if letter == "(" and depth == 0 and kept:
+            break
+        if depth == 0 and letter != ">":
+            kept.append(letter)
+    plain = "".join(kept)
+    if depth != 0 or not plain.strip(f"{_ANGLES} "):  # no name of C++
+        return name
+    head, angles, tail = plain.partition(_ANGLES)
+    functor = _FUNCTOR.search(name, len(head)) if angles else None
+    inside = f"<{functor[1]}>" if functor else angles
+    return (head.rpartition("::")[2] + inside + tail).strip() or name

@@ -10,18 +10,23 @@ from starlette.routing import Route
 from holter.dashboard.answers import RefusalError, answered, encoded, kept, points_of, which, window_of
 from holter.dashboard.api import JOB
 from holter.report.html import figure
-from holter.report.svg import color, is_histogram
-from holter.views.figures import draw, names
+from holter.report.pieces import color
+from holter.report.svg import is_histogram
+from holter.views.figures import chosen, draw, names
 from holter.views.step_clock import step_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
     from holter.views.figures import Reading
+
+
+_SEEN = ("store", "names", "html", "from", "to", "width", "node", "devices")
+"""What is asked of every chart; the rest is for those that know it."""
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -52,12 +57,15 @@ def routes(stores: Stores) -> list[Route]:
 
 async def _answer(stores: Stores, request: Request, wanted: str | list[str]) -> Response:
     """Draw one chart, or several under their names."""
-    html = request.query_params.get("html") == "yes"
+    asked = dict(request.query_params)
+    html = asked.get("html") == "yes"
 
     def made(reading: Reading) -> bytes:
         if isinstance(wanted, str):
-            return encoded({"schema": 1, **_drawn(wanted, reading, html=html)})
-        return encoded({"schema": 1, "figures": {name: _drawn(name, reading, html=html) for name in wanted}})
+            return encoded({"schema": 1, **_drawn(wanted, reading, asked, html=html)})
+        return encoded(
+            {"schema": 1, "figures": {name: _drawn(name, reading, asked, html=html) for name in wanted}}
+        )
 
     try:
         return await _kept(stores, request, f"figures {wanted} {html}", made)
@@ -65,9 +73,9 @@ async def _answer(stores: Stores, request: Request, wanted: str | list[str]) -> 
         raise RefusalError(str(error.args[0]), 404) from None
 
 
-def _drawn(name: str, reading: Reading, *, html: bool) -> dict[str, Any]:
+def _drawn(name: str, reading: Reading, asked: Mapping[str, str], *, html: bool) -> dict[str, Any]:
     """Return a chart with the classes of its colors; one that browsers do not draw as `html`, where asked."""
-    found = draw(name, reading)
+    found = draw(name, reading, **chosen(name, asked))
     if isinstance(found, str):
         return {"missing": found}
     if html and not (found.kind in ("lines", "stacked") or is_histogram(found)):
@@ -85,7 +93,8 @@ async def _kept(stores: Stores, request: Request, what: str, made: Callable[[Rea
     asked = request.query_params
     window, width, node = window_of(asked), points_of(asked), asked.get("node") or None
     devices = tuple(filter(None, asked.get("devices", "").split(",")))
-    key = f"{what} {window} {width} {node!r} {devices}"
+    options = sorted((name, value) for name, value in asked.items() if name not in _SEEN)
+    key = f"{what} {window} {width} {node!r} {devices} {options}"
 
     def seen(reading: Reading) -> bytes:
         return made(reading.at(window, width, node=node, devices=devices))

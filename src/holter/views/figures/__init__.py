@@ -1,26 +1,34 @@
 """Charts as data: one chart, one file; rows and marks, no pixels. The report and the notebook draw them.
 
 To add a chart, add a file with `MISSING`, what to say when there is nothing to draw, and
-`draw(reading) -> Figure | None`. The folder is the registry.
+`draw(reading) -> Figure | None`. The folder is the registry. What a chart can be asked for, as a rank or a
+tensor, are keyword-only parameters of its `draw`, each None unless asked for: `int`, `float` or `str`.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from holter.plugins import modules
 from holter.views.description import describe
+from holter.views.loading import Loading
+from holter.views.profiled import Profiled
 from holter.views.reading import steps_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
-__all__ = ["Axis", "Figure", "Reading", "Series", "draw", "names"]
+__all__ = ["Axis", "Figure", "Reading", "Series", "chosen", "draw", "names"]
 
-Kind = Literal["lines", "stacked", "bars", "heatmap", "boxes"]
+_FRACTION = re.compile(r"\d{1,18}(\.\d{0,18})?")
+Kind = Literal["lines", "stacked", "bars", "heatmap", "boxes", "shares", "stretches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,9 @@ class Figure:
 
     `lines`, `stacked`: `x` are positions, one for each value. `bars`: `x` are labels, or the edges of a
     histogram, one more than values. `heatmap`: a row for each series. `boxes`: each series holds least,
-    lower quartile, median, upper quartile and greatest of what it names.
+    lower quartile, median, upper quartile and greatest of what it names. `shares`: parts of a whole, `x` are
+    their names. `stretches`: what went on when, in rows; `x` are the two ends of the axis, and a series holds
+    in `values` the row (its place in `rows`), in `low` the begin and in `high` the end of each stretch.
     """
 
     title: str
@@ -64,6 +74,10 @@ class Figure:
     series: list[Series]
     note: str = ""
     """What a reader must know to read it right."""
+    labels: list[str] | None = None
+    """Short forms of the names in `x`, for where there is little room."""
+    rows: list[str] | None = None
+    """Names of the rows of `stretches`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the figure as JSON can hold it."""
@@ -121,6 +135,16 @@ class Reading:
         ends = self.steps["time"] + self.steps["duration"]
         return self.steps.where((ends > self.since) & (self.steps["time"] < self.until))
 
+    @cached_property
+    def profiled(self) -> Profiled:
+        """What accelerators and the host did in windows and traces, of the whole job."""
+        return Profiled(self.trial) if self.whole is None else self.whole.profiled
+
+    @cached_property
+    def loading(self) -> Loading:
+        """What data loaders did, of the whole job."""
+        return Loading(self.trial) if self.whole is None else self.whole.loading
+
     @property
     def start(self) -> int:
         """When the job began, ns."""
@@ -159,14 +183,45 @@ def names() -> list[str]:
     return list(modules(__name__))
 
 
-def draw(name: str, reading: Reading) -> Figure | str:
+def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
     """Draw one chart; return why there is nothing to draw, and how that could be changed, if so.
+
+    Args:
+        name: The chart.
+        reading: The job.
+        options: What the chart can be asked for, see `chosen`.
 
     Raises:
         KeyError: There is no such chart; the text names those there are.
+        ValueError: The job has no such rank, device or tensor; the text names those there are.
     """
+    chart = _chart(name)
+    figure: Figure | None = chart.draw(reading, **options)
+    return str(chart.MISSING) if figure is None else figure
+
+
+def chosen(name: str, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return of an address's parameters those that a chart can be asked for, numbers as such.
+
+    Raises:
+        KeyError: There is no such chart.
+        ValueError: A number is none.
+    """
+    found: dict[str, Any] = {}
+    for parameter in inspect.signature(_chart(name).draw).parameters.values():
+        text = asked.get(parameter.name, "")
+        if parameter.kind is parameter.KEYWORD_ONLY and text:
+            kind = str(parameter.annotation).partition(" ")[0]
+            if kind == "int" and not (text.isdecimal() and len(text) < 19):
+                raise ValueError(f"{parameter.name} is {text!r}, which is no whole number")
+            if kind == "float" and not _FRACTION.fullmatch(text):
+                raise ValueError(f"{parameter.name} is {text!r}, which is no number")
+            found[parameter.name] = {"int": int, "float": float}.get(kind, str)(text)
+    return found
+
+
+def _chart(name: str) -> Any:
     charts: dict[str, Any] = dict(modules(__name__))
     if name not in charts:
         raise KeyError(f"no chart {name!r}; there are: {', '.join(charts)}")
-    figure: Figure | None = charts[name].draw(reading)
-    return str(charts[name].MISSING) if figure is None else figure
+    return charts[name]

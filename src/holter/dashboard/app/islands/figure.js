@@ -1,6 +1,7 @@
 // A chart that lives: values under the cursor, dragging chooses the window that all charts show.
 
 import { figure } from "../figures.js";
+import { note } from "../note.js";
 import { dimension, plot } from "../plot.js";
 
 /** @typedef {import("../page.js").Page} Page */
@@ -45,8 +46,9 @@ export function mount(element, page) {
 
   function asked() {
     const width = Math.max(STEP_PX, Math.round(element.clientWidth / STEP_PX) * STEP_PX);
-    const { node, devices } = element.dataset;
-    return { width, from: page.range?.from, to: page.range?.to, node, devices: devices || null };
+    const { node, devices, options } = element.dataset;
+    const own = Object.fromEntries(new URLSearchParams(options ?? ""));
+    return { width, from: page.range?.from, to: page.range?.to, node, devices: devices || null, ...own };
   }
 
   async function draw() {
@@ -57,7 +59,7 @@ export function mount(element, page) {
     drawn?.destroy();
     drawn = null;
     if (last.missing !== undefined) {
-      element.replaceChildren(Object.assign(document.createElement("p"), { className: "note", textContent: last.missing }));
+      element.replaceChildren(note(last.missing));
     } else if (last.html !== undefined) {
       // Drawn by our own server, which escapes what comes from a job.
       element.innerHTML = last.html;

@@ -1,0 +1,35 @@
+"""Flame graphs as data: trees of functions, of each source of stacks that a job has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holter.dashboard.answers import encoded, which
+from holter.dashboard.api import JOB
+from holter.dashboard.pages.python import asked_part
+from holter.views.flames import flames
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from holter.dashboard.stores import Stores
+    from holter.views.figures import Reading
+
+
+def routes(stores: Stores) -> list[Route]:
+    """Return the route of the flame graphs of a job, or a part: `mode`, `phase`, `rank`, `first`, `last`."""
+
+    async def listed(request: Request) -> Response:
+        chosen = asked_part(request.query_params)
+
+        def made(reading: Reading) -> bytes:
+            return encoded({"schema": 1, "flames": list(flames(reading.trial, chosen))})
+
+        body = await run_in_threadpool(stores.kept, *which(request), f"flames {chosen}", made)
+        return Response(body, media_type="application/json")
+
+    return [Route(f"{JOB}/flames", listed)]

@@ -1,0 +1,10 @@
+// Why there is nothing to draw, as a paragraph: what stands in backticks is code.
+
+/** @param {string} text */
+export function note(text) {
+  const paragraph = Object.assign(document.createElement("p"), { className: "note" });
+  text.split("`").forEach((part, at) => {
+    paragraph.append(at % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part);
+  });
+  return paragraph;
+}

@@ -1,0 +1,65 @@
+"""A flame graph as SVG, callers above what they call: readable with scripts off, in print, in the dark."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from holter.views.wording import milliseconds, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WIDTH, ROW = 1160, 18
+DEEPEST = 40
+"""Levels that are drawn; the page's script shows the others."""
+_LETTER = 6.4
+"""Width of a letter, about."""
+_LEAST = 1.0
+"""Narrower bars are not drawn."""
+
+
+def flame(tree: dict[str, Any], title: str) -> str:
+    """Draw a tree of `name`, `value` (ns) and `children`."""
+    bars = list(_bars(tree, tree["value"] or 1))
+    height = ROW * (1 + max((row for row, *_ in bars), default=0))
+    drawn = "".join(_bar(*one) for one in bars)
+    name = escape(title, quote=True)
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{name}" class="chart flame">'
+        f"<title>{name}</title>{drawn}</svg>"
+    )
+
+
+def _bars(tree: dict[str, Any], whole: float) -> Iterator[tuple[int, float, float, str, str]]:
+    waiting = [(tree, 0, 0.0)]
+    while waiting:
+        node, row, left = waiting.pop()
+        width = WIDTH * node["value"] / whole
+        told = f"{node['name']}: {milliseconds(node['value'] / 1e6)}, {percent(100 * node['value'] / whole)}"
+        yield row, left, width, node["name"], told
+        for child in node.get("children", ()) if row + 1 < DEEPEST else ():
+            if WIDTH * child["value"] / whole >= _LEAST:
+                waiting.append((child, row + 1, left))
+            left += WIDTH * child["value"] / whole
+
+
+def _bar(row: int, left: float, width: float, name: str, told: str) -> str:
+    room = int((width - 6) / _LETTER)
+    label = name if len(name) <= room else f"{name[: room - 1]}…"
+    said = f'<text x="{left + 3:.1f}" y="{ROW * row + 13}">{escape(label)}</text>' if room > 2 else ""
+    return (
+        f'<g><title>{escape(told)}</title><rect x="{left:.1f}" y="{ROW * row}" width="{width:.1f}" '
+        f'height="{ROW - 1}" class="h{hue(name)}"/>{said}</g>'
+    )
+
+
+def hue(name: str) -> int:
+    """Return which of six colors a function has: one for each file, so that a library stands out."""
+    return crc32(_place(name).encode()) % 6
+
+
+def _place(name: str) -> str:
+    """Return the file of `qualname (file:line)`; the name itself of what has none."""
+    return name.rpartition("(")[2].rpartition(":")[0] if name.endswith(")") and ":" in name else name

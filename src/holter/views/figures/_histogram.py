@@ -1,0 +1,45 @@
+"""Histograms of durations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.views.figures import Axis, Figure, Series
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BINS = 60
+
+
+def histogram(
+    title: str, values: NDArray[Any], what: str, *, axis: Axis | None = None, note: str = ""
+) -> Figure | None:
+    """Draw how often each duration (ms unless the axis says else) occurs; None without any.
+
+    Cut off where one of a thousand is longer, if that is more than twice the median.
+    """
+    if not len(values):
+        return None
+    most = max(float(np.percentile(values, 99.9)), 2 * float(np.median(values)))
+    kept = values[values <= most]
+    beyond = len(values) - len(kept)
+    counts, edges = np.histogram(kept, bins=min(_BINS, max(5, len(kept) // 3)))
+    facts = f"{len(values):,} {what}, median {_plain(np.median(values))}, longest {_plain(values.max())}"
+    unit = (axis or Axis("duration", "ms")).unit
+    more = f"Not drawn: {beyond:,} that lie to the right of it." if beyond else ""
+    return Figure(
+        title=title,
+        kind="bars",
+        x=edges.tolist(),
+        x_axis=axis or Axis("duration", "ms"),
+        y_axis=Axis(what),
+        series=[Series(what, counts.astype(float).tolist())],
+        note=" ".join(filter(None, (f"{facts} {unit}".strip() + ".", more, note))),
+    )
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

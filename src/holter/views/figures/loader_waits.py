@@ -1,0 +1,35 @@
+"""How long each step waited for its batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.views.figures import Axis, Figure, Series
+from holter.views.figures._buckets import buckets, middles, quantiles
+
+if TYPE_CHECKING:
+    from holter.views.figures import Reading
+
+MISSING = "No step waited for a batch, or no steps were seen."
+
+
+def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
+    """Draw the median of each stretch of steps, the band from the fifth to the 95th percentile."""
+    steps = reading.drawn_steps
+    if rank is not None and steps.rows:
+        steps = steps.where(steps["rank"] == rank)
+    if not steps.rows or not steps["data_loading"].any():
+        return None
+    first, last = int(steps["step"].min()), int(steps["step"].max()) + 1
+    count = max(1, min(reading.width, last - first))
+    bucket = buckets(steps["step"], first, last, count)
+    low, middle, high = quantiles(bucket, steps["data_loading"] / 1e6, count, (0.05, 0.5, 0.95))
+    return Figure(
+        title="Waiting for batches, step by step",
+        kind="lines",
+        x=middles(first, last, count),
+        x_axis=Axis("step"),
+        y_axis=Axis("wait in a step", "ms"),
+        series=[Series("median", middle, low, high)],
+        note="The band holds nine of ten steps.",
+    )

@@ -1,0 +1,186 @@
+"""What was saved of a job's tensors, as people look at it: which there are, and what is drawn of them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.store.parquet import literal
+from holter.store.tensors_json import read_told
+from holter.tensors.selection import is_member
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holter.store.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One number that a tensor has at a step."""
+
+    label: str
+    sql: str
+    """Over the columns of table `tensors`, and `apart`: steps since the row before."""
+    unit: str = ""
+    log: bool = False
+    """Whether it is drawn on a logarithmic axis, where only what is above 0 has a place."""
+    table: str = "tensors"
+
+
+_SQUARE = "(std::DOUBLE * std + mean::DOUBLE * mean)"
+_L2 = f"sqrt({_SQUARE} * (count - nan - posinf - neginf))"
+STATISTICS = {
+    "l2": Statistic("Euclidean norm", _L2, log=True),
+    "rms": Statistic("root mean square", f"sqrt({_SQUARE})", log=True),
+    "abs_mean": Statistic("mean absolute value", "abs_mean", log=True),
+    "mean": Statistic("mean", "mean"),
+    "std": Statistic("standard deviation", "std", log=True),
+    "min": Statistic("smallest element", "min"),
+    "max": Statistic("largest element", "max"),
+    "q05": Statistic("quantile 0.05", "q05"),
+    "q50": Statistic("median", "q50"),
+    "q95": Statistic("quantile 0.95", "q95"),
+    "update_ratio": Statistic(
+        "relative update of a step", f"delta_l2 / nullif({_L2}, 0) / nullif(apart, 0)", log=True
+    ),
+    "delta_l2": Statistic("norm of the change since the last row", "delta_l2", log=True),
+    "dead": Statistic(
+        "units never active since the last row",
+        "100.0 * avg(CASE WHEN value = 0 THEN 1 ELSE 0 END)", "%", table="tensor_values",
+    ),
+    "zeros": Statistic("elements that are zero", "100.0 * zeros / nullif(count, 0)", "%"),
+    "nonfinite": Statistic("elements that are not finite", "nan + posinf + neginf", "elements"),
+}  # fmt: skip
+"""What can be drawn, by the word that asks for it."""
+
+
+def statistic(name: str) -> Statistic:
+    """Return a statistic; raises `ValueError` that names those there are, and the nearest."""
+    if name not in STATISTICS:
+        near = difflib.get_close_matches(name, STATISTICS, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"no statistic {name!r}{hint}; there are: {', '.join(STATISTICS)}")
+    return STATISTICS[name]
+
+
+def values(of: Statistic, *, where: str = "true", rank: int | None = None, mode: str | None = None) -> str:
+    """Return the SQL of a table of `name`, `step`, `mode`, `rank`, `time`, `value`.
+
+    Args:
+        of: What is asked for.
+        where: SQL for which tensors, over `name` and, of table `tensors`, `role`.
+        rank: The only rank; all by default.
+        mode: The only mode; all by default.
+    """
+    if rank is not None:
+        where += f" AND rank = {int(rank)}"
+    if mode:
+        where += f" AND mode = {literal(mode)}"
+    if of.table == "tensor_values":
+        return (
+            f"SELECT name, step, mode, rank, min(time) AS time, {of.sql} AS value FROM tensor_values "  # noqa: S608
+            f"WHERE kind = 'active' AND {where} GROUP BY ALL"
+        )
+    apart = "step - lag(step) OVER (PARTITION BY name, mode, rank ORDER BY step)"
+    rows = f"(SELECT *, {apart} AS apart FROM tensors WHERE {where})" if "apart" in of.sql else "tensors"  # noqa: S608
+    return f"SELECT name, step, mode, rank, time, CAST({of.sql} AS DOUBLE) AS value FROM {rows} WHERE {where}"  # noqa: S608
+
+
+def catalog(trial: Trial) -> list[dict[str, Any]]:
+    """List the tensors of which anything was saved, in the model's order as far as it is known.
+
+    Returns:
+        `name`, `role`, `rows`, `first_step`, `last_step`, `elements` (None when not known), `abs_mean` (that
+        of the last row), `nonfinite` (rows with such elements), `histogram` (whether there are any),
+        `collections` (names of those that it belongs to).
+    """
+    found = trial.sql(
+        "SELECT name, any_value(role) AS role, count(*) AS rows, min(step) AS first_step, "
+        "max(step) AS last_step, max(count) AS elements, arg_max(abs_mean, step) AS abs_mean, "
+        "count(*) FILTER (nan + posinf + neginf > 0) AS nonfinite, min(time) AS time "
+        "FROM tensors GROUP BY name"
+    )
+    others = trial.sql(
+        "SELECT name, count(DISTINCT step) AS rows, min(step) AS first_step, max(step) AS last_step, "
+        "bool_or(kind = 'histogram') AS histogram, min(time) AS time FROM tensor_values GROUP BY name"
+    )
+    valued = {str(row["name"]): row for row in others.to_rows()}
+    rows = [
+        {**row, "histogram": bool(valued.pop(str(row["name"]), {}).get("histogram"))}
+        for row in found.to_rows()
+    ]
+    unknown = {"role": "", "elements": None, "abs_mean": None, "nonfinite": 0}
+    rows += [{**unknown, **row} for row in valued.values()]
+    rows.sort(key=lambda row: (row["time"], natural(str(row["name"]))))
+    told = read_told(trial.folder).collections
+    for row in rows:
+        del row["time"]
+        if row["abs_mean"] is not None and row["abs_mean"] != row["abs_mean"]:
+            row["abs_mean"] = None
+        roles = {str(row["role"])} if row["role"] else set()
+        row["collections"] = [
+            name for name, one in told.items() if name != "all" and is_member(one, str(row["name"]), roles)
+        ]
+    return rows
+
+
+def matching(rows: Sequence[dict[str, Any]], search: str = "", collection: str = "") -> list[dict[str, Any]]:
+    """Keep the tensors whose name holds each word of a search, and that belong to a collection or role."""
+    words = search.lower().split()
+    return [
+        row
+        for row in rows
+        if all(word in str(row["name"]).lower() for word in words)
+        and (not collection or collection in row["collections"] or _is(str(row["role"]), collection))
+    ]
+
+
+def _is(role: str, wanted: str) -> bool:
+    return role == wanted or role.startswith(f"{wanted}:")
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts numbers within names by their value."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name[:1000])]
+
+
+def first_nonfinite(trial: Trial) -> dict[str, Any] | None:
+    """Tell where numbers that are not finite came from first; None when none was seen.
+
+    Returns:
+        `step`, `rank`, `name` (the module, parameter, tensor or number), `source` (`event`: the recorder saw
+        it come, then with `detail`; `tensor` or `scalar`: it was found in what was saved, so it may come from
+        elsewhere), `detail`.
+    """
+    seen = trial.table("events", where="kind = 'nonfinite'")
+    found = []
+    for row in seen.to_rows():
+        try:
+            detail = json.loads(row["detail"])
+        except ValueError:
+            continue
+        if isinstance(detail, dict):
+            found.append(
+                {"step": detail.get("step"), "rank": row["rank"], "name": row["name"], "detail": detail}
+            )
+    if found:
+        return {**min(found, key=lambda one: (one["step"] is None, one["step"] or 0)), "source": "event"}
+    for source, query in (
+        ("tensor", "SELECT step, rank, name, time FROM tensors WHERE nan + posinf + neginf > 0"),
+        ("scalar", "SELECT step, rank, name, time FROM scalars WHERE NOT isfinite(value)"),
+    ):
+        rows = trial.sql(f"{query} ORDER BY step, time LIMIT 1")
+        if rows.rows:
+            row = next(rows.to_rows())
+            return {
+                "step": row["step"],
+                "rank": row["rank"],
+                "name": row["name"],
+                "source": source,
+                "detail": {},
+            }
+    return None

@@ -1,0 +1,188 @@
+"""The pages of kernels, Python code, data loaders and tensors in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.conftest import job, told
+from tests.dashboard.conftest import violations
+from tests.dashboard.made import HOSTILE, imported
+from tests.dashboard.test_server import serving
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
+expect = playwright.expect
+pytestmark = pytest.mark.slow
+PAGES = [
+    "/jobs/trace/profiler",
+    "/jobs/trace/python",
+    "/jobs/small/profiler",
+    "/jobs/small/python?phase=data_loading",
+    "/jobs/small/data-loading",
+    "/jobs/small/tensors",
+    "/jobs/empty/profiler",
+    "/jobs/empty/python",
+    "/jobs/empty/data-loading",
+    "/jobs/empty/tensors",
+]
+
+
+@pytest.fixture(scope="module")
+def store(profiled, tmp_path_factory):
+    imported(profiled, tmp_path_factory.mktemp("traces"))
+    told("before", str(profiled), ranks=2, cores=4, steps=100, samples=100)
+    job("empty", str(profiled))
+    return profiled
+
+
+@pytest.fixture(scope="module")
+def server(store):
+    with serving(store) as running:
+        yield running
+
+
+def settled(page):
+    """Wait until nothing is asked for any more, then look at all of the page, so that its charts come."""
+    page.wait_for_load_state("networkidle")
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_timeout(150)
+    page.evaluate("window.scrollTo(0, 0)")
+    page.wait_for_timeout(150)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_quiet_fit_their_window_and_for_everybody(look, path):
+    seen = look(path)
+    page = seen.page
+    settled(page)
+    assert violations(page) == []
+    page.emulate_media(color_scheme="dark")
+    assert violations(page, "color-contrast") == []
+    for width in (400, 2500):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(100)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen.wrong == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_say_the_same_without_scripts(look, path):
+    page = look(path, java_script_enabled=False).page
+    text = page.inner_text("main")
+    if "/empty/" in path:
+        assert "holter run" in text or "holter profile" in text
+    else:
+        assert page.locator("main svg").count() >= 1
+    assert page.locator("h1").count() == 1
+
+
+def test_kernels_are_filtered_sorted_and_searched(look):
+    seen = look("/jobs/trace/profiler")
+    page = seen.page
+    assert "bf16" in page.inner_text("[data-key=kernels]")
+    page.get_by_label("rank").select_option("1")
+    page.get_by_label("sectors (k)").fill("1")
+    page.get_by_role("button", name="Show").first.click()
+    page.wait_for_url("**rank=1**")
+    assert "others" in page.inner_text("main")
+    kernels = page.locator("[data-key=kernels]")
+    kernels.get_by_role("button", name="launches").focus()
+    page.keyboard.press("Enter")
+    assert kernels.locator("th[aria-sort=descending]").inner_text().startswith("launches")
+    operators = page.locator("[data-key=operators]")
+    first = operators.locator("tbody tr:visible").count()
+    if operators.locator("input[type=search]").count():
+        operators.locator("input[type=search]").fill("mm")
+        assert operators.locator("tbody tr:visible").count() < first
+    assert seen.wrong == []
+
+
+def test_any_range_gets_a_histogram_and_loses_it_again(look):
+    seen = look("/jobs/trace/profiler")
+    page = seen.page
+    page.get_by_label("histogram of").fill("augment")
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_url("**annotation=augment**")
+    page.get_by_label("histogram of").fill(HOSTILE)
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_load_state("networkidle")
+    text = page.inner_text("main")
+    assert "Durations of augment" in text
+    assert f"Durations of {HOSTILE}" in text
+    page.get_by_role("link", name="remove the histogram of augment").click()
+    page.wait_for_load_state("networkidle")
+    assert "Durations of augment" not in page.inner_text("main")
+    assert seen.wrong == []
+
+
+def test_a_flame_is_walked_zoomed_and_searched_by_keyboard(look):
+    seen = look("/jobs/small/python")
+    page = seen.page
+    flame = page.locator("[data-island=flame] [role=application]")
+    expect(flame).to_be_visible()
+    whole = flame.locator("g").count()
+    flame.focus()
+    page.keyboard.press("ArrowDown")
+    told = page.locator("[data-island=flame] .told")
+    first = told.inner_text()
+    assert "of all" in first
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    assert told.inner_text() != first
+    page.keyboard.press("Enter")
+    out = page.get_by_role("button", name="zoom out")
+    expect(out).to_be_enabled()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    expect(out).to_be_disabled()
+    assert flame.locator("g").count() == whole
+    page.get_by_label("search the flame graph").fill("backward")
+    expect(page.locator("[data-island=flame] .search .dim")).to_contain_text("bars")
+    assert flame.locator("rect:not(.faint)").count() < whole
+    assert seen.wrong == []
+
+
+def test_functions_of_one_timer_lead_to_callers(look):
+    seen = look("/jobs/small/python")
+    page = seen.page
+    link = page.locator("[data-key=total_time] td a").first
+    link.click()
+    page.wait_for_load_state("networkidle")
+    assert "Callers of" in page.inner_text("main")
+    assert seen.wrong == []
+
+
+def test_loading_says_what_the_verdict_says(look):
+    text = look("/jobs/small/data-loading").page.inner_text("main")
+    assert "decode_image" in text
+    assert "Data loading takes" in text
+    assert "Advice" in text
+    assert "worker" in text
+
+
+def test_tensors_are_chosen_without_leaving_the_page(look):
+    seen = look("/jobs/small/tensors")
+    page = seen.page
+    page.get_by_label("add a tensor to the charts").fill("gradient/2.weight")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="remove gradient/2.weight from the charts")).to_be_visible()
+    chart = page.locator("[data-island=figure][data-figure=tensor_histories]")
+    expect(chart).to_contain_text("gradient/2.weight")
+    page.wait_for_url("**tensor=**")
+    page.reload()
+    expect(page.get_by_role("button", name="remove gradient/2.weight from the charts")).to_be_visible()
+    page.get_by_role("button", name="remove gradient/2.weight from the charts").click()
+    expect(chart).not_to_contain_text("gradient/2.weight")
+    assert seen.wrong == []
+
+
+def test_a_layer_map_tells_its_cells_to_the_keyboard(look):
+    seen = look("/jobs/small/tensors?map=update_ratio&role=any")
+    page = seen.page
+    frame = page.locator("[data-island=layer-map] [role=application]")
+    expect(frame).to_be_visible()
+    frame.focus()
+    first = page.locator("[data-island=layer-map] .told").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[data-island=layer-map] .told").inner_text() != first
+    page.keyboard.press("Enter")
+    page.wait_for_url("**tensor=**")
+    assert seen.wrong == []
