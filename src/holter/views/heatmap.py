@@ -1,0 +1,202 @@
+"""How busy each device of a job was over time: cores, GPUs, disks, networks; a row each, whatever the width."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.pooling import Pooled, pooled
+from holter.schema.metrics import METRICS
+from holter.store import parquet
+
+if TYPE_CHECKING:
+    from holter.store.trial import Trial
+
+_METRICS = {
+    "gpu.util": "",
+    "cpu.core.util": "",
+    "disk.read_bytes": "disk, read",
+    "disk.write_bytes": "disk, written",
+    "net.rx": "network, received",
+    "net.tx": "network, sent",
+}
+"""What is shown, from the top, and what it is called where the node has but one."""
+MOST_ROWS = 1024
+_CELLS = 1 << 20
+"""The whole job is kept as about so many cells, of 20 bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One device."""
+
+    node: str
+    metric: str
+    device: str
+    full: float = 100.0
+    """What counts as 100 %: for bytes a second what the network's links carry, or else the most there was."""
+
+    @property
+    def name(self) -> str:
+        """What it is called beside its row."""
+        return _METRICS[self.metric] or self.device
+
+    @property
+    def unit(self) -> str:
+        """The unit of its readings."""
+        return METRICS[self.metric].unit
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """The devices in a range of time."""
+
+    start_ns: int
+    step_ns: int
+    """Time that one column stands for."""
+    rows: list[Row]
+    left_out: int
+    """Devices that there is no room for."""
+    cells: Pooled
+
+
+class Heatmap:
+    """The devices of one job. What the whole of it looks like is read once, and continued while it runs."""
+
+    def __init__(self, trial: Trial, start_ns: int) -> None:
+        """Read a job.
+
+        Args:
+            trial: The job.
+            start_ns: When it began, ns since the epoch.
+        """
+        self.start_ns = start_ns
+        self.rows: list[Row] = []
+        self.left_out = 0
+        self._step = 10**9
+        self._kept = Pooled.empty(0, 0)
+        self.refresh(trial)
+
+    @property
+    def end_ns(self) -> int:
+        """End of the last stretch that has readings."""
+        return self.start_ns + self._kept.count.shape[1] * self._step
+
+    def refresh(self, trial: Trial) -> None:
+        """Take in what has come since, and devices that are new."""
+        self._trial = trial
+        found = trial.sql(
+            "SELECT node, metric, device, max(time) AS last, max(value) AS top FROM samples "
+            f"WHERE metric IN ({', '.join(map(parquet.literal, [*_METRICS, 'net.link_speed']))}) "  # noqa: S608
+            "AND NOT isnan(value) GROUP BY ALL"
+        )
+        listed = list(found.to_rows())
+        links = {row["node"]: row["top"] for row in listed if row["metric"] == "net.link_speed"}
+        rows = [
+            Row(row["node"], row["metric"], row["device"], _full(row, links)) for row in listed if row["metric"] in _METRICS
+        ]
+        rows.sort(key=_place)
+        self.left_out, rows = max(0, len(rows) - MOST_ROWS), rows[:MOST_ROWS]
+        if not rows:
+            return
+        last = max(row["last"] for row in listed) + 1
+        if [replace(row, full=0.0) for row in rows] != [replace(row, full=0.0) for row in self.rows]:
+            # Devices came, as when a node joined: all is read anew.
+            self._kept = Pooled.empty(len(rows), 0)
+            self._step = max(1, -(-(last - self.start_ns) * len(rows) // _CELLS))
+        self.rows = rows
+        done = max(0, self._kept.count.shape[1] - 1)  # the newest stretch may not have been over
+        count = max(0, -(-(last - self.start_ns) // self._step))
+        fresh = self._read(self.start_ns + done * self._step, self._step, max(0, count - done))
+        self._kept = _joined(self._kept.between(0, done), fresh)
+        while self._kept.count.size > 2 * _CELLS:
+            self._kept = pooled(self._kept, _edges(self._kept.count.shape[1], 2))
+            self._step *= 2
+
+    def heat(self, start_ns: int, end_ns: int, width: int) -> Heat:
+        """Return a range of time in at most `width` columns, which begin at whole multiples of their length.
+
+        Raises:
+            ValueError: The range is empty, or `width` is not positive.
+        """
+        if start_ns >= end_ns or width < 1:
+            raise ValueError(f"the range from {start_ns} to {end_ns} in {width} columns is empty")
+        step = -(-(end_ns - start_ns) // width)
+        if step < self._step:
+            begin = self.start_ns + (start_ns - self.start_ns) // step * step
+            cells = self._read(begin, step, -(-(end_ns - begin) // step))
+            return Heat(begin, step, self.rows, self.left_out, cells)
+        every = -(-step // self._step)
+        step = every * self._step
+        first = (start_ns - self.start_ns) // step
+        last = -(-(end_ns - self.start_ns) // step)
+        whole = self._kept.count.shape[1]
+        edges = np.clip(np.arange(first, last + 1) * every, 0, whole)
+        cells = pooled(self._kept, edges)
+        return Heat(self.start_ns + first * step, step, self.rows, self.left_out, cells)
+
+    def _read(self, start_ns: int, step: int, count: int) -> Pooled:
+        """Read the devices in so many stretches."""
+        cells = Pooled.empty(len(self.rows), count)
+        if not count or not self.rows:
+            return cells
+        end_ns = start_ns + count * step
+        places = ", ".join(
+            f"({place}, {parquet.literal(row.node)}, {parquet.literal(row.metric)}, {parquet.literal(row.device)})"
+            for place, row in enumerate(self.rows)
+        )
+        metrics = ", ".join(map(parquet.literal, sorted({row.metric for row in self.rows})))
+        found = self._trial.sql(
+            f"SELECT place, (time - {start_ns}) // {step} AS at, min(value) AS low, max(value) AS high, "  # noqa: S608
+            "sum(value) AS total, count(*) AS count FROM samples "
+            f"JOIN (VALUES {places}) AS listed(place, node, metric, device) USING (node, metric, device) "
+            f"WHERE metric IN ({metrics}) AND time >= {start_ns} AND time < {end_ns} AND NOT isnan(value) "
+            "GROUP BY ALL",
+            start_ns=start_ns,
+            end_ns=end_ns,
+        )
+        where = found["place"].astype(np.int64), found["at"].astype(np.int64)
+        for field in ("low", "high", "total", "count"):
+            getattr(cells, field)[where] = found[field]
+        return cells
+
+
+def _full(row: dict[str, object], links: dict[str, float]) -> float:
+    metric = str(row["metric"])
+    if METRICS[metric].unit == "%":
+        return 100.0
+    most = float(row["top"])  # type: ignore[arg-type]
+    link = links.get(str(row["node"]), 0.0) if metric.startswith("net.") else 0.0
+    return max(link, most) or 1.0
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    number = [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", row.device)]
+    return (row.node, list(_METRICS).index(row.metric), number)
+
+
+def _joined(one: Pooled, other: Pooled) -> Pooled:
+    fields = Pooled.__slots__
+    return Pooled(*(np.concatenate([getattr(one, f), getattr(other, f)], axis=1) for f in fields))
+
+
+def _edges(count: int, every: int) -> np.ndarray:
+    return np.append(np.arange(0, count, every), count)
+
+
+def packed(heat: Heat, origin_ns: int) -> tuple[dict[str, object], list[np.ndarray]]:
+    """Return a heat map as a head that JSON holds, and its mean, least and greatest as rows of numbers."""
+    head = {
+        "from": (heat.start_ns - origin_ns) / 1e9,
+        "step": heat.step_ns / 1e9,
+        "columns": int(heat.cells.count.shape[1]),
+        "left_out": heat.left_out,
+        "rows": [
+            {"node": row.node, "name": row.name, "metric": row.metric, "unit": row.unit, "full": row.full}
+            for row in heat.rows
+        ],
+    }
+    return head, [heat.cells.mean, heat.cells.low, heat.cells.high]
