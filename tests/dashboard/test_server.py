@@ -87,7 +87,7 @@ def server(store):
 
 
 def test_without_the_token_nothing_is_told(server):
-    for path in ("/", "/jobs/before", "/api/v1/jobs", "/metrics", "/events", "/static/live.js"):
+    for path in ("/", "/jobs/before", "/api/v1/jobs", "/metrics", "/events", "/app/x/page.js"):
         status, text, _ = server.ask(path)
         assert status == 401, path
         assert "before" not in text
@@ -119,7 +119,7 @@ def test_orders_come_from_our_own_pages_or_with_the_token_in_hand(server):
 
 
 def test_every_answer_forbids_what_does_not_belong_here(server):
-    for path in ("/", "/api/v1/jobs", "/static/live.js", "/jobs/nothing"):
+    for path in ("/", "/api/v1/jobs", "/app/x/page.js", "/jobs/nothing"):
         headers = server.get(path)[2]
         assert "default-src 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
@@ -161,7 +161,7 @@ def test_the_page_of_a_job_says_it_all_and_executes_nothing(server):
     assert page.count("<svg") >= 8
     assert HOSTILE not in page
     assert "&lt;script&gt;" in page
-    assert [tag for tag in re.findall(r"<script[^>]*>", page) if "/static/live.js" not in tag] == []
+    assert [tag for tag in re.findall(r"<script[^>]*>", page) if 'src="/app/' not in tag] == []
     assert "No steps were seen" in server.get("/jobs/empty")[1]
 
 
@@ -182,7 +182,7 @@ def test_jobs_are_compared_with_the_oldest(server):
         ("/api/v1/jobs/nothing", 404, "nothing"),
         ("/api/v1/jobs/..%2f..%2fetc", 404, ""),
         ("/api/v2", 404, "There is nothing"),
-        ("/static/..%2fserver.py", 404, ""),
+        ("/app/x/..%2f..%2fserver.py", 404, ""),
         ("/events?job=before&store=x", 400, "no number"),
         ("/compare?job=9/x&job=0/y", 404, "store"),
     ],
@@ -197,7 +197,7 @@ def test_what_is_not_there_is_a_sentence_and_a_way_on(server, path, code, part):
 @pytest.mark.parametrize(
     ("order", "body", "code", "part"),
     [
-        ("fly", "{}", 404, "configure, stop"),
+        ("fly", "{}", 404, "configure, profile, stop"),
         ("configure", '{"interval_ms": 300}', 400, "500"),
         ("configure", "not json", 400, "JSON object"),
         ("stop", '{"grace_s": -1}', 400, "0 to 86400"),
@@ -252,7 +252,7 @@ def test_a_running_job_is_followed_and_takes_orders(tmp_path):
             while not (server.json("/api/v1/jobs/live")[1]["steps"] or {}).get("count"):
                 assert time.monotonic() - began < 60
                 time.sleep(0.5)
-            assert "Stop the training" in server.get("/jobs/live")[1]
+            assert "Stop the training" in server.get("/jobs/live/settings")[1]
             assert "holter_steps_total{" in server.get("/metrics")[1]
             order = ("/api/v1/jobs/live/configure", "POST", '{"interval_ms": 1000}')
             assert server.ask(*order, **BEARER)[0] == 200

@@ -25,7 +25,6 @@ _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
 }
 
 
@@ -76,7 +75,9 @@ class Gate:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
+                ours = MutableHeaders(scope=message)
+                ours.update(_HEADERS)
+                ours.setdefault("cache-control", "no-store")
             await send(message)
 
         await self.app(scope, receive, with_headers)
@@ -86,7 +87,7 @@ class Gate:
 
     @staticmethod
     def _refuse(text: str, code: int) -> PlainTextResponse:
-        return PlainTextResponse(f"{text}\n", code, headers=_HEADERS)
+        return PlainTextResponse(f"{text}\n", code, headers={**_HEADERS, "cache-control": "no-store"})
 
 
 def _own(headers: Headers) -> bool:

@@ -3,62 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import json
+import time
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from holter.dashboard.api import store_of
+from holter.dashboard.answers import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from starlette.requests import Request
 
     from holter.dashboard.stores import Stores
 
-LOOK_S = 1.0
-_BEAT = 15
-"""Looks without a change after which a line is sent anyway, so that both ends notice a dead connection."""
+LOOK_S = 0.5
+_BEAT_S = 15.0
+"""After so long without a change a line is sent anyway, so that both ends notice a dead connection."""
+_SHARE = 0.08
+"""The share of a core that is spent on drawing what has changed."""
+_MOST_S = 30.0
 
 
 class Live:
-    """Watches what somebody looks at, and nothing else."""
+    """Watches what somebody looks at, and nothing else; however many look at a job, it is watched once."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self._watches: dict[str, _Watch] = {}
 
     async def events(self, request: Request) -> StreamingResponse:
-        """Answer with a stream: `changed` now and after every change of the job, or of the list of jobs."""
+        """Answer with a stream: `hello` now, `changed` after every change of the job, or of the list of jobs.
+
+        Each has JSON: `age_s`, how old the newest sample of the machine is, where there is one. `lost` says
+        in `text` what became of the store.
+        """
         job, store = request.query_params.get("job"), store_of(request)
-
-        def stamp() -> int:
-            if job is not None:
-                return self.stores.stamp(job, store)
-            listed, _ = self.stores.listed()
-            return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
-
+        watch = _OfJob(self.stores, job, store) if job is not None else _OfList(self.stores)
         headers = {"x-accel-buffering": "no"}
-        stream = self._stream(f"{store}/{job}" if job is not None else "", stamp)
+        stream = self._stream(f"{store}/{job}" if job is not None else "", watch)
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def _stream(self, key: str, stamp: Callable[[], int]) -> AsyncIterator[str]:
-        watch = self._watches.setdefault(key, _Watch(stamp))
+    async def _stream(self, key: str, fresh: _Watch) -> AsyncIterator[str]:
+        watch = self._watches.setdefault(key, fresh)
         watch.readers += 1
         if watch.task is None:
             watch.task = asyncio.create_task(watch.run())
         try:
-            seen, quiet = watch.number, 0
-            yield "retry: 2000\nevent: hello\ndata: \n\n"
+            seen = watch.number
+            told = await run_in_threadpool(watch.facts)
+            yield f"retry: 2000\n{_event('hello', told)}"
             while True:
-                await asyncio.sleep(LOOK_S)
-                quiet += 1
-                if watch.number != seen:
-                    seen, quiet = watch.number, 0
-                    yield f"event: {watch.said}\ndata: {watch.text}\n\n"
-                elif quiet >= _BEAT:
-                    quiet = 0
+                try:
+                    await asyncio.wait_for(watch.later(seen), _BEAT_S)
+                    seen = watch.number
+                    yield watch.text
+                except TimeoutError:
                     yield ": still here\n\n"
         finally:
             watch.readers -= 1
@@ -68,24 +70,81 @@ class Live:
 
 
 class _Watch:
-    def __init__(self, stamp: Callable[[], int]) -> None:
-        self.stamp = stamp
+    """Looks at one thing as long as somebody listens."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
         self.number = 0
-        self.said, self.text = "changed", ""
+        self.text = ""
         self.readers = 0
         self.task: asyncio.Task[None] | None = None
+        self.news = asyncio.Condition()
+
+    def stamp(self) -> int:
+        """Return a number that changes when there is something new."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is told with it."""
+        return {}
+
+    def cost_s(self) -> float:
+        """Return what it took to answer after the last change, all pages together; CPU seconds."""
+        return 0.0
+
+    async def later(self, seen: int) -> None:
+        """Wait for news after number `seen`."""
+        async with self.news:
+            await self.news.wait_for(lambda: self.number != seen)
 
     async def run(self) -> None:
         last: int | str | None = None
+        told = 0.0
         while True:
             try:
                 now: int | str = await run_in_threadpool(self.stamp)
-                said, text = "changed", ""
+                facts = await run_in_threadpool(self.facts) if now != last else {}
+                text = _event("changed", facts)
             except (OSError, LookupError, ValueError) as error:
-                now = said = "lost"
-                text = " ".join(str(error.args[0] if error.args else error).split())
-            if last is not None and now != last:
-                self.said, self.text = said, text
-                self.number += 1
-            last = now
+                now = "lost"
+                said = " ".join(str(error.args[0] if error.args else error).split())
+                text = _event("lost", {"text": said})
+            if last is None:
+                last = now
+            # Drawing must not take more than its share of a core, however fast a job changes.
+            rest = min(self.cost_s() / _SHARE, _MOST_S) - (time.monotonic() - told)
+            if now != last and rest <= 0:
+                last, told = now, time.monotonic()
+                async with self.news:
+                    self.number += 1
+                    self.text = text
+                    self.news.notify_all()
             await asyncio.sleep(LOOK_S)
+
+
+class _OfJob(_Watch):
+    def __init__(self, stores: Stores, job: str, store: int) -> None:
+        super().__init__(stores)
+        self.job, self.store = job, store
+
+    def stamp(self) -> int:
+        return self.stores.stamp(self.job, self.store)
+
+    def facts(self) -> dict[str, Any]:
+        try:
+            return {"age_s": self.stores.age_s(self.job, self.store)}
+        except (OSError, LookupError, ValueError):
+            return {}
+
+    def cost_s(self) -> float:
+        return self.stores.cost_s(self.job, self.store)
+
+
+class _OfList(_Watch):
+    def stamp(self) -> int:
+        listed, _ = self.stores.listed()
+        return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
+
+
+def _event(name: str, facts: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(facts)}\n\n"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from html import escape
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
-from holter.dashboard import api, pages
+from holter.dashboard import api, assets, site
+from holter.dashboard.answers import RefusalError, answered
+from holter.dashboard.frame import framed
 from holter.dashboard.gate import Gate
 from holter.dashboard.live import Live
 from holter.dashboard.stores import Stores
@@ -19,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp
-
-_STATIC = {"live.js": "text/javascript", "live.css": "text/css"}
 
 
 def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) -> ASGIApp:
@@ -35,13 +37,14 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
     served = Stores(stores)
     app = Starlette(
         routes=[
-            *pages.routes(served),
+            *site.routes(served),
             *api.routes(served),
             Route("/events", Live(served).events),
-            Route("/static/{name}", _static),
+            *assets.routes(),
         ],
+        middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
         exception_handlers={
-            api.RefusalError: _wrong,
+            RefusalError: _wrong,
             LookupError: _wrong,
             OSError: _wrong,
             ValueError: _wrong,
@@ -51,17 +54,9 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
     return Gate(app, token, hosts)
 
 
-async def _static(request: Request) -> Response:
-    name = request.path_params["name"]
-    if name not in _STATIC:
-        raise api.RefusalError(f"there is no file {name!r}", 404)
-    text = files("holter.dashboard").joinpath("static", name).read_text(encoding="utf-8")
-    return Response(text, media_type=_STATIC[name])
-
-
 async def _wrong(request: Request, error: Exception) -> Response:
     """Say in a sentence what is wrong: as JSON to programs, as a page to people. Never a stack trace."""
-    if isinstance(error, api.RefusalError):
+    if isinstance(error, RefusalError):
         code = error.code
     elif isinstance(error, HTTPException):
         code = error.status_code
@@ -71,5 +66,6 @@ async def _wrong(request: Request, error: Exception) -> Response:
     if code == 404 and isinstance(error, HTTPException):
         text = f"There is nothing at {request.url.path}."
     if request.url.path.startswith("/api/"):
-        return api.answered({"schema": 1, "error": text}, code)
-    return pages.refused(text, code)
+        return answered({"schema": 1, "error": text}, code)
+    inside = f'<h1>{escape(text)}</h1><p><a href="/">All jobs</a></p>'
+    return framed("holter", inside, code=code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holter.store.job import JobFolder, find, jobs
@@ -14,11 +14,12 @@ from holter.views.figures import Reading
 from holter.views.jobs import summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _KEPT = 16
 """Jobs whose reading is kept."""
-_STALE_S = 1.0
+_MOST_ANSWERS = 64
+_STALE_S = 0.4
 """A listing of a job's files is good for so long, however many look."""
 
 
@@ -28,6 +29,9 @@ class _Known:
     looked: float
     reading: Reading
     lock: threading.Lock
+    answers: dict[str, bytes] = field(default_factory=dict)
+    cost_s: float = 0.0
+    """CPU seconds spent on answers about this state of the job."""
 
 
 class Stores:
@@ -64,6 +68,33 @@ class Stores:
         known = self._look(name, store)
         with known.lock:
             yield known.reading
+
+    def kept(self, name: str, store: int, key: str, made: Callable[[Reading], bytes]) -> bytes:
+        """Return an answer about the job as it is now: made once, however many ask."""
+        known = self._look(name, store)
+        with known.lock:
+            if (found := known.answers.get(key)) is not None:
+                return found
+            began = time.thread_time()
+            answer = made(known.reading)
+            known.cost_s += time.thread_time() - began
+            while len(known.answers) >= _MOST_ANSWERS:
+                known.answers.pop(next(iter(known.answers)))
+            known.answers[key] = answer
+            return answer
+
+    def age_s(self, name: str, store: int = 0) -> float | None:
+        """Return how long ago the newest sample of the machine was taken, seconds; None without samples."""
+        known = self._look(name, store)
+        with known.lock:
+            newest = max((last for _, last, _ in known.reading.trial.groups("samples")), default=None)
+        return None if newest is None else max((time.time_ns() - newest) / 1e9, 0.0)
+
+    def cost_s(self, name: str, store: int = 0) -> float:
+        """Return how much CPU time answers about the job's present state have taken."""
+        with self._lock:
+            known = self._known.get(f"{store}/{name}")
+        return 0.0 if known is None else known.cost_s
 
     def _look(self, name: str, store: int) -> _Known:
         key = f"{store}/{name}"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import time
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.report import sections
 from holter.report.svg import color, svg
 from holter.views.figures import Reading, draw
-from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +35,7 @@ def page(reading: Reading) -> str:
 def body(reading: Reading) -> Iterator[str]:
     """Yield what the report says, section by section."""
     told = reading.description
-    yield from _head(told)
+    yield sections.head(told)
     yield from sections.verdict(told)
     yield "<h2>The job</h2>" + sections.job(told)
     yield from _charts(reading, "job_phases", "losses")
@@ -56,16 +53,6 @@ def body(reading: Reading) -> Iterator[str]:
     yield "<h2>What holter cost</h2>" + sections.cost(told)
     if told["skipped"]:
         yield "<h2>Files that could not be read</h2>" + sections.skipped(told)
-
-
-def _head(told: dict[str, Any]) -> Iterator[str]:
-    job = told["job"]
-    began = (
-        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job["start"] / 1e9)) if job["start"] else "unknown"
-    )
-    yield f"<h1>{escape(job['name'])}</h1>"
-    yield f'<p class="dim">{job["status"]} · began {began} · took {duration(job["duration_s"])}<br>'
-    yield f"<code>{escape(shlex.join(map(str, job['command'])))}</code></p>"
 
 
 def _charts(reading: Reading, *names: str) -> Iterator[str]:
@@ -97,4 +84,6 @@ def figure(of: Figure) -> str:
 def style(within: str = "") -> str:
     """Return the style of pages; `within` a selector, so that a notebook's own things keep theirs."""
     text = files("holter.report").joinpath("page.css").read_text(encoding="utf-8")
-    return f"<style>{f'@scope({within}){{{text}}}' if within else text}</style>"
+    if within:
+        text = f"@scope({within}){{{text.replace(':root', ':scope')}}}"
+    return f"<style>{text}</style>"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,20 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 400
 _MOST_ISSUES = 200
+
+
+def head(told: Mapping[str, Any]) -> str:
+    """Name the job, say how it is, and by which command it runs."""
+    of = told["job"]
+    began = (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(of["start"] / 1e9)) if of["start"] else "unknown"
+    )
+    command = escape(shlex.join(map(str, of["command"])))
+    return (
+        f"<h1>{escape(of['name'])}</h1>"
+        f'<p class="dim">{of["status"]} · began {began} · took {duration(of["duration_s"])}<br>'
+        f"<code>{command}</code></p>"
+    )
 
 
 def verdict(told: Mapping[str, Any]) -> Iterator[str]:

@@ -44,14 +44,14 @@ def _height(figure: Figure) -> int:
     )
     if figure.kind == "heatmap":
         return TOP + BOTTOM + max(120, min(480, rows * 12))
-    if figure.kind == "boxes" or (figure.kind == "bars" and _labeled(figure)):
+    if figure.kind == "boxes" or (figure.kind == "bars" and not is_histogram(figure)):
         return TOP + BOTTOM + 24 * rows
     return HEIGHT
 
 
-def _labeled(figure: Figure) -> bool:
-    """Whether bars stand for names, and not for stretches of a histogram."""
-    return len(figure.x) == len(figure.series[0].values)
+def is_histogram(figure: Figure) -> bool:
+    """Whether bars stand for stretches of an axis, and not for names."""
+    return figure.kind == "bars" and len(figure.x) != len(figure.series[0].values)
 
 
 # -- pieces
@@ -184,7 +184,7 @@ def _stacked(figure: Figure, height: int) -> Iterator[str]:
 
 def _bars(figure: Figure, height: int) -> Iterator[str]:
     values = figure.series[0].values
-    if _labeled(figure):
+    if not is_histogram(figure):
         high = max([value for value in values if value is not None] or [1.0]) or 1.0
         x = _scale(0.0, high, 200, WIDTH - RIGHT - 70)
         unit = f" {figure.y_axis.unit}" if figure.y_axis.unit else ""

@@ -6,7 +6,7 @@ To add a chart, add a file with `MISSING`, what to say when there is nothing to 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -72,22 +72,50 @@ class Figure:
 
 @dataclass(frozen=True)
 class Reading:
-    """A job as charts read it; what several of them need is read once."""
+    """A job as charts read it, all of it or a window of time; what several of them need is read once."""
 
     trial: Trial
     now_ns: int | None = None
     width: int = field(default=300)
     """Points along the x axis that a chart has room for."""
+    window: tuple[float, float] | None = None
+    """What is drawn, seconds since the job's start; None for all of it."""
+    node: str | None = None
+    """The only node whose machine is drawn; None for all of them."""
+    devices: tuple[str, ...] = ()
+    """Cores, GPUs or interfaces that are drawn beside the mean of all."""
+    whole: Reading | None = field(default=None, repr=False)
+    """The reading that this is a part of."""
+
+    def at(
+        self,
+        window: tuple[float, float] | None,
+        width: int,
+        *,
+        node: str | None = None,
+        devices: tuple[str, ...] = (),
+    ) -> Reading:
+        """Return the same job seen through a window, drawn from data of that resolution."""
+        whole = self.whole or self
+        return replace(self, window=window, width=width, node=node, devices=devices, whole=whole)
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """The document that `holter describe` prints."""
-        return describe(self.trial, now_ns=self.now_ns)
+        """The document that `holter describe` prints, of the whole job."""
+        return describe(self.trial, now_ns=self.now_ns) if self.whole is None else self.whole.description
 
     @cached_property
     def steps(self) -> Table:
-        """Table `steps`."""
-        return steps_of(self.trial)
+        """Table `steps`, of the whole job."""
+        return steps_of(self.trial) if self.whole is None else self.whole.steps
+
+    @cached_property
+    def drawn_steps(self) -> Table:
+        """The steps of which a part lies in the window."""
+        if self.window is None or not self.steps.rows:
+            return self.steps
+        ends = self.steps["time"] + self.steps["duration"]
+        return self.steps.where((ends > self.since) & (self.steps["time"] < self.until))
 
     @property
     def start(self) -> int:
@@ -99,6 +127,27 @@ class Reading:
         """When it ended, or now; ns."""
         seconds = self.description["job"]["duration_s"]
         return self.start + int((seconds or 0) * 1e9)
+
+    @property
+    def since(self) -> int:
+        """Where the window begins, ns."""
+        return self.start if self.window is None else self.start + round(self.window[0] * 1e9)
+
+    @property
+    def until(self) -> int:
+        """Where it ends, excluded; ns."""
+        return self.end if self.window is None else self.start + round(self.window[1] * 1e9)
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """The window as tables take it: `start_ns` and `end_ns`, neither for the whole job."""
+        return {} if self.window is None else {"start_ns": self.since, "end_ns": self.until}
+
+    @cached_property
+    def interval_ns(self) -> int:
+        """How much time a sample of the machine stands for."""
+        given = (self.trial.manifest.get("interval_ms"), self.trial.folder.control().get("interval_ms"))
+        return max((int(ms * 1e6) for ms in given if isinstance(ms, int | float)), default=10**9)
 
 
 def names() -> list[str]:

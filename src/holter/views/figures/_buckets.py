@@ -50,32 +50,53 @@ def quantiles(
     return found
 
 
-def over_time(reading: Reading, metrics: tuple[str, ...], by: str) -> list[dict[str, Any]]:
-    """Return samples of some metrics in stretches of the job: group, bucket, mean, low, high.
+def over_time(
+    reading: Reading, metrics: tuple[str, ...], by: str, *, where: str = ""
+) -> list[dict[str, Any]]:
+    """Return samples of some metrics in stretches of what is drawn: group, bucket, mean, low, high.
 
     Args:
         reading: The job.
         metrics: Names of metrics.
         by: SQL for what one series is of, as `metric` or `node || ' ' || device`.
+        where: One more condition.
     """
-    span = max(reading.end - reading.start, 1)
+    span = max(reading.until - reading.since, 1)
     asked = ", ".join(f"'{metric}'" for metric in metrics)
+    inside = "" if reading.window is None else f"AND time >= {reading.since} AND time < {reading.until} "
+    more = f"AND ({where}) " if where else ""
+    if reading.node is not None:
+        quoted = reading.node.replace("'", "''")
+        more += f"AND node = '{quoted}' "
     table = reading.trial.sql(
-        f"SELECT {by} AS series, least(greatest((time - {reading.start}) * {reading.width} // {span}, 0), "  # noqa: S608
+        f"SELECT {by} AS series, least(greatest((time - {reading.since}) * {reading.width} // {span}, 0), "  # noqa: S608
         f"{reading.width - 1}) AS bucket, avg(value) AS mean, min(value) AS low, max(value) AS high "
-        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) GROUP BY ALL ORDER BY ALL"
+        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) {inside}{more}"
+        "GROUP BY ALL ORDER BY ALL",
+        **reading.bounds,
     )
     return list(table.to_rows())
 
 
-def spread(rows: list[dict[str, Any]], what: str, count: int) -> Values:
-    """Lay rows of one series out over its buckets; None where there is no row."""
-    values: Values = [None] * count
+def spread(rows: list[dict[str, Any]], what: str, reading: Reading) -> Values:
+    """Lay rows of one series out over its buckets; None where there was no sample.
+
+    A sample stands for the interval before it, which holds several buckets when one looks closely.
+    """
+    span = max(reading.until - reading.since, 1)
+    reach = int(1.5 * reading.interval_ns * reading.width / span)
+    values: Values = [None] * reading.width
+    last = -1
     for row in rows:
-        values[int(row["bucket"])] = float(row[what])
+        at = int(row["bucket"])
+        for place in range(max(last + 1, at - reach), at + 1):
+            values[place] = float(row[what])
+        last = at
     return values
 
 
 def seconds(reading: Reading) -> list[float]:
-    """Return the middles of the job's stretches, seconds since its start."""
-    return middles(0.0, (reading.end - reading.start) / 1e9, reading.width)
+    """Return the middles of the stretches of what is drawn, seconds since the job's start."""
+    return middles(
+        (reading.since - reading.start) / 1e9, (reading.until - reading.start) / 1e9, reading.width
+    )

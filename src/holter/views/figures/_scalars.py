@@ -22,11 +22,12 @@ def curves(
 
     Values that are not finite are left out of the means; how many there were is said.
     """
-    table = reading.trial.table("scalars", where=f"({where}) AND step >= 0")
+    table = reading.trial.table("scalars", where=f"({where}) AND step >= 0", **reading.bounds)
     if not table.rows:
         return None
     first, last = int(table["step"].min()), int(table["step"].max()) + 1
-    count = max(1, min(reading.width, last - first))
+    # No more stretches than steps that say something: what is logged now and then is a line all the same.
+    count = max(1, min(reading.width, len(np.unique(table["step"]))))
     series = [
         Series(name, mean(buckets(mine["step"], first, last, count), _finite(mine, log=log), count))
         for name, mine in _each(table)

@@ -14,7 +14,7 @@ MISSING = (
 
 def draw(reading: Reading) -> Figure | None:
     """Draw the mean time of each exclusive part, stacked; together they are the step."""
-    steps = reading.steps
+    steps = reading.drawn_steps
     if not steps.rows or "trace" in reading.description:
         return None
     first, last = int(steps["step"].min()), int(steps["step"].max()) + 1

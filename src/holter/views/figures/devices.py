@@ -20,7 +20,7 @@ def draw(reading: Reading) -> Figure | None:
     if not rows:
         return None
     series = [
-        Series(name, spread(list(mine), "mean", reading.width))
+        Series(name, spread(list(mine), "mean", reading))
         for name, mine in groupby(rows, lambda row: str(row["series"]))
     ]
     series.sort(key=lambda one: _place(one.name))

@@ -11,10 +11,13 @@ _NAMES = {"gpu.util": "busy", "gpu.mem.used_pct": "memory"}
 def draw(reading: Reading) -> Figure | None:
     """Draw least, quartiles and greatest reading of every GPU."""
     asked = ", ".join(f"'{metric}'" for metric in _NAMES)
+    inside = "" if reading.window is None else f"AND time >= {reading.since} AND time < {reading.until} "
     table = reading.trial.sql(
         "SELECT node, device, metric, min(value) AS least, quantile_cont(value, 0.25) AS lower, "  # noqa: S608
         "quantile_cont(value, 0.5) AS middle, quantile_cont(value, 0.75) AS upper, max(value) AS greatest "
-        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) GROUP BY ALL ORDER BY ALL"
+        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) {inside}"
+        "GROUP BY ALL ORDER BY ALL",
+        **reading.bounds,
     )
     if not table.rows:
         return None

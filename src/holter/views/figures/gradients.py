@@ -14,7 +14,10 @@ _MOST = 200
 def draw(reading: Reading) -> Figure | None:
     """Draw the logarithm of the mean absolute gradient: a row for each parameter, in the model's order."""
     table = reading.trial.table(
-        "tensors", columns=["time", "step", "name", "abs_mean"], where="name LIKE 'gradient/%' AND count > 0"
+        "tensors",
+        columns=["time", "step", "name", "abs_mean"],
+        where="name LIKE 'gradient/%' AND count > 0",
+        **reading.bounds,
     )
     if not table.rows:
         return None

@@ -13,7 +13,11 @@ _BINS = 60
 
 def draw(reading: Reading) -> Figure | None:
     """Draw the histogram of steady steps, cut off where one of a thousand is longer."""
-    times = reading.steps["duration"][steady(reading.steps)] / 1e6 if reading.steps.rows else np.empty(0)
+    steps = reading.steps
+    times = np.empty(0)
+    if steps.rows:
+        inside = (steps["time"] + steps["duration"] > reading.since) & (steps["time"] < reading.until)
+        times = steps["duration"][steady(steps) & (inside | (reading.window is None))] / 1e6
     if not len(times):
         return None
     most = float(np.percentile(times, 99.9))

@@ -13,7 +13,7 @@ _MOST_RANKS = 8
 
 def draw(reading: Reading) -> Figure | None:
     """Draw the median step of each stretch, and the range in which nine of ten lie."""
-    steps = reading.steps
+    steps = reading.drawn_steps
     if not steps.rows:
         return None
     first, last = int(steps["step"].min()), int(steps["step"].max()) + 1

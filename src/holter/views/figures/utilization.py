@@ -23,7 +23,7 @@ def draw(reading: Reading) -> Figure | None:
     for metric, name in _NAMES.items():
         mine = [row for row in rows if row["series"] == metric]
         if mine:
-            middle, low, high = (spread(mine, what, reading.width) for what in ("mean", "low", "high"))
+            middle, low, high = (spread(mine, what, reading) for what in ("mean", "low", "high"))
             series.append(Series(name, middle, low, high))
     return Figure(
         title="The machine",

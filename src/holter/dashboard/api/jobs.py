@@ -1,0 +1,55 @@
+"""The list of jobs, and everything known of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.routing import Route
+
+from holter.dashboard.answers import answered, which
+from holter.dashboard.api import JOB
+from holter.dashboard.listing import chosen_jobs
+from holter.views.issues import ordered
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holter.dashboard.stores import Stores
+
+_MOST = 500
+
+
+def routes(stores: Stores) -> list[Route]:
+    """Return the routes of the list, of a job's description, and of its issues."""
+
+    async def listed(request: Request) -> Response:
+        asked = request.query_params
+        found, wrong = await run_in_threadpool(stores.listed)
+        chosen = chosen_jobs(found, asked.get("name", ""), asked.get("status", ""))
+        first, most = _number(asked.get("offset"), 0), min(_number(asked.get("limit"), _MOST), _MOST)
+        return answered(
+            {"schema": 1, "count": len(chosen), "jobs": chosen[first : first + most], "unreadable": wrong}
+        )
+
+    def description(job: str, store: int) -> dict[str, Any]:
+        with stores.reading(job, store) as reading:
+            return reading.description
+
+    async def described(request: Request) -> Response:
+        return answered(await run_in_threadpool(description, *which(request)))
+
+    async def issues(request: Request) -> Response:
+        told = await run_in_threadpool(description, *which(request))
+        found = [
+            {"rule": one.rule, **one.issue, "symptoms": [symptom.rule for symptom in one.symptoms]}
+            for one in ordered(told["rules"])
+        ]
+        return answered({"schema": 1, "issues": found})
+
+    return [Route("/api/v1/jobs", listed), Route(JOB, described), Route(f"{JOB}/issues", issues)]
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isdigit() else default

@@ -1,0 +1,84 @@
+"""The orders that a running job takes: stop, sample more or less often, look closer at some steps."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holter.dashboard.answers import RefusalError, which
+from holter.dashboard.api import JOB
+from holter.schema import windows
+from holter.schema.metrics import INTERVALS_MS
+from holter.views.jobs import why_not_running
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from holter.dashboard.stores import Stores
+    from holter.store.job import JobFolder
+
+
+def routes(stores: Stores) -> list[Route]:
+    """Return the route of all orders; each is a POST with a JSON object."""
+
+    async def order(request: Request) -> Response:
+        what = request.path_params["order"]
+        if what not in _ORDERS:
+            raise RefusalError(f"no order {what!r}; there are: {', '.join(_ORDERS)}", 404)
+        try:
+            given = msgspec.json.decode(await request.body() or b"{}", type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise RefusalError(f"the body is no JSON object: {error}") from None
+        told = _ORDERS[what](given)
+        job, store = which(request)
+        try:
+            await run_in_threadpool(lambda: _tell(stores.folder(job, store), told))
+        except OSError as error:
+            raise RefusalError(f"job {job} cannot be told: {error}", 503) from None
+        return JSONResponse({"schema": 1, "job": job, "order": told})
+
+    return [Route(f"{JOB}/{{order:str}}", order, methods=["POST"])]
+
+
+def _tell(folder: JobFolder, order: dict[str, Any]) -> None:
+    why = why_not_running(folder)
+    if why is not None:
+        raise RefusalError(why, 409)
+    if "profile" in order:
+        nodes = folder.nodes()
+        if nodes and not any("profile" in (facts.get("obeys") or ()) for facts in nodes.values()):
+            text = "none of its agents switches windows on, they are of an older version"
+            raise RefusalError(f"job {folder.name}: {text}", 409)
+    folder.order(**order)
+
+
+def _stop(given: dict[str, Any]) -> dict[str, Any]:
+    grace = given.get("grace_s", 30)
+    if not isinstance(grace, int | float) or isinstance(grace, bool) or not 0 <= grace <= 86_400:
+        raise RefusalError(f"grace_s is {grace!r}; valid: 0 to 86400")
+    return {"stop": {"grace_s": float(grace)}}
+
+
+def _configure(given: dict[str, Any]) -> dict[str, Any]:
+    interval = given.get("interval_ms")
+    if interval not in INTERVALS_MS:
+        raise RefusalError(f"interval_ms is {interval!r}; valid: {', '.join(map(str, INTERVALS_MS))}")
+    return {"interval_ms": interval}
+
+
+def _profile(given: dict[str, Any]) -> dict[str, Any]:
+    try:
+        windows.order_of(given)
+    except ValueError as error:
+        raise RefusalError(str(error)) from None
+    if given.get("timer") and given.get("python") != "cprofile":
+        raise RefusalError("a timer is for python cprofile")
+    return {"profile": {**given, "id": f"dashboard-{time.time_ns()}"}}
+
+
+_ORDERS = {"configure": _configure, "profile": _profile, "stop": _stop}

@@ -1,0 +1,49 @@
+// Asks for charts' data: all that several islands want at once goes in one question.
+
+/** @typedef {import("./page.js").Page} Page */
+/** @typedef {{label: string, unit: string, log: boolean, top: number | null}} Axis */
+/** @typedef {(number | null)[]} Values */
+/** @typedef {{name: string, values: Values, low: Values | null, high: Values | null, key: string, color: string}} Series */
+/** @typedef {"lines" | "stacked" | "bars" | "heatmap" | "boxes"} Kind */
+/**
+ * @typedef {{title: string, kind: Kind, x: (number | string)[], x_axis: Axis, y_axis: Axis, series: Series[],
+ *   note: string, html?: string, missing?: string}} Figure
+ */
+/** @typedef {{resolve: (figure: Figure) => void, reject: (error: Error) => void}} Waiting */
+
+/** @type {Map<string, Map<string, Waiting[]>>} questions that are alike but for the chart, by what they ask */
+const open = new Map();
+
+/**
+ * @param {Page} page
+ * @param {string} name
+ * @param {Record<string, string | number | null | undefined>} params
+ * @returns {Promise<Figure>}
+ */
+export function figure(page, name, params) {
+  const key = JSON.stringify(params);
+  let wanted = open.get(key);
+  if (!wanted) {
+    open.set(key, (wanted = new Map()));
+    setTimeout(() => send(page, key, params), 0);
+  }
+  const waiting = wanted.get(name) ?? [];
+  wanted.set(name, waiting);
+  return new Promise((resolve, reject) => waiting.push({ resolve, reject }));
+}
+
+/**
+ * @param {Page} page
+ * @param {string} key
+ * @param {Record<string, string | number | null | undefined>} params
+ */
+async function send(page, key, params) {
+  const wanted = open.get(key) ?? new Map();
+  open.delete(key);
+  try {
+    const told = await page.ask("figures", { names: [...wanted.keys()].sort().join(","), html: "yes", ...params });
+    for (const [name, waiting] of wanted) for (const one of waiting) one.resolve(told.figures[name]);
+  } catch (error) {
+    for (const waiting of wanted.values()) for (const one of waiting) one.reject(error);
+  }
+}

@@ -1,0 +1,92 @@
+// A chart that lives: values under the cursor, dragging chooses the window that all charts show.
+
+import { figure } from "../figures.js";
+import { dimension, plot } from "../plot.js";
+
+/** @typedef {import("../page.js").Page} Page */
+/** @typedef {import("../figures.js").Figure} Figure */
+
+const STEP_PX = 100; // widths are rounded, so that many browsers ask for the same
+
+/**
+ * @param {HTMLElement} element
+ * @param {Page} page
+ */
+export function mount(element, page) {
+  /** @type {{destroy(): void, resize(width: number): void} | null} */
+  let drawn = null;
+  /** @type {Figure | null} */
+  let last = null;
+  let seen = false;
+  let late = true; // what is drawn is not what is asked for now
+  let turn = 0;
+
+  async function load() {
+    if (!seen || !element.clientWidth) return void (late = true);
+    late = false;
+    const mine = ++turn;
+    try {
+      const told = await figure(page, /** @type {string} */ (element.dataset.figure), asked());
+      if (mine !== turn || !element.isConnected) return;
+      last = told;
+      await draw();
+      element.classList.remove("failed");
+    } catch (error) {
+      if (mine !== turn) return;
+      late = true; // what was there stays; the next word from the server tries again
+      element.classList.add("failed");
+      element.title = `could not be brought up to date: ${error instanceof Error ? error.message : error}`;
+    }
+  }
+
+  /** Whether the chart's own axis is another than the one the page goes by. */
+  const turned = () => dimension(last) !== null && dimension(last) !== page.axis;
+
+  function asked() {
+    const width = Math.max(STEP_PX, Math.round(element.clientWidth / STEP_PX) * STEP_PX);
+    const { node, devices } = element.dataset;
+    return { width, from: page.range?.from, to: page.range?.to, node, devices: devices || null };
+  }
+
+  async function draw() {
+    if (!last) return;
+    if (turned()) await page.clock.load();
+    const height = element.offsetHeight; // kept while there is nothing in it, so that nothing jumps
+    element.style.minHeight = `${height}px`;
+    drawn?.destroy();
+    drawn = null;
+    if (last.missing !== undefined) {
+      element.replaceChildren(Object.assign(document.createElement("p"), { className: "note", textContent: last.missing }));
+    } else if (last.html !== undefined) {
+      // Drawn by our own server, which escapes what comes from a job.
+      element.innerHTML = last.html;
+    } else drawn = plot(element, last, page);
+    element.style.minHeight = "";
+  }
+
+  const sight = new IntersectionObserver(
+    ([entry]) => {
+      seen = entry.isIntersecting;
+      if (seen && late) load();
+    },
+    { rootMargin: "200px" },
+  );
+  sight.observe(element);
+  let width = element.clientWidth;
+  const size = new ResizeObserver(() => {
+    if (Math.abs(element.clientWidth - width) < 2) return;
+    width = element.clientWidth;
+    drawn?.resize(width);
+  });
+  size.observe(element);
+  const off = [page.on("range", load), page.on("axis", draw), page.on("theme", draw)];
+  return {
+    update: load,
+    destroy() {
+      sight.disconnect();
+      size.disconnect();
+      for (const end of off) end();
+      drawn?.destroy();
+    },
+  };
+}

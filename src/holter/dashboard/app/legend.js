@@ -1,0 +1,61 @@
+// The names of a chart's series, each with its value under the cursor; a click hides or shows one.
+
+import { moment, number } from "./words.js";
+
+/** @typedef {import("./figures.js").Figure} Figure */
+
+/**
+ * @param {Figure} of
+ * @param {import("./page.js").AxisName | null} shown
+ * @param {(at: number, visible: boolean) => void} toggle
+ */
+export function legend(of, shown, toggle) {
+  const element = Object.assign(document.createElement("ul"), { className: "legend" });
+  const place = Object.assign(document.createElement("li"), { className: "at" });
+  const several = of.series.length > 1 || of.kind === "stacked";
+  const values = of.series.map((one, at) => {
+    const item = document.createElement("li");
+    const value = document.createElement("b");
+    const name = document.createElement(several ? "button" : "span");
+    const patch = Object.assign(document.createElement("i"), { className: one.color });
+    name.append(patch, one.name);
+    if (name instanceof HTMLButtonElement) {
+      name.type = "button";
+      name.setAttribute("aria-pressed", "true");
+      name.addEventListener("click", () => {
+        const visible = name.getAttribute("aria-pressed") !== "true";
+        name.setAttribute("aria-pressed", String(visible));
+        toggle(at, visible);
+      });
+    }
+    item.append(name, value);
+    element.append(item);
+    return value;
+  });
+  element.append(place);
+  const unit = of.y_axis.unit ? ` ${of.y_axis.unit}` : "";
+  return {
+    element,
+    /** @param {number | null} at @param {ArrayLike<number>} x */
+    show(at, x) {
+      const inside = at !== null && at < x.length;
+      place.textContent = inside ? where(x[at], x, of, shown) : "";
+      for (const [one, value] of values.entries()) {
+        const { values: known, low, high } = of.series[one];
+        const here = inside ? known[at] : undefined;
+        if (here === undefined) value.textContent = "";
+        else if (here === null) value.textContent = "no value";
+        else {
+          const band = low && high && low[/** @type {number} */ (at)] != null ? ` (${number(low[/** @type {number} */ (at)] ?? 0)} – ${number(high[/** @type {number} */ (at)] ?? 0)})` : "";
+          value.textContent = `${number(here)}${band}${unit}`;
+        }
+      }
+    },
+  };
+}
+
+/** @param {number} x @param {ArrayLike<number>} all @param {Figure} of @param {import("./page.js").AxisName | null} shown */
+function where(x, all, of, shown) {
+  if (shown === "time") return `at ${moment(x, all[all.length - 1] - all[0])}`;
+  return shown === "step" ? `step ${number(Math.round(x))}` : `${number(x)}${of.x_axis.unit ? ` ${of.x_axis.unit}` : ""}`;
+}

@@ -1,0 +1,211 @@
+// The page as its islands know it: which job, which window of time, what happens; and what makes it live.
+
+import { Clock } from "./clock.js";
+import { Keys } from "./keys.js";
+import { follow } from "./live.js";
+import { orders } from "./orders.js";
+import { bar } from "./window.js";
+
+/** @typedef {{from: number, to: number}} Range seconds since the job's start */
+/** @typedef {"range" | "live" | "theme" | "axis"} Happening */
+/** @typedef {"time" | "step"} AxisName */
+/** @typedef {{update?(): void, destroy?(): void}} Island */
+
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+
+export class Page {
+  constructor() {
+    const { job, store, bare } = main.dataset;
+    this.main = main;
+    this.job = job ?? null;
+    this.store = Number(store ?? 0);
+    this.bare = bare !== undefined;
+    this.keyboard = new Keys();
+    /** @type {Map<Happening, Set<() => void>>} */
+    this.listeners = new Map();
+    /** @type {Map<Element, Island>} */
+    this.islands = new Map();
+    /** @type {Range | null} null is the whole job */
+    this.range = null;
+    /** @type {AxisName} */
+    this.axis = "time";
+    this.read();
+    this.clock = new Clock(this);
+    addEventListener("popstate", () => {
+      this.read();
+      this.tell("axis");
+      this.tell("range");
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.tell("theme"));
+  }
+
+  /** How long the job has run or did run, seconds. */
+  get seconds() {
+    return Number(main.dataset.seconds ?? 0);
+  }
+
+  get running() {
+    return Boolean(main.dataset.running);
+  }
+
+  /** @returns {"light" | "dark"} what is shown now */
+  get theme() {
+    const chosen = document.documentElement.dataset.theme;
+    if (chosen === "light" || chosen === "dark") return chosen;
+    return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  }
+
+  /** Choose light or dark; null follows the system. @param {"light" | "dark" | null} chosen */
+  setTheme(chosen) {
+    if (chosen) document.documentElement.dataset.theme = chosen;
+    else delete document.documentElement.dataset.theme;
+    try {
+      if (chosen) localStorage.setItem("holter.theme", chosen);
+      else localStorage.removeItem("holter.theme");
+    } catch {
+      // It holds for this page then.
+    }
+    this.tell("theme");
+  }
+
+  /** Look at a window of time; null is the whole job. Goes into the address. @param {Range | null} range */
+  setRange(range) {
+    const whole = !range || range.to - range.from < 1e-6;
+    if (whole && !this.range) return;
+    this.range = whole ? null : { from: Math.max(0, round(range.from)), to: round(range.to) };
+    this.write();
+    this.tell("range");
+  }
+
+  /** @param {AxisName} axis */
+  setAxis(axis) {
+    if (axis === this.axis) return;
+    this.axis = axis;
+    this.write();
+    this.tell("axis");
+  }
+
+  /** The window in numbers, also of the whole job. @returns {Range} */
+  get shown() {
+    return this.range ?? { from: 0, to: this.seconds };
+  }
+
+  /**
+   * Ask for JSON below `/api/v1/jobs/{job}/`. Throws an `Error` with a sentence for people.
+   * @param {string} path
+   * @param {Record<string, string | number | null | undefined>} [params] what is null or undefined is left out
+   * @returns {Promise<any>}
+   */
+  async ask(path, params = {}) {
+    const answer = await fetch(this.address(path, params));
+    const told = await answer.json().catch(() => ({ error: `the server answers ${answer.status}` }));
+    if (!answer.ok) throw new Error(told.error);
+    return told;
+  }
+
+  /**
+   * @param {string} path
+   * @param {Record<string, string | number | null | undefined>} [params]
+   */
+  address(path, params = {}) {
+    const given = Object.entries({ store: this.store, ...params }).filter(([, value]) => value != null);
+    const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+    return `/api/v1/jobs/${encodeURIComponent(this.job ?? "")}/${path}?${query}`;
+  }
+
+  /**
+   * Hear of something; returns what ends it.
+   * @param {Happening} what
+   * @param {() => void} fn
+   */
+  on(what, fn) {
+    const all = this.listeners.get(what) ?? new Set();
+    this.listeners.set(what, all.add(fn));
+    return () => void all.delete(fn);
+  }
+
+  /** @param {Happening} what */
+  tell(what) {
+    for (const fn of [...(this.listeners.get(what) ?? [])]) fn();
+  }
+
+  /**
+   * Register a keyboard command for the `?` help; returns what takes it back.
+   * @param {string} description
+   * @param {string} key
+   * @param {(event: KeyboardEvent) => void} fn
+   */
+  keys(description, key, fn) {
+    return this.keyboard.add(description, key, fn);
+  }
+
+  /** Load the islands that are on the page and not alive yet; end those that are gone from it. */
+  async settle() {
+    for (const [element, island] of this.islands) {
+      if (element.isConnected) continue;
+      island.destroy?.();
+      this.islands.delete(element);
+    }
+    if (this.bare) return;
+    const places = [...main.querySelectorAll("[data-island]")].filter((one) => !this.islands.has(one));
+    await Promise.all(places.map((element) => this.mount(/** @type {HTMLElement} */ (element))));
+  }
+
+  /** @param {HTMLElement} element */
+  async mount(element) {
+    this.islands.set(element, {});
+    try {
+      const module = await import(`./islands/${element.dataset.island}.js`);
+      this.islands.set(element, (await module.mount(element, this)) ?? {});
+    } catch (error) {
+      // What the server drew stays; the others live.
+      console.warn(`island ${element.dataset.island}:`, error);
+    }
+  }
+
+  /** The job has changed: bring every island up to date. */
+  refresh() {
+    for (const island of this.islands.values()) island.update?.();
+    this.tell("live");
+  }
+
+  read() {
+    const asked = new URLSearchParams(location.search);
+    const [from, to] = [Number(asked.get("from") ?? 0), Number(asked.get("to") ?? NaN)];
+    this.range = from < to ? { from, to } : null;
+    this.axis = asked.get("axis") === "step" ? "step" : "time";
+  }
+
+  write() {
+    const address = new URL(location.href);
+    stamp(address, this);
+    history.pushState(null, "", address);
+    // Whoever goes to another of the job's pages looks at the same window there.
+    for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-page]"))) {
+      const there = new URL(link.href);
+      stamp(there, this);
+      link.href = there.href;
+    }
+  }
+}
+
+/**
+ * @param {URL} address
+ * @param {Page} page
+ */
+function stamp(address, page) {
+  const kept = { from: page.range?.from, to: page.range?.to, axis: page.axis === "step" ? "step" : undefined };
+  for (const [name, value] of Object.entries(kept)) {
+    if (value === undefined) address.searchParams.delete(name);
+    else address.searchParams.set(name, String(value));
+  }
+}
+
+/** Microseconds are as fine as anybody looks. @param {number} seconds */
+const round = (seconds) => Math.round(seconds * 1e6) / 1e6;
+
+const page = new Page();
+bar(page);
+orders(page);
+follow(page);
+page.settle();

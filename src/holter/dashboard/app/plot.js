@@ -1,0 +1,163 @@
+// Draws a figure of lines, areas or bars with uPlot.
+
+import { build, ink } from "./plot_data.js";
+import { legend } from "./legend.js";
+import uPlot from "./vendor/uPlot.esm.js";
+import { clock, number } from "./words.js";
+
+/** @typedef {import("./page.js").Page} Page */
+/** @typedef {import("./page.js").AxisName} AxisName */
+/** @typedef {import("./figures.js").Figure} Figure */
+
+const HEIGHT = 240;
+const FONT = "11px system-ui, sans-serif";
+
+/** What a figure's x axis is of, where it is time or steps. @param {Figure | null} of @returns {AxisName | null} */
+export function dimension(of) {
+  if (!of || typeof of.x[0] !== "number") return null;
+  if (of.x_axis.label === "step") return "step";
+  return of.x_axis.unit === "s" && of.x_axis.label.includes("time") ? "time" : null;
+}
+
+/**
+ * @param {HTMLElement} element its inside is replaced
+ * @param {Figure} of
+ * @param {Page} page
+ */
+export function plot(element, of, page) {
+  const own = dimension(of);
+  // Without steps nothing can be read over steps.
+  const shown = own && (own === page.axis || page.clock.known) ? page.axis : own;
+  const { series, bands, data } = build(of, element, turned(of, own, shown, page));
+  const frame = document.createElement("figure");
+  frame.className = "holter live";
+  frame.append(Object.assign(document.createElement("h3"), { textContent: of.title }));
+  const listed = legend(of, shown, (at, visible) => {
+    for (const one of series.keys()) if (series[one].of === at) chart.setSeries(one, { show: visible });
+  });
+  const place = document.createElement("div");
+  place.className = "plot";
+  place.tabIndex = 0;
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", `${of.title}: ${of.y_axis.label} over ${of.x_axis.label}`);
+  frame.append(listed.element, place);
+  if (of.note) frame.append(Object.assign(document.createElement("p"), { className: "note", textContent: of.note }));
+  element.replaceChildren(frame);
+
+  const toSeconds = (/** @type {number} */ x) => (shown === "step" ? page.clock.toTime(x) : x);
+  /** @type {import("./vendor/uPlot.esm.js").Options} */
+  const options = {
+    width: place.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: {
+      drag: { x: shown !== null, y: false, setScale: false },
+      sync: shown ? { key: `holter-${shown}`, setSeries: false } : undefined,
+      bind: { dblclick: () => () => (page.setRange(null), null) },
+      points: { size: 5 },
+    },
+    scales: {
+      x: { time: false, range: (_, low, high) => extent(shown, page) ?? [low, high > low ? high : low + 1] },
+      y: { distr: of.y_axis.log ? 3 : 1, range: of.y_axis.log ? undefined : (_, low, high) => reach(of, low, high) },
+    },
+    axes: axes(of, shown, element),
+    series: /** @type {import("./vendor/uPlot.esm.js").Series[]} */ (series),
+    bands,
+    hooks: {
+      setSelect: [
+        (one) => {
+          if (one.select.width < 3) return;
+          const [from, to] = [one.select.left, one.select.left + one.select.width].map((px) => toSeconds(one.posToVal(px, "x")));
+          one.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          page.setRange({ from, to });
+        },
+      ],
+      setCursor: [(one) => listed.show(one.cursor.idx ?? null, one.data[0])],
+    },
+  };
+  const chart = new uPlot(options, /** @type {any} */ (data), place);
+  place.addEventListener("keydown", (event) => walk(event, chart));
+  return {
+    destroy: () => chart.destroy(),
+    resize: () => chart.setSize({ width: place.clientWidth, height: HEIGHT }),
+  };
+}
+
+/**
+ * The positions of a figure's values on the axis that is shown.
+ * @param {Figure} of
+ * @param {AxisName | null} own
+ * @param {AxisName | null} shown
+ * @param {Page} page
+ */
+function turned(of, own, shown, page) {
+  const x = /** @type {number[]} */ (of.x);
+  if (own === shown) return x;
+  return shown === "time" ? x.map((one) => page.clock.toTime(one)) : x.map((one) => page.clock.toStep(one));
+}
+
+/**
+ * The window on the axis that is shown: the same on all charts.
+ * @param {AxisName | null} shown
+ * @param {Page} page
+ * @returns {[number, number] | null}
+ */
+function extent(shown, page) {
+  const { from, to } = page.shown;
+  if (shown === null || to <= from) return null;
+  if (shown === "time") return [from, to];
+  const { step, known } = page.clock;
+  if (!known) return null;
+  return page.range ? [page.clock.toStep(from), page.clock.toStep(to)] : [step[0], step[step.length - 1]];
+}
+
+/**
+ * From where to where the y axis goes: from zero, but a curve that lives far from zero is shown by what it does.
+ * @param {Figure} of
+ * @param {number | null} low
+ * @param {number | null} high
+ * @returns {[number, number]}
+ */
+function reach(of, low, high) {
+  if (of.y_axis.top !== null) return [0, of.y_axis.top];
+  if (low === null || high === null) return [0, 1];
+  if (of.kind === "lines" && low > 0.5 * high) return [low - 0.05 * (high - low || low), high + 0.05 * (high - low || low)];
+  return [Math.min(0, low), high > 0 ? high * 1.05 : 1];
+}
+
+/**
+ * @param {Figure} of
+ * @param {AxisName | null} shown
+ * @param {HTMLElement} element
+ */
+function axes(of, shown, element) {
+  const [dim, line] = [ink(element, "ink-dim"), ink(element, "ink-line")];
+  const both = { stroke: dim, font: FONT, labelFont: FONT, labelSize: 16, grid: { stroke: line, width: 1 }, ticks: { show: false } };
+  const timely = shown === "time";
+  const label = timely ? "time since the start" : shown === "step" ? "step" : named(of.x_axis);
+  return [
+    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(timely ? clock : number), incrs: timely ? TIMES : undefined },
+    { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((one) => (one === null ? "" : number(one))) },
+  ];
+}
+
+const TIMES = [
+  1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
+  1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000,
+];
+
+/** @param {import("./figures.js").Axis} axis */
+const named = (axis) => axis.label + (axis.unit ? ` (${axis.unit})` : "");
+
+/** Move the cursor by keyboard. @param {KeyboardEvent} event @param {uPlot} chart */
+function walk(event, chart) {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!by) return;
+  event.preventDefault();
+  const x = chart.data[0];
+  const [low, high] = [chart.scales.x.min ?? 0, chart.scales.x.max ?? 0];
+  const within = (/** @type {number} */ at) => x[at] >= low && x[at] <= high;
+  let at = (chart.cursor.idx ?? -1) + by * (event.shiftKey ? 10 : 1);
+  at = Math.min(Math.max(at, x.findIndex((_, one) => within(one))), x.length - 1);
+  if (within(at)) chart.setCursor({ left: chart.valToPos(x[at], "x"), top: 10 });
+}

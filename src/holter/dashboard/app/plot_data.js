@@ -1,0 +1,79 @@
+// Lays a figure out as uPlot takes it: columns, and how each is drawn.
+
+import uPlot from "./vendor/uPlot.esm.js";
+
+/** @typedef {import("./figures.js").Figure} Figure */
+/** @typedef {import("./figures.js").Values} Values */
+/** @typedef {import("./vendor/uPlot.esm.js").Series & {of?: number}} Drawn `of` is the place of its series */
+/** @typedef {{series: Drawn[], bands: import("./vendor/uPlot.esm.js").Band[], data: (number[] | Values)[]}} Layout */
+
+const MOST_BANDS = 4; // more of them hide each other
+
+/**
+ * @param {Figure} of
+ * @param {HTMLElement} element where it will be: colors depend on it
+ * @param {number[]} x
+ * @returns {Layout}
+ */
+export function build(of, element, x) {
+  const colors = of.series.map((one) => ink(element, one.color));
+  if (of.kind === "stacked") return stacked(of, colors, x);
+  return of.kind === "bars" ? bars(of, colors, x) : lines(of, colors, x);
+}
+
+/** @param {Figure} of @param {string[]} colors @param {number[]} x @returns {Layout} */
+function lines(of, colors, x) {
+  /** @type {Layout} */
+  const made = { series: [{}], bands: [], data: [x] };
+  for (const [at, one] of of.series.entries()) {
+    made.data.push(one.values);
+    made.series.push({ label: one.name, stroke: colors[at], width: 1.6, points: { size: 4 }, of: at });
+    if (!one.low || !one.high || of.series.length > MOST_BANDS) continue;
+    const edge = { stroke: "transparent", width: 0, points: { show: false }, of: at };
+    made.series.push({ ...edge }, { ...edge });
+    made.data.push(one.high, one.low);
+    made.bands.push({ series: [made.data.length - 2, made.data.length - 1], fill: faint(colors[at], 0.18) });
+  }
+  return made;
+}
+
+/** Areas on one another: the highest is drawn first, whole, and what lies below it over it. */
+/** @param {Figure} of @param {string[]} colors @param {number[]} x @returns {Layout} */
+function stacked(of, colors, x) {
+  const known = x.map((_, i) => of.series.some((one) => one.values[i] !== null));
+  /** @type {number[]} */
+  let below = x.map(() => 0);
+  const tops = of.series.map((one) => (below = below.map((low, i) => low + (one.values[i] ?? 0))));
+  /** @type {Layout} */
+  const made = { series: [{}], bands: [], data: [x] };
+  for (let at = tops.length - 1; at >= 0; at--) {
+    made.data.push(tops[at].map((top, i) => (known[i] ? top : null)));
+    made.series.push({ label: of.series[at].name, stroke: colors[at], fill: colors[at], width: 0, points: { show: false }, of: at });
+  }
+  return made;
+}
+
+/** A histogram: a bar from each edge to the next. */
+/** @param {Figure} of @param {string[]} colors @param {number[]} x @returns {Layout} */
+function bars(of, colors, x) {
+  const paths = uPlot.paths.bars?.({ align: 1, size: [1, Infinity, 1] });
+  const one = of.series[0];
+  return {
+    series: [{}, { label: one.name, stroke: colors[0], fill: colors[0], width: 0, paths, points: { show: false }, of: 0 }],
+    bands: [],
+    data: [x, [...one.values, null].slice(0, x.length)],
+  };
+}
+
+/** The color of a class of the page's palette, as it is now, light or dark. */
+/** @param {HTMLElement} element @param {string} name */
+export function ink(element, name) {
+  const one = Object.assign(document.createElement("i"), { className: name });
+  element.append(one);
+  const { color } = getComputedStyle(one);
+  one.remove();
+  return color;
+}
+
+/** @param {string} color as in `rgb(1, 2, 3)` @param {number} share */
+const faint = (color, share) => color.replace("rgb(", "rgba(").replace(")", `, ${share})`);

@@ -1,0 +1,10 @@
+// Light, dark, or as the system says: set before anything is drawn, so that nothing flashes. Not a module.
+(() => {
+  let chosen = null;
+  try {
+    chosen = localStorage.getItem("holter.theme");
+  } catch {
+    // A browser that keeps nothing follows its system.
+  }
+  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+})();

@@ -1,0 +1,92 @@
+// What stands in the page's head: the window of time that all charts show, time or steps, the theme, the help.
+
+import { moment } from "./words.js";
+
+/** @typedef {import("./page.js").Page} Page */
+
+/** @param {Page} page */
+export function bar(page) {
+  const place = /** @type {HTMLElement} */ (document.getElementById("commands"));
+  const theme = button("Theme", "light or dark", () => page.setTheme(page.theme === "dark" ? "light" : "dark"));
+  const help = button("?", "keyboard", () => page.keyboard.help());
+  page.keys("this help", "?", () => page.keyboard.help());
+  page.keys("light or dark", "t", () => theme.click());
+  page.keys("the list of jobs", "g j", () => location.assign("/"));
+  page.keys("search", "/", () => /** @type {HTMLElement | null} */ (document.querySelector("input[type=search]"))?.focus());
+  for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-page]"))) {
+    const letter = letterOf(link.dataset.page ?? "");
+    if (letter) page.keys(`page ${link.textContent}`, `g ${letter}`, () => link.click());
+  }
+  if (page.job !== null) place.append(...timeBar(page));
+  place.append(theme, help);
+}
+
+/** @type {Set<string>} */
+const taken = new Set(["j"]);
+
+/** The first letter of a page's name that no other page has. @param {string} name */
+function letterOf(name) {
+  const letter = [...name].find((one) => /[a-z]/.test(one) && !taken.has(one));
+  if (letter) taken.add(letter);
+  return letter;
+}
+
+/** @param {Page} page */
+function timeBar(page) {
+  const text = Object.assign(document.createElement("span"), { className: "window" });
+  const whole = button("whole job", "show the whole job", () => page.setRange(null));
+  const axis = button("", "what charts go by", () => page.setAxis(page.axis === "time" ? "step" : "time"));
+  const moves = [
+    button("−", "zoom out", () => zoom(page, 2)),
+    button("+", "zoom in", () => zoom(page, 0.5)),
+    button("‹", "earlier", () => pan(page, -0.5)),
+    button("›", "later", () => pan(page, 0.5)),
+  ];
+  page.keys("zoom in", "w", () => zoom(page, 0.5));
+  page.keys("zoom out", "s", () => zoom(page, 2));
+  page.keys("earlier", "a", () => pan(page, -0.5));
+  page.keys("later", "d", () => pan(page, 0.5));
+  page.keys("the whole job; of a running one, follow it", "0", () => page.setRange(null));
+  page.keys("the whole job", "Escape", () => page.setRange(null));
+  page.keys("charts over time or over steps", "x", () => axis.click());
+  const say = () => {
+    const { from, to } = page.shown;
+    const span = to - from;
+    const follows = page.running && !page.range ? " · following" : "";
+    text.textContent = page.range ? `${moment(from, span)} – ${moment(to, span)}` : `whole job${follows}`;
+    whole.hidden = !page.range;
+    axis.textContent = page.axis === "time" ? "by time" : "by step";
+    axis.setAttribute("aria-pressed", String(page.axis === "step"));
+  };
+  for (const what of /** @type {const} */ (["range", "axis", "live"])) page.on(what, say);
+  say();
+  return [text, whole, ...moves, axis];
+}
+
+/** @param {Page} page @param {number} factor */
+function zoom(page, factor) {
+  const { from, to } = page.shown;
+  const [middle, half] = [(from + to) / 2, ((to - from) * factor) / 2];
+  set(page, middle - half, middle + half);
+}
+
+/** @param {Page} page @param {number} share of the window */
+function pan(page, share) {
+  const { from, to } = page.shown;
+  const by = Math.min(Math.max((to - from) * share, -from), page.seconds - to);
+  set(page, from + by, to + by);
+}
+
+/** @param {Page} page @param {number} from @param {number} to */
+function set(page, from, to) {
+  if (to - from < 1e-3) return;
+  if (from <= 0 && to >= page.seconds) page.setRange(null);
+  else page.setRange({ from: Math.max(0, from), to: Math.min(page.seconds, to) });
+}
+
+/** @param {string} text @param {string} label @param {() => void} run */
+function button(text, label, run) {
+  const made = Object.assign(document.createElement("button"), { type: "button", textContent: text, title: label });
+  made.addEventListener("click", run);
+  return made;
+}

@@ -1,0 +1,45 @@
+// Numbers and times as people read them; the same words as the report's.
+
+/** A time since the start: `45 s`, `12:30 min`, `3:30 h`, `2 d 6 h`. @param {number} seconds */
+export function clock(seconds) {
+  if (seconds < 0) return `-${clock(-seconds)}`;
+  if (seconds < 60) return seconds ? `${digits(seconds)} s` : "0";
+  const whole = Math.round(seconds);
+  if (whole < 3600) {
+    const rest = whole % 60;
+    return `${Math.floor(whole / 60)}${rest ? `:${two(rest)}` : ""} min`;
+  }
+  const hours = Math.floor(whole / 3600);
+  if (hours < 48) return `${hours}${whole % 3600 < 60 ? "" : `:${two(Math.floor((whole % 3600) / 60))}`} h`;
+  return `${Math.floor(hours / 24)} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
+}
+
+/** A time since the start, to the second or finer where the span is short. @param {number} seconds @param {number} span */
+export function moment(seconds, span) {
+  if (seconds < 60) return `${seconds.toFixed(span < 10 ? 3 : 1)} s`;
+  const part = seconds % 60;
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
+  const fine = span < 10 ? part.toFixed(3).padStart(6, "0") : two(Math.floor(part));
+  return hours ? `${hours}:${two(minutes)}:${fine} h` : `${minutes}:${fine} min`;
+}
+
+/** A number, short: `1,200`, `0.25`, `3e-5`. @param {number} value */
+export function number(value) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e7 || size < 1e-3) return value.toExponential(2).replace(/\.?0*e\+?/, "e");
+  return size >= 1000 ? Math.round(value).toLocaleString("en-US") : digits(value);
+}
+
+/** How long ago. @param {number} seconds */
+export function ago(seconds) {
+  if (seconds < 1.5) return "just now";
+  if (seconds < 90) return `${Math.round(seconds)} s ago`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min ago` : `${Math.round(seconds / 3600)} h ago`;
+}
+
+/** @param {number} value */
+const digits = (value) => String(Number(value.toPrecision(4)));
+
+/** @param {number} value */
+const two = (value) => String(value).padStart(2, "0");

@@ -1,0 +1,50 @@
+"""Parts of a page that become live: what the server draws first, and what the browser makes of it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from html import escape
+from typing import TYPE_CHECKING
+
+from holter.report.html import figure
+from holter.views.figures import draw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.views.figures import Reading
+
+REFRESHED: ContextVar[bool] = ContextVar("refreshed", default=False)
+"""Whether the page is only brought up to date: islands live on their own, nobody looks at a first paint."""
+
+
+def island(name: str, paint: Callable[[], str], **data: str | float | None) -> str:
+    """Return the place of an island.
+
+    Args:
+        name: Its module, `app/islands/NAME.js`.
+        paint: Draws what is seen before its script runs, or when it never does.
+        data: What the script finds in the element's `dataset`; None is left out.
+    """
+    more = "".join(
+        f' data-{key.replace("_", "-")}="{escape(str(value), quote=True)}"'
+        for key, value in data.items()
+        if value is not None
+    )
+    inside = "" if REFRESHED.get() else paint()
+    return f'<div class="island" data-island="{name}"{more}>{inside}</div>'
+
+
+def chart(reading: Reading, name: str, **data: str | float | None) -> str:
+    """Return one chart; where there is nothing to draw, why not."""
+
+    def paint() -> str:
+        drawn = draw(name, reading)
+        return f'<p class="note">{escape(drawn)}</p>' if isinstance(drawn, str) else figure(drawn)
+
+    return island("figure", paint, figure=name, **data)
+
+
+def charts(reading: Reading, *names: str) -> str:
+    """Return several charts side by side."""
+    return f'<div class="charts">{"".join(chart(reading, name) for name in names)}</div>'

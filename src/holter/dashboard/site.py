@@ -1,0 +1,106 @@
+"""The addresses of the pages: the list of jobs, a job's pages, jobs side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from holter.dashboard import listing
+from holter.dashboard.answers import RefusalError, points_of, which, window_of
+from holter.dashboard.frame import framed, navigation
+from holter.dashboard.islands import REFRESHED
+from holter.dashboard.pages import FIRST, pages
+from holter.dashboard.sides import side_by_side
+from holter.store.trial import Trial
+from holter.views.comparison import compare
+from holter.views.jobs import RUNNING
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from holter.dashboard.stores import Stores
+    from holter.views.figures import Reading
+
+
+def routes(stores: Stores) -> list[Route]:
+    """Return the routes of the pages."""
+    site = _Site(stores)
+    return [
+        Route("/", site.jobs),
+        Route("/jobs/{job}", site.job),
+        Route("/jobs/{job}/{page}", site.job),
+        Route("/compare", site.compare),
+    ]
+
+
+class _Site:
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+
+    async def jobs(self, request: Request) -> Response:
+        listed, wrong = await run_in_threadpool(self.stores.listed)
+        asked = {key: request.query_params.get(key, "") for key in listing.ASKED}
+        return framed("Jobs", listing.page(listed, wrong, asked), data={"events": "/events"})
+
+    async def job(self, request: Request) -> Response:
+        """Draw one page of a job; its inside alone, without first paints, for who has the page already."""
+        job, store = which(request)
+        name = request.path_params.get("page", FIRST).replace("-", "_")
+        shelf = pages()
+        if name not in shelf:
+            known = ", ".join(page.replace("_", "-") for page in shelf)
+            raise RefusalError(f"a job has no page {name!r}; there are: {known}", 404)
+        asked = dict(request.query_params)
+        window, width = window_of(asked), points_of(asked)
+        inside = asked.pop("part", "") == "inside"
+        asked["store"] = str(store)
+
+        def made(reading: Reading) -> bytes:
+            REFRESHED.set(inside)
+            drawn: str = shelf[name].draw(reading.at(window, width), asked)
+            return drawn.encode()
+
+        key = f"page {name} {sorted(asked.items())} {inside}"
+        html = (await run_in_threadpool(self.stores.kept, job, store, key, made)).decode()
+        known_of = await run_in_threadpool(self._known, job, store)
+        if inside:
+            return HTMLResponse(html, headers={f"x-holter-{key}": str(known_of[key]) for key in _FRESH})
+        bar = navigation(job, store, [(name, page.TITLE) for name, page in shelf.items()], name, asked)
+        return framed(f"{shelf[name].TITLE} · {job}", html, data={**known_of, "page": name}, navigation=bar)
+
+    def _known(self, job: str, store: int) -> dict[str, object]:
+        """Return what scripts know of a job."""
+        with self.stores.reading(job, store) as reading:
+            told = reading.description["job"]
+            known = {
+                "job": job,
+                "store": store,
+                "start": told["start"] or "",
+                "seconds": told["duration_s"] or 0.0,
+                "status": told["status"],
+                "running": "yes" if told["status"] in RUNNING else "",
+            }
+        return {**known, "events": f"/events?{urlencode({'job': job, 'store': store})}"}
+
+    async def compare(self, request: Request) -> Response:
+        chosen = request.query_params.getlist("job")
+        if len(chosen) < 2:
+            raise RefusalError("mark two jobs or more in the list to compare them")
+
+        def made() -> str:
+            places = [text.partition("/") for text in chosen]
+            folders = [
+                self.stores.folder(name, int(store) if store.isdigit() else -1) for store, _, name in places
+            ]
+            # The oldest is the baseline.
+            folders.sort(key=lambda folder: folder.manifest().get("created") or 0)
+            return side_by_side(compare([Trial(folder) for folder in folders]))
+
+        return framed("Comparison", await run_in_threadpool(made))
+
+
+_FRESH = ("start", "seconds", "status", "running")

@@ -1,0 +1,38 @@
+"""When each step began, so that a chart over time can be read over steps and the other way round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
+
+
+def step_clock(steps: Table, start_ns: int, most: int = 1000) -> dict[str, Any]:
+    """Return some steps and when they began, both ascending; between two of them one goes straight.
+
+    Args:
+        steps: Table `steps`; of several ranks the one with the lowest number counts.
+        start_ns: When the job began.
+        most: How many points at most.
+
+    Returns:
+        `step` and `time`, seconds since the start; the last point is the end of the last step. Empty without
+        steps.
+    """
+    if not steps.rows:
+        return {"step": [], "time": []}
+    mine = steps.where(steps["rank"] == steps["rank"].min())
+    order = np.argsort(mine["time"], kind="stable")
+    # A run that went back to a checkpoint counts its steps anew: what is later than its like is kept.
+    number = np.maximum.accumulate(mine["step"][order].astype(np.int64))
+    first = np.concatenate([[True], np.diff(number) > 0])
+    time = (mine["time"][order][first] - start_ns) / 1e9
+    ends = (mine["time"] + mine["duration"] - start_ns) / 1e9
+    number, time = np.append(number[first], number[-1] + 1), np.append(time, max(ends.max(), time[-1]))
+    if len(number) > most:
+        kept = np.unique(np.linspace(0, len(number) - 1, most).astype(np.int64))
+        number, time = number[kept], time[kept]
+    return {"step": number.tolist(), "time": time.tolist()}
