@@ -1,4 +1,4 @@
-"""How busy each device of a job was over time: cores, GPUs, disks, networks; a row each, whatever the width."""
+"""How busy each device of a job was over time, a row each: cores, GPUs, disks, networks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from holter.schema.metrics import METRICS
 from holter.store import parquet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holter.store.trial import Trial
 
 _METRICS = {
@@ -25,6 +27,7 @@ _METRICS = {
 }
 """What is shown, from the top, and what it is called where the node has but one."""
 MOST_ROWS = 1024
+_FINEST_NS = 10_000_000
 _CELLS = 1 << 20
 """The whole job is kept as about so many cells, of 20 bytes each."""
 
@@ -89,14 +92,16 @@ class Heatmap:
         """Take in what has come since, and devices that are new."""
         self._trial = trial
         found = trial.sql(
-            "SELECT node, metric, device, max(time) AS last, max(value) AS top FROM samples "
-            f"WHERE metric IN ({', '.join(map(parquet.literal, [*_METRICS, 'net.link_speed']))}) "  # noqa: S608
+            "SELECT node, metric, device, max(time) AS last, max(value) AS top FROM samples "  # noqa: S608
+            f"WHERE metric IN ({_sql([*_METRICS, 'net.link_speed'])}) "
             "AND NOT isnan(value) GROUP BY ALL"
         )
         listed = list(found.to_rows())
         links = {row["node"]: row["top"] for row in listed if row["metric"] == "net.link_speed"}
         rows = [
-            Row(row["node"], row["metric"], row["device"], _full(row, links)) for row in listed if row["metric"] in _METRICS
+            Row(row["node"], row["metric"], row["device"], _full(row, links))
+            for row in listed
+            if row["metric"] in _METRICS
         ]
         rows.sort(key=_place)
         self.left_out, rows = max(0, len(rows) - MOST_ROWS), rows[:MOST_ROWS]
@@ -106,7 +111,7 @@ class Heatmap:
         if [replace(row, full=0.0) for row in rows] != [replace(row, full=0.0) for row in self.rows]:
             # Devices came, as when a node joined: all is read anew.
             self._kept = Pooled.empty(len(rows), 0)
-            self._step = max(1, -(-(last - self.start_ns) * len(rows) // _CELLS))
+            self._step = max(_FINEST_NS, -(-(last - self.start_ns) * len(rows) // _CELLS))
         self.rows = rows
         done = max(0, self._kept.count.shape[1] - 1)  # the newest stretch may not have been over
         count = max(0, -(-(last - self.start_ns) // self._step))
@@ -145,10 +150,9 @@ class Heatmap:
             return cells
         end_ns = start_ns + count * step
         places = ", ".join(
-            f"({place}, {parquet.literal(row.node)}, {parquet.literal(row.metric)}, {parquet.literal(row.device)})"
-            for place, row in enumerate(self.rows)
+            f"({place}, {_sql([row.node, row.metric, row.device])})" for place, row in enumerate(self.rows)
         )
-        metrics = ", ".join(map(parquet.literal, sorted({row.metric for row in self.rows})))
+        metrics = _sql(sorted({row.metric for row in self.rows}))
         found = self._trial.sql(
             f"SELECT place, (time - {start_ns}) // {step} AS at, min(value) AS low, max(value) AS high, "  # noqa: S608
             "sum(value) AS total, count(*) AS count FROM samples "
@@ -162,6 +166,10 @@ class Heatmap:
         for field in ("low", "high", "total", "count"):
             getattr(cells, field)[where] = found[field]
         return cells
+
+
+def _sql(texts: Iterable[str]) -> str:
+    return ", ".join(map(parquet.literal, texts))
 
 
 def _full(row: dict[str, object], links: dict[str, float]) -> float:

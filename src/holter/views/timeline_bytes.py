@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from holter.views.timeline import Picture
     from holter.views.timeline_reading import Lane
 
-COLUMNS = (("time", "<f8"), ("duration", "<f8"), ("busy", "<f8"), ("count", "<u4"), ("name", "<u4"), ("depth", "<u2"))
-"""What each block has, and how its numbers are written. Times are ns since the origin, exact up to 104 days."""
+COLUMNS = (
+    ("time", "<f8"),
+    ("duration", "<f8"),
+    ("busy", "<f8"),
+    ("count", "<u4"),
+    ("name", "<u4"),
+    ("depth", "<u2"),
+)
+"""What each block has, and how it is written. Times are ns since the origin, exact up to 104 days."""
 _LONGEST_NAME = 300
 """Longer names are cut: whole ones are told with the event's details."""
 
@@ -40,7 +47,9 @@ def packed(picture: Picture, origin_ns: int, numbers: Mapping[Lane, int], versio
         lanes.append((numbers[strip.lane], strip.level, len(sequence)))
         for name, parts in columns.items():
             values = getattr(strip, name)[sequence]
-            parts.append(values - origin_ns if name == "time" else picture.codes[values] if name == "name" else values)
+            parts.append(
+                values - origin_ns if name == "time" else picture.codes[values] if name == "name" else values
+            )
     names = {
         str(code): name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
         for code, name in zip(picture.codes.tolist(), picture.names, strict=True)

@@ -36,7 +36,7 @@ class Steps:
         return cls(*(table[name][mine].astype(np.int64) for name in ("step", "time", "duration")))
 
     def within(self, start_ns: int, end_ns: int, most: int) -> Steps:
-        """Return those that reach into a range; of more than `most` each second one, each fifth, …: round ones."""
+        """Return those that reach into a range; of more than `most` only each second, fifth, tenth, ..."""
         first = int(np.searchsorted(self.time + self.duration, start_ns, side="right"))
         last = int(np.searchsorted(self.time, end_ns))
         some = slice(first, last)

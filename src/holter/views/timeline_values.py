@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -117,7 +117,9 @@ def curves(
         places = [place for place, one in enumerate(chosen) if one.is_metric == is_metric]
         if places:
             listed = _listed([chosen[place] for place in places], places)
-            found |= _curves(reading, chosen, listed, "samples" if is_metric else "counters", start_ns, end_ns, width)
+            found |= _curves(
+                reading, chosen, listed, "samples" if is_metric else "counters", start_ns, end_ns, width
+            )
     nothing = np.empty(0)
     return [
         found.get(place, Curve(one, nothing.astype(np.int64), nothing, nothing, nothing, None))

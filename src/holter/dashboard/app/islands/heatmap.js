@@ -1,5 +1,6 @@
 // The heat map of a job's devices over time: brush, zoom, values under the hand, and a table of the same.
 
+import { bytes } from "../canvas/asking.js";
 import { Theme } from "../canvas/colors.js";
 import { make } from "../canvas/elements.js";
 import { Extent } from "../canvas/extent.js";
@@ -64,14 +65,13 @@ class Heatmap {
     this.settle();
   }
 
-  /** @param {{from: number, to: number} | null} range ns @returns {Promise<Cells | null>} */
+  /** @param {{from: number, to: number} | null} range ns @returns {Promise<Cells>} */
   async ask(range) {
     this.asking.abort();
     this.asking = new AbortController();
     const width = Math.max(64, Math.min(4096, Math.round((this.element.clientWidth || 1000) * (devicePixelRatio || 1))));
     const window = range ? { from: range.from / 1e9, to: range.to / 1e9 } : {};
-    const bytes = await this.page.bytes("heatmap", { ...window, width }, this.asking.signal);
-    return new Cells(bytes);
+    return new Cells(await bytes(this.page, "heatmap", { ...window, width }, this.asking.signal));
   }
 
   build() {
@@ -146,12 +146,13 @@ class Heatmap {
       }
       this.surface?.soon();
       this.listing?.write();
+      this.element.dataset.state = "ready";
     }, SETTLED_MS);
   }
 
   async renew() {
     try {
-      this.whole = (await this.ask(null)) ?? this.whole;
+      this.whole = await this.ask(null);
     } catch {
       return; // the page says that the server does not answer
     }

@@ -250,6 +250,7 @@ export class Timeline {
     const lanes = seen.flatMap(({ entry, streams }) => (entry.lane === undefined ? streams : [entry.lane]));
     const { from, to, span } = this.extent;
     this.tiles.want(from, to, width, [...new Set(lanes)]);
+    this.element.dataset.state = this.tiles.busy ? "loading" : "ready";
     const series = seen.flatMap(({ entry }) =>
       entry.series === undefined ? [] : [{ number: entry.series, unit: entry.unit ?? "", holds: entry.kind === "counter" }],
     );

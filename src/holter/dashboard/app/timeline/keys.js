@@ -6,7 +6,7 @@ const PAN = 0.2;
 
 /** @param {Timeline} timeline @returns {() => void} ends it */
 export function commands(timeline) {
-  const { page, selection, extent } = timeline;
+  const { page, selection } = timeline;
   const pan = (/** @type {number} */ share) => () => {
     timeline.extent.pan(share);
     timeline.moved();
@@ -32,6 +32,5 @@ export function commands(timeline) {
     [["Escape"], "Timeline: select nothing", () => selection.clear()],
   ];
   const ends = keys.flatMap(([names, description, run]) => names.map((key) => page.keys(description, key, run)));
-  void extent;
   return () => ends.forEach((end) => end());
 }

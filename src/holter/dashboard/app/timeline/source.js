@@ -1,5 +1,7 @@
 // What a timeline asks the server. Times are ns since the job's start.
 
+import { ask, bytes } from "../canvas/asking.js";
+
 /**
  * @typedef {import("../page.js").Page} Page
  * @typedef {import("./rows.js").Entry} Entry
@@ -36,39 +38,39 @@ export class Source {
 
   /** @returns {Promise<Head>} */
   async head() {
-    const head = await this.page.ask("timeline");
+    const head = await ask(this.page, "timeline", {});
     this.version = head.version;
     return head;
   }
 
   /** @param {{from: number, to: number, pixels: number, lanes: number[]}} query @param {AbortSignal} signal */
   tiles({ from, to, pixels, lanes }, signal) {
-    return this.page.bytes("timeline/tiles", { from_ns: from, to_ns: to, pixels, lanes: ranges(lanes) }, signal);
+    return bytes(this.page, "timeline/tiles", { from_ns: from, to_ns: to, pixels, lanes: ranges(lanes) }, signal);
   }
 
   /** @param {{from: number, to: number, pixels: number, series: number[]}} query @param {AbortSignal} signal */
   curves({ from, to, pixels, series }, signal) {
-    return this.page.ask("timeline/curves", { from_ns: Math.floor(from), to_ns: Math.ceil(to), pixels, series: ranges(series) }, signal);
+    return ask(this.page, "timeline/curves", { from_ns: Math.floor(from), to_ns: Math.ceil(to), pixels, series: ranges(series) }, signal);
   }
 
   /** @param {number} from @param {number} to @returns {Promise<{steps: {step: number, time: number, duration: number}[]}>} */
   steps(from, to) {
-    return this.page.ask("timeline/steps", { from_ns: Math.floor(from), to_ns: Math.ceil(to), most: 300 });
+    return ask(this.page, "timeline/steps", { from_ns: Math.floor(from), to_ns: Math.ceil(to), most: 300 });
   }
 
   /** @param {Picked} event @returns {Promise<import("./panel.js").Detail>} */
   event({ lane, time, duration, code }) {
-    return this.page.ask("timeline/event", { version: this.version, lane, time_ns: time, duration_ns: duration, name: code });
+    return ask(this.page, "timeline/event", { version: this.version, lane, time_ns: time, duration_ns: duration, name: code });
   }
 
   /** @param {string} text @param {AbortSignal} signal @returns {Promise<{found: import("./finder.js").Found[]}>} */
   search(text, signal) {
-    return this.page.ask("timeline/search", { text, limit: 100 }, signal);
+    return ask(this.page, "timeline/search", { text, limit: 100 }, signal);
   }
 
   /** @param {number[]} codes @param {number} after @param {boolean} backward @returns {Promise<{event: Picked | null}>} */
   following(codes, after, backward) {
     const query = { version: this.version, names: ranges(codes), after_ns: Math.round(after), backward: backward ? 1 : 0 };
-    return this.page.ask("timeline/following", query);
+    return ask(this.page, "timeline/following", query);
   }
 }

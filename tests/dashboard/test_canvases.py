@@ -1,0 +1,342 @@
+"""Heat map and timeline in a real browser: by hand and by keys, light and dark, whatever names say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from benchmarks.generated_trace import write
+from tests.cli.conftest import job, told
+from tests.dashboard.test_browser import CHROMIUM, Looked, violations
+from tests.dashboard.test_server import serving
+
+from holter.importers import import_paths
+from holter.store.job import create
+from holter.store.writer import Writer
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
+expect = playwright.expect
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; on Debian: apt install chromium"),
+    pytest.mark.slow,
+]
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>" + "\u202e" + "x" * 9000
+REAL = "kineto/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
+START = 1_700_000_000_000_000_000
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("seen") / "store"
+    told("recorded", str(folder), ranks=2, cores=4, steps=60, samples=100)
+    write(str(folder), "trace", 60_000, ranks=2)
+    job("empty", str(folder))
+    hostile = create(str(folder), "hostile", command=[], interval_ms=1000, rules=[], now_ns=START)
+    hostile.update(start=START, end=START + 10**10, status="Completed")
+    writer = Writer(hostile, HOSTILE[:60])
+    count = 50
+    operators = {"time": [START + n * 10**8 for n in range(count)], "duration": [9 * 10**7] * count}
+    operators |= {"rank": [0] * count, "thread": [1] * count, "kind": ["operator"] * count}
+    writer.append(
+        "operators",
+        {**operators, "name": [HOSTILE] * count, "detail": [f'{{"x": "{HOSTILE[:53]}"}}'] * count},
+    )
+    samples = {"time": [START + n * 10**9 for n in range(10)], "device": [HOSTILE[:60]] * 10}
+    writer.append("samples", {**samples, "metric": ["cpu.core.util"] * 10, "value": [50.0] * 10})
+    writer.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(store):
+    with serving(store) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def look(browser, server):
+    contexts = []
+
+    def open_page(path, *, width=1280, scheme="light", scripts=True):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
+        )
+        contexts.append(context)
+        seen = Looked(context, server)
+        seen.page.goto(f"http://{server.own}/?token=secret-token")
+        seen.page.goto(f"http://{server.own}{path}")
+        return seen
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def ready(page, island="timeline"):
+    expect(page.locator(f"[data-island={island}]")).to_have_attribute("data-state", "ready", timeout=20_000)
+    return page.locator(f"[data-island={island}] canvas").first
+
+
+def window(page):
+    """The page's window of time, as its address says it; None for the whole job."""
+    return page.evaluate(
+        "(() => { const asked = new URLSearchParams(location.search);"
+        " return asked.has('to') ? [Number(asked.get('from')), Number(asked.get('to'))] : null })()"
+    )
+
+
+def colors(page, island="timeline"):
+    """How many colors a canvas shows."""
+    return page.evaluate(
+        f"""() => {{ const canvas = document.querySelector("[data-island={island}] canvas");
+        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        return new Set(new Uint32Array(data.buffer)).size }}"""
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/recorded/timeline", "/jobs/recorded/nodes"])
+def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
+    seen = look(path, scheme=scheme)
+    island = "heatmap" if path.endswith("nodes") else "timeline"
+    ready(seen.page, island)
+    assert colors(seen.page, island) > 20
+    assert violations(seen.page) == []
+    assert seen.wrong == []
+
+
+@pytest.mark.parametrize("width", [400, 2500])
+@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/recorded/nodes"])
+def test_canvases_are_not_wider_than_the_window(look, path, width):
+    page = look(path, width=width).page
+    ready(page, "heatmap" if path.endswith("nodes") else "timeline")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("path", ["/jobs/hostile/timeline", "/jobs/hostile/nodes"])
+def test_names_are_shown_and_never_executed(look, path):
+    seen = look(path)
+    page = seen.page
+    island = "heatmap" if path.endswith("nodes") else "timeline"
+    canvas = ready(page, island)
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    if island == "timeline":
+        expect(page.locator(".timeline-panel")).to_contain_text("<script>alert(2)</script>")
+        expect(page.locator(".timeline-panel")).to_contain_text("onerror")
+    else:
+        expect(page.locator(".tip")).to_contain_text("<script>alert(2)</script>")
+    assert page.locator("main img, main script").count() == 0
+    assert seen.wrong == []
+    assert violations(page) == []
+
+
+def test_a_job_without_events_teaches_how_to_get_some(look):
+    seen = look("/jobs/empty/timeline")
+    text = seen.page.inner_text("main")
+    assert "holter profile" in text
+    assert "holter import" in text
+    assert violations(seen.page) == []
+    assert seen.wrong == []
+
+
+def test_without_scripts_the_whole_is_a_picture(look):
+    page = look("/jobs/trace/timeline", scripts=False).page
+    assert page.locator("svg.chart image").count() >= 1
+    page.locator("summary").click()
+    assert "thread 4101" in page.inner_text("table")
+
+
+def test_a_timeline_is_moved_by_keys(look):
+    seen = look("/jobs/trace/timeline")
+    page = seen.page
+    canvas = ready(page)
+    canvas.focus()
+    assert window(page) is None
+    for _ in range(6):
+        page.keyboard.press("w")
+    page.wait_for_function("location.search.includes('to=')")
+    ready(page)
+    near = window(page)
+    page.keyboard.press("d")
+    page.wait_for_function(f"!location.search.includes('from={near[0]}')")
+    moved = window(page)
+    assert moved[0] > near[0]
+    assert moved[1] - moved[0] == pytest.approx(near[1] - near[0], rel=1e-3)
+    page.keyboard.press("s")
+    page.wait_for_function(f"!location.search.includes('to={moved[1]}')")
+    assert window(page)[1] - window(page)[0] > moved[1] - moved[0]
+    page.keyboard.press("0")
+    page.wait_for_function("!location.search.includes('to=')")
+    assert seen.wrong == []
+
+
+def test_an_event_is_chosen_read_and_followed_by_keys(look):
+    seen = look("/jobs/trace/timeline?from=0&to=0.16")
+    page = seen.page
+    panel = page.locator(".timeline-panel")
+    ready(page).focus()
+    page.keyboard.press(".")
+    expect(panel).to_contain_text("takes")
+    first = panel.inner_text()
+    page.keyboard.press("ArrowDown")
+    expect(panel).not_to_have_text(first)
+    page.keyboard.press("f")
+    page.wait_for_function("new URLSearchParams(location.search).get('to') !== '0.16'")
+    page.keyboard.press("Escape")
+    expect(panel).to_contain_text("Select an event")
+    page.keyboard.press("?")
+    expect(page.locator("dialog")).to_contain_text("zoom to the selection")
+    page.keyboard.press("Escape")
+    assert seen.wrong == []
+
+
+def test_search_finds_the_next_and_the_previous_and_what_launched_it(look):
+    seen = look("/jobs/trace/timeline")
+    page = seen.page
+    panel = page.locator(".timeline-panel")
+    ready(page).focus()
+    page.keyboard.press("/")
+    page.keyboard.type("sgemm_32x")
+    page.keyboard.press("Enter")
+    expect(page.locator(".timeline-finder output")).to_contain_text("events, 1 names")
+    expect(panel.locator("h3")).to_have_text("ampere_sgemm_32x128_tn")
+    began = panel.locator("dd").nth(1)
+    first = began.inner_text()
+    page.keyboard.press("Enter")
+    expect(began).not_to_have_text(first)
+    page.get_by_label("previous (N)").click()
+    expect(began).to_have_text(first)
+    expect(panel).to_contain_text("was launched by: cudaLaunchKernel")
+    panel.get_by_role("button", name="was launched by").click()
+    expect(panel.locator("h3")).to_have_text("cudaLaunchKernel")
+    expect(panel).to_contain_text("launched: ampere_sgemm_32x128_tn")
+    assert seen.wrong == []
+
+
+def test_a_hand_zooms_drags_clicks_and_measures(look):
+    seen = look("/jobs/trace/timeline?from=0&to=0.5")
+    page = seen.page
+    canvas = ready(page)
+    box = canvas.bounding_box()
+    middle = (box["x"] + box["width"] / 2, box["y"] + 150)
+    page.mouse.move(*middle)
+    page.mouse.wheel(0, -400)
+    page.wait_for_function("new URLSearchParams(location.search).get('to') !== '0.5'")
+    near = window(page)
+    assert near[1] - near[0] < 0.4
+    ready(page)
+    page.mouse.down()
+    page.mouse.move(middle[0] - 200, middle[1], steps=5)
+    page.mouse.up()
+    page.wait_for_function(f"!location.search.includes('from={near[0]}')")
+    assert window(page)[0] > near[0]
+    page.keyboard.down("Shift")
+    page.mouse.down()
+    page.mouse.move(middle[0] + 50, middle[1], steps=5)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    expect(page.locator(".timeline-panel h3")).to_contain_text("measured")
+    page.get_by_role("button", name="Zoom to it").click()
+    half = (near[1] - near[0]) / 2
+    page.wait_for_function(
+        "half => { const asked = new URLSearchParams(location.search);"
+        " return asked.get('to') - asked.get('from') < half }",
+        arg=half,
+    )
+    assert seen.wrong == []
+
+
+def test_tracks_are_opened_closed_and_filtered(look):
+    seen = look("/jobs/trace/timeline")
+    page = seen.page
+    ready(page)
+    rank = page.get_by_role("button", name="rank 0: python")
+    expect(rank).to_have_attribute("aria-expanded", "true")
+    labels = page.locator(".timeline-label")
+    many = labels.count()
+    rank.focus()
+    page.keyboard.press("Enter")
+    expect(rank).to_have_attribute("aria-expanded", "false")
+    assert labels.count() < many
+    page.get_by_label("part of a track's name").fill("nccl")
+    expect(page.get_by_text("stream 20 nccl")).to_have_count(2)
+    expect(page.get_by_text("pt_autograd_0")).to_have_count(0)
+    page.get_by_label("part of a track's name").fill("")
+    page.get_by_role("button", name="close all tracks").click()
+    expect(page.get_by_text("pt_autograd_0")).to_have_count(0)
+    assert seen.wrong == []
+
+
+def test_a_recorded_job_shows_steps_phases_and_the_machine(look):
+    page = look("/jobs/recorded/timeline").page
+    ready(page)
+    expect(page.get_by_text("cpu.util")).to_be_visible()
+    expect(page.get_by_text("phases").first).to_be_visible()
+    page.locator("[data-island=timeline] canvas").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("backward")
+    page.keyboard.press("Enter")
+    expect(page.locator(".timeline-panel h3")).to_contain_text("backward")
+
+
+def test_the_heat_map_is_read_and_brushed_by_hand_and_keys(look):
+    seen = look("/jobs/recorded/nodes")
+    page = seen.page
+    canvas = ready(page, "heatmap")
+    canvas.scroll_into_view_if_needed()
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".tip")).to_contain_text("gpu1")
+    expect(page.locator(".tip")).to_contain_text("%")
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 20, steps=4)
+    page.mouse.up()
+    page.wait_for_function("location.search.includes('to=')")
+    chosen = window(page)
+    canvas.focus()
+    page.keyboard.press("+")
+    page.wait_for_function(f"!location.search.includes('to={chosen[1]}')")
+    near = window(page)
+    assert near[1] - near[0] < chosen[1] - chosen[0]
+    page.get_by_text("The same as a table").click()
+    expect(page.locator("[data-island=heatmap] tbody tr")).to_have_count(10)
+    page.keyboard.press("Tab")
+    canvas.focus()
+    page.keyboard.press("Escape")
+    page.wait_for_function("!location.search.includes('to=')")
+    assert seen.wrong == []
+
+
+def test_a_real_trace_is_searched_and_explained(browser, tmp_path):
+    path = Path(os.environ.get("HOLTER_DATA", "../shared/data")) / "traces" / REAL
+    if not path.exists():
+        pytest.skip(f"{path} is not here; HOLTER_DATA names the folder of real traces")
+    folder = create(str(tmp_path / "store"), "real", command=[], interval_ms=1000, rules=[], now_ns=START)
+    import_paths([path], folder)
+    with serving(tmp_path / "store") as server:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        seen = Looked(context, server)
+        page = seen.page
+        page.goto(f"http://{server.own}/?token=secret-token")
+        page.goto(f"http://{server.own}/jobs/real/timeline")
+        ready(page).focus()
+        page.keyboard.press("/")
+        page.keyboard.type("conv")
+        page.keyboard.press("Enter")
+        expect(page.locator(".timeline-panel h3")).to_contain_text("onv", timeout=20_000)
+        expect(page.locator(".timeline-panel")).to_contain_text("table")
+        assert violations(page) == []
+        assert seen.wrong == []
+        context.close()
