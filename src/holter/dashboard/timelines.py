@@ -39,8 +39,12 @@ class Opened:
     origin_ns: int
     """Where its times count from: the job's start, ns since the epoch."""
     version: str
+    """Changes with the job's events."""
+    stamp: int
+    """Changes with any of the job's files."""
     at: float
     cost_s: float
+    """How long it took to open."""
     numbers: dict[Lane, int] = field(default_factory=dict)
 
     @cached_property
@@ -75,12 +79,16 @@ class Timelines:
             now = time.monotonic()
             if known is not None and now - known.at < max(1.0, _PATIENCE * known.cost_s):
                 return known
+            stamp = hash(tuple(folder.place.files()))
+            if known is not None and known.stamp == stamp:
+                known.at = now
+                return known
             trial = Trial(folder)
             version = _version(trial)
             if known is not None and known.version == version:
-                known.at = now
+                known.at, known.stamp = now, stamp
                 return known
-            return self._open(folder, trial, version)
+            return self._open(folder, trial, version, stamp)
 
     def ask(self, folder: JobFolder, question: Callable[[Opened], T]) -> T:
         """Ask a timeline; when a compaction took files away under it, once more of what is there then."""
@@ -101,12 +109,12 @@ class Timelines:
         trial = Trial(folder)
         return sum(trial.rows(table) for table in _TABLES) <= IN_MEMORY
 
-    def _open(self, folder: JobFolder, trial: Trial, version: str) -> Opened:
+    def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int) -> Opened:
         began = time.monotonic()
         timeline = Timeline(trial)
         start = trial.manifest.get("start")
         cost = time.monotonic() - began
-        opened = Opened(timeline, trial, int(start or timeline.start_ns), version, began + cost, cost)
+        opened = Opened(timeline, trial, int(start or timeline.start_ns), version, stamp, began + cost, cost)
         opened.numbers.update({lane: number for number, lane in enumerate(timeline.lanes)})
         with self._lock:
             self._known.pop(folder.url, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from holter.store.trial import Trial
 
+    Key = tuple[str, str, str]
+
 _METRICS = {
     "gpu.util": "",
     "cpu.core.util": "",
@@ -26,6 +28,7 @@ _METRICS = {
     "net.tx": "network, sent",
 }
 """What is shown, from the top, and what it is called where the node has but one."""
+_LINK = "net.link_speed"
 MOST_ROWS = 1024
 _FINEST_NS = 10_000_000
 _CELLS = 1 << 20
@@ -41,6 +44,11 @@ class Row:
     device: str
     full: float = 100.0
     """What counts as 100 %: for bytes a second what the network's links carry, or else the most there was."""
+
+    @property
+    def key(self) -> Key:
+        """What tells it from others."""
+        return self.node, self.metric, self.device
 
     @property
     def name(self) -> str:
@@ -80,6 +88,7 @@ class Heatmap:
         self.rows: list[Row] = []
         self.left_out = 0
         self._step = 10**9
+        self._tops: dict[Key, float] = {}
         self._kept = Pooled.empty(0, 0)
         self.refresh(trial)
 
@@ -91,35 +100,41 @@ class Heatmap:
     def refresh(self, trial: Trial) -> None:
         """Take in what has come since, and devices that are new."""
         self._trial = trial
-        found = trial.sql(
-            "SELECT node, metric, device, max(time) AS last, max(value) AS top FROM samples "  # noqa: S608
-            f"WHERE metric IN ({_sql([*_METRICS, 'net.link_speed'])}) "
-            "AND NOT isnan(value) GROUP BY ALL"
-        )
-        listed = list(found.to_rows())
-        links = {row["node"]: row["top"] for row in listed if row["metric"] == "net.link_speed"}
-        rows = [
-            Row(row["node"], row["metric"], row["device"], _full(row, links))
-            for row in listed
-            if row["metric"] in _METRICS
-        ]
+        done = max(0, self._kept.count.shape[1] - 1)  # the newest stretch may not have been over
+        last = self._look(self.start_ns + done * self._step if done else None)
+        if last is None:
+            return
+        rows = [Row(*key, _full(*key, self._tops)) for key in self._tops if key[1] in _METRICS]
         rows.sort(key=_place)
         self.left_out, rows = max(0, len(rows) - MOST_ROWS), rows[:MOST_ROWS]
-        if not rows:
-            return
-        last = max(row["last"] for row in listed) + 1
-        if [replace(row, full=0.0) for row in rows] != [replace(row, full=0.0) for row in self.rows]:
+        if [row.key for row in rows] != [row.key for row in self.rows]:
             # Devices came, as when a node joined: all is read anew.
+            done = 0
             self._kept = Pooled.empty(len(rows), 0)
             self._step = max(_FINEST_NS, -(-(last - self.start_ns) * len(rows) // _CELLS))
         self.rows = rows
-        done = max(0, self._kept.count.shape[1] - 1)  # the newest stretch may not have been over
         count = max(0, -(-(last - self.start_ns) // self._step))
         fresh = self._read(self.start_ns + done * self._step, self._step, max(0, count - done))
         self._kept = _joined(self._kept.between(0, done), fresh)
         while self._kept.count.size > 2 * _CELLS:
             self._kept = pooled(self._kept, _edges(self._kept.count.shape[1], 2))
             self._step *= 2
+
+    def _look(self, since: int | None) -> int | None:
+        """Learn which devices there are since a time, and their greatest readings; return the last one's end."""
+        found = self._trial.sql(
+            "SELECT node, metric, device, max(time) AS last, max(value) AS top FROM samples "  # noqa: S608
+            f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND NOT isnan(value) "
+            f"{'' if since is None else f'AND time >= {since} '}GROUP BY ALL",
+            start_ns=since,
+        )
+        last = None
+        for row in found.to_rows():
+            key = (row["node"], row["metric"], row["device"])
+            self._tops[key] = max(self._tops.get(key, 0.0), float(row["top"]))
+            if row["metric"] != _LINK:
+                last = max(last or 0, int(row["last"]) + 1)
+        return last
 
     def heat(self, start_ns: int, end_ns: int, width: int) -> Heat:
         """Return a range of time in at most `width` columns, which begin at whole multiples of their length.
@@ -149,9 +164,7 @@ class Heatmap:
         if not count or not self.rows:
             return cells
         end_ns = start_ns + count * step
-        places = ", ".join(
-            f"({place}, {_sql([row.node, row.metric, row.device])})" for place, row in enumerate(self.rows)
-        )
+        places = ", ".join(f"({place}, {_sql(row.key)})" for place, row in enumerate(self.rows))
         metrics = _sql(sorted({row.metric for row in self.rows}))
         found = self._trial.sql(
             f"SELECT place, (time - {start_ns}) // {step} AS at, min(value) AS low, max(value) AS high, "  # noqa: S608
@@ -172,13 +185,11 @@ def _sql(texts: Iterable[str]) -> str:
     return ", ".join(map(parquet.literal, texts))
 
 
-def _full(row: dict[str, object], links: dict[str, float]) -> float:
-    metric = str(row["metric"])
+def _full(node: str, metric: str, device: str, tops: dict[Key, float]) -> float:
     if METRICS[metric].unit == "%":
         return 100.0
-    most = float(row["top"])  # type: ignore[arg-type]
-    link = links.get(str(row["node"]), 0.0) if metric.startswith("net.") else 0.0
-    return max(link, most) or 1.0
+    link = tops.get((node, _LINK, ""), 0.0) if metric.startswith("net.") else 0.0
+    return max(link, tops[node, metric, device]) or 1.0
 
 
 def _place(row: Row) -> tuple[object, ...]:
