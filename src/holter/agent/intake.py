@@ -106,6 +106,10 @@ class Intake:
             self._relieved = now
             self.writer.flush()
 
+    def hurry(self, watched: bool) -> None:
+        """Write sooner while somebody looks; an object store is spared that."""
+        self.writer.watched = watched and isinstance(self.writer.folder.place, LocalPlace)
+
     def linger(self, alarm: threading.Event) -> None:
         """Give processes that record a moment to end too; one that stays is none of ours to end."""
         begin = time.monotonic()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holter.agent.attention import Attention
 from holter.agent.cgroups import Cgroup
 from holter.agent.collectors import Machine, Watched, collectors
 from holter.agent.companions import START_AFTER_S, Companions
@@ -85,6 +86,7 @@ class Scribe(threading.Thread):
         self._failures: dict[str, int] = {}
         self._drift = 0
         self._stacks_wanted: dict[str, Any] | None = None
+        self._attention = Attention()
         self._framework: dict[str, Any] | None = None
         self._facts: dict[str, Any] = {}
         self._began = time.monotonic()
@@ -208,6 +210,8 @@ class Scribe(threading.Thread):
             self.watch.ask(time.monotonic_ns())
         if self.intake is not None and self.intake.profiling is not None:
             self.intake.profiling.obey(control.get("profile"), self.notes)
+        if self.intake is not None:
+            self.intake.hurry(self._attention.paid(control.get("watched")))
         stop = control.get("stop")
         if stop not in (None, False) and self.stop_wanted is None:
             self.stop_wanted = dict(stop) if isinstance(stop, dict) else {}

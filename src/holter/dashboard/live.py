@@ -25,6 +25,8 @@ _BEAT_S = 15.0
 _SHARE = 0.08
 """The share of a core that is spent on drawing what has changed."""
 _MOST_S = 30.0
+_SIGN_S = 5.0
+"""So often a running job's agents learn that somebody looks."""
 
 
 class Live:
@@ -92,6 +94,9 @@ class _Watch:
         """Return what it took to answer after the last change, all pages together; CPU seconds."""
         return 0.0
 
+    def show(self) -> None:
+        """Let know that somebody looks."""
+
     async def later(self, seen: int) -> None:
         """Wait for news after number `seen`."""
         async with self.news:
@@ -99,9 +104,12 @@ class _Watch:
 
     async def run(self) -> None:
         last: int | str | None = None
-        told = 0.0
+        told, shown = 0.0, -_SIGN_S
         while True:
             try:
+                if time.monotonic() - shown >= _SIGN_S:
+                    shown = time.monotonic()
+                    await run_in_threadpool(self.show)
                 now: int | str = await run_in_threadpool(self.stamp)
                 facts = await run_in_threadpool(self.facts) if now != last else {}
                 text = _event("changed", facts)
@@ -138,6 +146,9 @@ class _OfJob(_Watch):
 
     def cost_s(self) -> float:
         return self.stores.cost_s(self.job, self.store)
+
+    def show(self) -> None:
+        self.stores.watched(self.job, self.store)
 
 
 class _OfList(_Watch):

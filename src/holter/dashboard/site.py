@@ -54,7 +54,8 @@ class _Site:
         if name not in shelf:
             known = ", ".join(page.replace("_", "-") for page in shelf)
             raise RefusalError(f"a job has no page {name!r}; there are: {known}", 404)
-        asked = dict(request.query_params)
+        given = request.query_params
+        asked = {name: ",".join(given.getlist(name)) for name in given}
         window, width = window_of(asked), points_of(asked)
         inside = asked.pop("part", "") == "inside"
         asked["store"] = str(store)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holter.store.job import JobFolder, find, jobs
+from holter.store.job import JobFolder, find
+from holter.store.layout import CONTROL, JOB_NAME, MANIFEST
+from holter.store.place import place
 from holter.store.trial import Trial
 from holter.views.figures import Reading
-from holter.views.jobs import summary
+from holter.views.jobs import RUNNING, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,12 +23,14 @@ _KEPT = 16
 _MOST_ANSWERS = 64
 _STALE_S = 0.4
 """A listing of a job's files is good for so long, however many look."""
+_REST = 10
+"""Listing takes a tenth of the time at most: where it is slow, as in object stores, it is done less often."""
 
 
 @dataclass
 class _Known:
     stamp: int
-    looked: float
+    good_until: float
     reading: Reading
     lock: threading.Lock
     answers: dict[str, bytes] = field(default_factory=dict)
@@ -41,16 +45,41 @@ class Stores:
         self.urls = list(urls)
         self._known: dict[str, _Known] = {}
         self._lock = threading.Lock()
+        self._listing = threading.Lock()
+        self._list: tuple[list[dict[str, Any]], list[str]] | None = None
+        self._list_until = 0.0
+        self._ended: dict[str, dict[str, tuple[str | None, dict[str, Any]]]] = {}
 
     def listed(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Return every job's summary, newest first, and what could not be listed."""
-        now, found, wrong = time.time_ns(), [], []
-        for number, url in enumerate(self.urls):
-            try:
-                found += [{**summary(folder, now), "store": number} for folder in jobs(url)]
-            except (OSError, ValueError) as error:
-                wrong.append(f"store {url}: {error}")
-        return sorted(found, key=lambda job: -(job["created"] or 0)), wrong
+        with self._listing:
+            if self._list is None or time.monotonic() > self._list_until:
+                began = time.monotonic()
+                found, wrong = [], []
+                for number, url in enumerate(self.urls):
+                    try:
+                        found += [{**one, "store": number} for one in self._summaries(url)]
+                    except (OSError, ValueError) as error:
+                        wrong.append(f"store {url}: {error}")
+                self._list = sorted(found, key=lambda job: -(job["created"] or 0)), wrong
+                now = time.monotonic()
+                self._list_until = now + max(_STALE_S, _REST * (now - began))
+            return self._list
+
+    def _summaries(self, url: str) -> Iterator[dict[str, Any]]:
+        """Read of each job what stands in the list; of one that has ended, only once."""
+        store, now = place(url), time.time_ns()
+        names = [name for name in store.folders() if JOB_NAME.fullmatch(name)]
+        kept, self._ended[url] = self._ended.get(url, {}), {}
+        for name in names:
+            where = store.below(name)
+            stamp = where.stamp(MANIFEST)
+            known = kept.get(name)
+            if known is None or stamp != known[0]:
+                known = stamp, summary(JobFolder(where, name), now)
+            if known[1]["status"] not in (*RUNNING, "Unreadable"):
+                self._ended[url][name] = known
+            yield known[1]
 
     def folder(self, name: str, store: int = 0) -> JobFolder:
         """Return a job; raises `LookupError` in words."""
@@ -90,6 +119,15 @@ class Stores:
             newest = max((last for _, last, _ in known.reading.trial.groups("samples")), default=None)
         return None if newest is None else max((time.time_ns() - newest) / 1e9, 0.0)
 
+    def watched(self, name: str, store: int = 0) -> None:
+        """Let a running job's agents know that somebody looks: they write sooner then."""
+        known = self._look(name, store)
+        folder = known.reading.trial.folder
+        # A store that this process may not write is still shown, a little later.
+        with suppress(OSError):
+            if folder.manifest().get("status") in RUNNING:
+                folder.order(watched=time.time_ns())
+
     def cost_s(self, name: str, store: int = 0) -> float:
         """Return how much CPU time answers about the job's present state have taken."""
         with self._lock:
@@ -100,15 +138,18 @@ class Stores:
         key = f"{store}/{name}"
         with self._lock:
             known = self._known.get(key)
-            if known is not None and time.monotonic() - known.looked < _STALE_S:
+            began = time.monotonic()
+            if known is not None and began < known.good_until:
                 return known
             folder = self.folder(name, store)
-            stamp = hash(tuple(folder.place.files()))
+            # What the job is told, and that somebody looks, changes nothing that is shown.
+            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key != CONTROL))
             if known is None or known.stamp != stamp:
                 known = _Known(stamp, 0.0, Reading(Trial(folder)), threading.Lock())
                 self._known.pop(key, None)
                 self._known[key] = known
                 while len(self._known) > _KEPT:
                     self._known.pop(next(iter(self._known)))
-            known.looked = time.monotonic()
+            now = time.monotonic()
+            known.good_until = now + max(_STALE_S, _REST * (now - began))
             return known

@@ -150,7 +150,7 @@ def machine(told: Mapping[str, Any]) -> str:
         (
             row["node"],
             row["metric"] + (f" {row['device']}" if row.get("device") else ""),
-            *(_reading(row[key], row["unit"]) for key in keys),
+            *(reading_text(row[key], row["unit"]) for key in keys),
             "" if row["unit"].startswith("bytes") else row["unit"],
         )
         for row in rows[:_MOST_ROWS]
@@ -251,7 +251,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Iterable
     return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
-def _reading(value: float | None, unit: str) -> str:
+def reading_text(value: float | None, unit: str) -> str:
+    """Write a reading as its unit asks; bytes with their unit, others without."""
     if value is None:
         return ""
     if unit.startswith("bytes"):

@@ -130,6 +130,10 @@ class ObjectPlace:
             listed: list[Any] = self._store.list(f"{self._prefix}{folder}".rstrip("/") or None).collect()
         return listed
 
+    def stamp(self, key: str) -> str | None:
+        """Asking for it is a request, as reading is."""
+        return None
+
     def read(self, key: str) -> bytes:
         """Return a whole file."""
         with _as_os_errors(f"{self.url}/{key}"):

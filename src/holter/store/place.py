@@ -50,6 +50,9 @@ class Place(Protocol):
     def read(self, key: str) -> bytes:
         """Return a whole file."""
 
+    def stamp(self, key: str) -> str | None:
+        """Return what changes when a file does; None where finding out costs as much as reading it."""
+
     def write(self, key: str, data: bytes, *, new: bool = False) -> None:
         """Put a file in one piece, in place of the one before; `new`: raise `FileExistsError` instead."""
 
@@ -140,6 +143,14 @@ class LocalPlace:
             except FileNotFoundError:
                 if entry.is_symlink():
                     found.append(Entry(key, 0, "broken link"))
+
+    def stamp(self, key: str) -> str | None:
+        """Return what changes when a file does; "" when it is not there."""
+        try:
+            status = os.stat(self.path / key)
+        except OSError:
+            return ""
+        return f"{status.st_mtime_ns}-{status.st_ino}"
 
     def read(self, key: str) -> bytes:
         """Return a whole file."""

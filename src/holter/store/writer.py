@@ -29,6 +29,9 @@ _YOUNG_FILES = 12
 """So many files of a table are written at the first age; then the age doubles with each, up to the last."""
 MAX_WAITING_ROWS = 400_000
 """Rows kept for each table while the store cannot be written; more are dropped and counted."""
+WATCHED_AGE_S = 0.8
+WATCHED_FILES = 600
+"""While somebody looks: the age, and files after which it grows by a second each, for readers list them."""
 RETRY_S = 5.0
 
 
@@ -59,6 +62,8 @@ class Writer:
         """Why the last attempt to write failed; `None` again once one succeeds."""
         self.faults = 0
         """Attempts that failed."""
+        self.watched = False
+        """Whether somebody looks at the job now: then rows wait about a second, and not minutes."""
         self._clock = clock
         self._max_rows = max_rows
         self._max_waiting = max_waiting_rows
@@ -134,6 +139,8 @@ class Writer:
         age = min(LAST_AGE_S, FIRST_AGE_S * 2.0 ** min(doublings, 8))
         if batch.rows >= ENOUGH_ROWS:
             age = FIRST_AGE_S
+        if self.watched:
+            age = min(age, max(WATCHED_AGE_S, self.files_written[table] / WATCHED_FILES))
         now = self._clock()
         due = batch.rows >= self._max_rows or now - self._since[table] >= age
         if due and now >= self._retry_at:

@@ -17,8 +17,21 @@ export function bar(page) {
     const letter = letterOf(link.dataset.page ?? "");
     if (letter) page.keys(`page ${link.textContent}`, `g ${letter}`, () => link.click());
   }
+  if (page.main.dataset.page === "insights") {
+    page.keys("next finding", "j", () => finding(1));
+    page.keys("finding before", "k", () => finding(-1));
+  }
   if (page.job !== null) place.append(...timeBar(page));
   place.append(theme, help);
+}
+
+/** Go to another finding. @param {number} by */
+function finding(by) {
+  const all = [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("article.fired"))];
+  const at = all.findIndex((one) => one.contains(document.activeElement));
+  const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : at + by];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
 }
 
 /** @type {Set<string>} */

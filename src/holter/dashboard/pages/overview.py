@@ -2,40 +2,87 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
-from holter.dashboard.islands import charts
-from holter.report import sections
+from holter.dashboard.frame import job_address
+from holter.dashboard.islands import chart, charts
+from holter.report import overview, sections
+from holter.views.issues import ordered
+from holter.views.jobs import RUNNING
+from holter.views.progress import progress
+from holter.views.wording import issue_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from holter.views.figures import Reading
 
 TITLE = "Overview"
 SHOWN = 10
+_MOST = 5
 
 
 def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     """Draw the page."""
-    told = reading.description
+    told, job = reading.description, reading.trial.folder.name
     parts = [
         sections.head(told),
         *sections.verdict(told),
-        "<h2>The job</h2>" + sections.job(told),
-        charts(reading, "job_phases", "losses"),
-    ]
-    if told["breakdown"]:
-        parts.append("<h2>Where a step's time goes</h2>" + sections.breakdown(told))
-    parts += [
-        sections.steps(told),
-        charts(reading, "breakdown_over_steps", "step_times", "step_histogram", "data_loading"),
-        "<h2>The machine</h2>" + sections.machine(told),
-        charts(reading, "utilization", "gpu_boxes"),
-        "<h2>Numbers of the training</h2>",
-        charts(reading, "gradient_norm", "learning_rate", "gradients"),
-        "<h2>What holter cost</h2>" + sections.cost(told),
+        _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
+        f'<div class="columns"><section><h2>Insights</h2>{_insights(told, job, asked)}</section>'
+        f"<section><h2>Phases of the job</h2>{overview.phases(told)}{overview.details(told)}</section></div>",
+        f"<h2>Progress over time</h2>{chart(reading, 'phases_over_time')}",
+        _steps(reading, told),
+        f"<h2>Utilization</h2>{overview.summary(told)}{charts(reading, 'utilization', 'gpu_boxes')}",
+        f"<h2>Operations that took most time</h2>{overview.operations(told)}",
+        f"<h2>Numbers of the training</h2>{charts(reading, 'losses', 'gradient_norm', 'learning_rate')}",
+        f'<div class="columns"><section><h2>The job</h2>{sections.job(told)}</section>'
+        f"<section><h2>What holter cost</h2>{sections.cost(told)}</section></div>",
     ]
     if told["skipped"]:
-        parts.append("<h2>Files that could not be read</h2>" + sections.skipped(told))
+        parts.append(f"<h2>Files that could not be read</h2>{sections.skipped(told)}")
     return "".join(parts)
+
+
+def _progress(reading: Reading, asked: Mapping[str, str]) -> str:
+    total = asked.get("total_steps", "")
+    known = int(total) if total.isdigit() and 0 < int(total) < 2**53 else None
+    kept = "".join(
+        f'<input type="hidden" name="{name}" value="{escape(asked[name], quote=True)}">'
+        for name in ("store", "from", "to", "axis")
+        if asked.get(name)
+    )
+    form = (
+        f'<form class="search">{kept}<label>of <input type="number" name="total_steps" min="1" '
+        f'value="{known or ""}" placeholder="?" aria-label="steps the job will take"> steps</label>'
+        "<button>When will it be done?</button></form>"
+    )
+    return f"<h2>Progress</h2>{overview.progress(progress(reading, known))}{form}"
+
+
+def _insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str:
+    found = ordered(told["rules"])
+    if not found:
+        return sections.issues(told)
+    listed = "".join(
+        f'<li class="issue {"" if one.over else one.severity}"><span class="severity">{one.severity}</span> '
+        f"{escape(issue_text(one))}</li>"
+        for one in found[:_MOST]
+    )
+    address = escape(job_address(job, int(asked.get("store", "0")), "insights", asked), quote=True)
+    return (
+        f'<ul class="plain">{listed}</ul><p><a href="{address}">All {len(found):,} insights, with evidence '
+        "and advice</a></p>"
+    )
+
+
+def _steps(reading: Reading, told: Mapping[str, Any]) -> str:
+    if not told["steps"]:
+        return f"<h2>Steps</h2>{sections.steps(told)}"
+    split = f"<h2>Where a step's time goes</h2>{sections.breakdown(told)}" if told["breakdown"] else ""
+    names = ["step_times", "breakdown_over_steps", "step_histogram"]
+    if told["dataloading"]:
+        names.append("data_loading")
+    return f"{split}<h2>Steps</h2>{sections.steps(told)}{charts(reading, *names)}"

@@ -79,12 +79,16 @@ export function mount(element, page) {
     drawn?.resize(width);
   });
   size.observe(element);
+  // Which devices and which node is said in attributes; others change them.
+  const told = new MutationObserver(load);
+  told.observe(element, { attributeFilter: ["data-devices", "data-node"] });
   const off = [page.on("range", load), page.on("axis", draw), page.on("theme", draw)];
   return {
     update: load,
     destroy() {
       sight.disconnect();
       size.disconnect();
+      told.disconnect();
       for (const end of off) end();
       drawn?.destroy();
     },

@@ -1,0 +1,115 @@
+"""Make docs/screenshots, a picture of every page of the dashboard: python scripts/screenshots.py [STORE] [-o FOLDER].
+
+Without a store a generated one is shown: a job of 8 GPUs and 96 cores that is slow, its faster successor, one
+that failed and one that is empty. Chromium has to be installed, and the extra `dev`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import sync_playwright
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+TOKEN = "screenshots"
+
+
+def story(store: str) -> None:
+    """Put the jobs of the tests' story into a store."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+    from tests.cli.conftest import job, told
+    from tests.dashboard.stories import judged
+
+    for name in ("before", "after"):
+        judged(told(name, store, ranks=8, cores=96, steps=300, samples=400)[0])
+    job("empty", store)
+    job("failed", store, status="Failed", exit_code=1)
+
+
+@contextmanager
+def serving(store: str) -> Iterator[str]:
+    """Run a server of a store; give its address."""
+    path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "HOLTER_TOKEN": TOKEN, "PYTHONPATH": path}
+    command = [sys.executable, "-m", "holter", "ui", store, "--port", "0"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = re.search(r"http://[^/]+", process.stdout.readline())
+        assert found is not None, "the server does not start"
+        try:
+            yield found[0]
+        finally:
+            process.terminate()
+
+
+def addresses(page) -> dict[str, str]:  # noqa: ANN001
+    """Return each page's name and address: the list, every page of its first job, a comparison."""
+    jobs = page.locator("table.jobs tbody a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
+    found = {"jobs": "/"}
+    if not jobs:
+        return found
+    page.goto(page.url.split("/?")[0].rstrip("/") + jobs[0])
+    links = page.locator("a[data-page]").evaluate_all(
+        "all => all.map(one => [one.dataset.page, one.getAttribute('href')])"
+    )
+    found |= dict(links)
+    if len(jobs) > 1:
+        marked = "&".join(f"job=0/{one.split('/')[2].split('?')[0]}" for one in jobs[:2])
+        found["compare"] = f"/compare?{marked}"
+    return found
+
+
+def main() -> None:
+    """Take them all, light and dark, narrow and wide."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", nargs="?")
+    parser.add_argument("-o", "--output", default=str(ROOT / "docs" / "screenshots"))
+    parser.add_argument("--widths", type=int, nargs="+", default=[1280])
+    parser.add_argument("--schemes", nargs="+", default=["light", "dark"])
+    parser.add_argument("--pages", nargs="+", help="only these")
+    given = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        raise SystemExit("Chromium is not installed; on Debian: apt install chromium")
+    Path(given.output).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as own:
+        store = given.store or f"{own}/store"
+        if given.store is None:
+            story(store)
+        with serving(store) as at, sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            for width in given.widths:
+                for scheme in given.schemes:
+                    context = browser.new_context(
+                        viewport={"width": width, "height": 900}, color_scheme=scheme
+                    )
+                    page = context.new_page()
+                    page.goto(f"{at}/?token={TOKEN}")
+                    for name, address in addresses(page).items():
+                        if given.pages and name not in given.pages:
+                            continue
+                        # Tall enough for all of it: charts below the window would not be drawn.
+                        page.set_viewport_size({"width": width, "height": 900})
+                        page.goto(at + address)
+                        height = page.evaluate("document.documentElement.scrollHeight")
+                        page.set_viewport_size({"width": width, "height": min(height, 6000)})
+                        page.wait_for_timeout(1500)
+                        page.screenshot(path=f"{given.output}/{name}-{scheme}-{width}.png", full_page=True)
+                    context.close()
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

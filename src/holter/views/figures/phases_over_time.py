@@ -1,0 +1,65 @@
+"""What training did with its time, from the job's start to its end: pauses and interruptions are seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.schema.phases import BREAKDOWN
+from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figures._buckets import over_time, seconds, spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw the share of time in each part of a step, stacked; what is above them is no step at all."""
+    steps = reading.steps
+    if not steps.rows or "trace" in reading.description:
+        return None
+    edges = np.linspace(reading.since, reading.until, reading.width + 1)
+    shares = {part: _shares(steps, part, edges) for part in BREAKDOWN if steps[part].any()}
+    sampled = spread(over_time(reading, ("cpu.util",), "metric"), "mean", reading)
+    inside = sum(shares.values(), np.zeros(reading.width)) > 0
+    if any(value is not None for value in sampled):
+        known = inside | np.array([value is not None for value in sampled])
+    else:
+        known = np.ones(reading.width, dtype=bool)
+    series = [Series(part.replace("_", " "), _gaps(share, known), key=part) for part, share in shares.items()]
+    return Figure(
+        title="What the time went into",
+        kind="stacked",
+        x=seconds(reading),
+        x_axis=Axis("time since the start", "s"),
+        y_axis=Axis("of the time", "%", top=100.0),
+        series=series,
+        note="Mean of all ranks. White above: no step, as before and after the training loop; "
+        "nothing at all: the machine was not sampled either, the job was interrupted.",
+    )
+
+
+def _shares(steps: Table, part: str, edges: NDArray[Any]) -> NDArray[Any]:
+    """Return the percentage of each stretch that is spent in a part; within a step it is spread evenly."""
+    total = np.zeros(len(edges) - 1)
+    ranks = np.unique(steps["rank"])
+    for rank in ranks:
+        mine = steps.where(steps["rank"] == rank)
+        order = np.argsort(mine["time"], kind="stable")
+        begin = mine["time"][order].astype(float)
+        # Steps of a run that went back to a checkpoint may overlap by a little; time only grows.
+        end = np.maximum.accumulate(begin + mine["duration"][order])
+        begin = np.maximum(begin, np.concatenate([begin[:1], end[:-1]]))
+        spent = np.concatenate([[0.0], np.cumsum(mine[part][order].astype(float))])
+        times = np.stack([begin, end], axis=1).ravel()
+        total += np.diff(np.interp(edges, times, np.stack([spent[:-1], spent[1:]], axis=1).ravel()))
+    return np.minimum(100.0 * total / np.diff(edges) / len(ranks), 100.0)
+
+
+def _gaps(share: NDArray[Any], known: NDArray[Any]) -> list[float | None]:
+    return [float(value) if here else None for value, here in zip(share, known, strict=True)]
