@@ -15,6 +15,8 @@ from holter.store import parquet
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from holter.store.trial import Trial
 
     Key = tuple[str, str, str]
@@ -121,11 +123,11 @@ class Heatmap:
             self._step *= 2
 
     def _look(self, since: int | None) -> int | None:
-        """Learn which devices there are since a time, and their greatest readings; return the last one's end."""
+        """Learn which devices there are since a time, and their most; return when the last reading was over."""
         found = self._trial.sql(
-            "SELECT node, metric, device, max(time) AS last, max(value) AS top FROM samples "  # noqa: S608
-            f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND NOT isnan(value) "
-            f"{'' if since is None else f'AND time >= {since} '}GROUP BY ALL",
+            "SELECT node, metric, device, max(time) AS last, max(value) AS top "  # noqa: S608
+            f"FROM samples WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND NOT isnan(value) AND time >= {since or 0} "
+            "GROUP BY ALL",
             start_ns=since,
         )
         last = None
@@ -202,12 +204,21 @@ def _joined(one: Pooled, other: Pooled) -> Pooled:
     return Pooled(*(np.concatenate([getattr(one, f), getattr(other, f)], axis=1) for f in fields))
 
 
-def _edges(count: int, every: int) -> np.ndarray:
+def _edges(count: int, every: int) -> NDArray[np.int64]:
     return np.append(np.arange(0, count, every), count)
 
 
-def packed(heat: Heat, origin_ns: int) -> tuple[dict[str, object], list[np.ndarray]]:
-    """Return a heat map as a head that JSON holds, and its mean, least and greatest as rows of numbers."""
+def packed(
+    heat: Heat, origin_ns: int, node: str | None = None
+) -> tuple[dict[str, object], list[NDArray[np.float32]]]:
+    """Return a heat map as a head that JSON holds, and its mean, least and greatest as rows of numbers.
+
+    Args:
+        heat: The heat map.
+        origin_ns: The job's start, ns since the epoch.
+        node: The only node that is meant; None for all of them.
+    """
+    kept = [place for place, row in enumerate(heat.rows) if node is None or row.node == node]
     head = {
         "from": (heat.start_ns - origin_ns) / 1e9,
         "step": heat.step_ns / 1e9,
@@ -215,7 +226,7 @@ def packed(heat: Heat, origin_ns: int) -> tuple[dict[str, object], list[np.ndarr
         "left_out": heat.left_out,
         "rows": [
             {"node": row.node, "name": row.name, "metric": row.metric, "unit": row.unit, "full": row.full}
-            for row in heat.rows
+            for row in (heat.rows[place] for place in kept)
         ],
     }
-    return head, [heat.cells.mean, heat.cells.low, heat.cells.high]
+    return head, [part[kept] for part in (heat.cells.mean, heat.cells.low, heat.cells.high)]

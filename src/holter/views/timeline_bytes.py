@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from holter.views.timeline import Picture
     from holter.views.timeline_reading import Lane
@@ -40,7 +42,7 @@ def packed(picture: Picture, origin_ns: int, numbers: Mapping[Lane, int], versio
         numbers: How each lane is called.
         version: What numbers and codes belong to.
     """
-    columns: dict[str, list[np.ndarray]] = {name: [] for name, _ in COLUMNS}
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name, _ in COLUMNS}
     lanes = []
     for strip in picture.strips:
         sequence = np.lexsort((strip.time, strip.depth))

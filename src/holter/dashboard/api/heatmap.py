@@ -74,7 +74,7 @@ class _Heatmaps:
             since, until = window or (0.0, (heatmap.end_ns - start) / 1e9)
             begin = start + round(since * 1e9)
             heat = heatmap.heat(begin, max(begin + width, start + round(until * 1e9)), width)
-        head, parts = packed(heat, start)
+        head, parts = packed(heat, start, asked.get("node") or None)
         text = encoded({"schema": 1, **head, "end": (heatmap.end_ns - start) / 1e9})
         text += b" " * (-(4 + len(text)) % 8)
         columns = [np.ascontiguousarray(part, "<f4").tobytes() for part in parts]

@@ -71,7 +71,7 @@ class Heatmap {
     this.asking = new AbortController();
     const width = Math.max(64, Math.min(4096, Math.round((this.element.clientWidth || 1000) * (devicePixelRatio || 1))));
     const window = range ? { from: range.from / 1e9, to: range.to / 1e9 } : {};
-    return new Cells(await bytes(this.page, "heatmap", { ...window, width }, this.asking.signal));
+    return new Cells(await bytes(this.page, "heatmap", { ...window, width, node: this.element.dataset.node }, this.asking.signal));
   }
 
   build() {
