@@ -123,10 +123,11 @@ class Heatmap:
             self._step *= 2
 
     def _look(self, since: int | None) -> int | None:
-        """Learn which devices there are since a time, and their most; return when the last reading was over."""
+        """Learn which devices there are since a time, and their most; return the end of the last reading."""
         found = self._trial.sql(
-            "SELECT node, metric, device, max(time) AS last, max(value) AS top "  # noqa: S608
-            f"FROM samples WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND NOT isnan(value) AND time >= {since or 0} "
+            "SELECT node, metric, device, max(time) AS last, max(value) AS top FROM samples "  # noqa: S608
+            f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) "
+            f"AND NOT isnan(value) AND time >= {since or 0} "
             "GROUP BY ALL",
             start_ns=since,
         )
