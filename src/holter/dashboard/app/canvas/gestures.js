@@ -34,9 +34,12 @@ export function gestures(element, meaning) {
   const on = (kind, act) => element.addEventListener(kind, act, { signal: ends.signal, passive: false });
 
   on("wheel", (event) => {
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return; // the page's own scrolling
-    event.preventDefault();
     const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+    const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if ((event.shiftKey || sideways) && !meaning.drag) return; // the page's own scrolling
+    event.preventDefault();
+    if (event.shiftKey) return meaning.drag?.(0, -(event.deltaY || event.deltaX) * lines);
+    if (sideways) return meaning.drag?.(-event.deltaX * lines, 0);
     meaning.zoom(Math.exp(Math.min(Math.max(event.deltaY * lines, -240), 240) / 400), place(event).x);
   });
   on("pointerdown", (event) => {

@@ -5,6 +5,7 @@ import { make } from "../canvas/elements.js";
 import { Extent } from "../canvas/extent.js";
 import { gestures } from "../canvas/gestures.js";
 import { Surface } from "../canvas/surface.js";
+import { bar } from "../timeline/bar.js";
 import { Curves } from "../timeline/curves.js";
 import { Finder } from "../timeline/finder.js";
 import { commands } from "../timeline/keys.js";
@@ -47,10 +48,14 @@ export class Timeline {
       (query, signal) => this.source.curves(query, signal),
       () => this.draw(),
     );
-    this.labels = new Labels(this.rows, (row) => {
-      this.rows.turn(row);
-      this.arrange();
-    });
+    this.labels = new Labels(
+      this.rows,
+      (row) => {
+        this.rows.turn(row);
+        this.arrange();
+      },
+      (by) => this.view && (this.view.scrollTop += by),
+    );
     this.panel = new Panel({ fit: () => this.selection.fit(), go: (arrow) => void this.selection.go(arrow), track: (lane) => this.track(lane) });
     this.selection = new Selection(this);
     this.finder = new Finder({
@@ -87,30 +92,11 @@ export class Timeline {
   }
 
   build() {
-    const act = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ run) =>
-      make("button", { type: "button", title: label, "aria-label": label, onclick: run }, text);
-    const filter = /** @type {HTMLInputElement} */ (make("input", { type: "search", placeholder: "filter tracks", "aria-label": "part of a track's name" }));
-    filter.addEventListener("input", () => {
-      this.rows.filter = filter.value.trim().toLowerCase();
-      this.rows.lay();
-      this.arrange();
-    });
-    const bar = make(
-      "div.timeline-bar",
-      {},
-      this.finder.element,
-      filter,
-      act("+", "zoom in (w)", () => this.zoom(0.5)),
-      act("−", "zoom out (s)", () => this.zoom(2)),
-      act("Whole job", "show the whole job (0)", () => this.show(this.extent.low, this.extent.high)),
-      act("Open all", "open all tracks", () => this.open(true)),
-      act("Close all", "close all tracks", () => this.open(false)),
-    );
     this.box = make("div.surface-box.timeline-canvas");
     this.space = make("div");
     this.view = make("div.timeline-view", { tabindex: "-1" }, make("div.timeline-fixed", {}, this.labels.element, this.box), this.space);
     this.state = make("p.note", { role: "status" });
-    this.element.replaceChildren(bar, this.finder.list, this.view, this.state, this.panel.element);
+    this.element.replaceChildren(bar(this), this.finder.list, this.view, this.state, this.panel.element);
     this.surface = new Surface(this.box, (surface) => this.paint(surface));
     const about = "Timeline. Arrows or a and d: pan. w and s: zoom. Period and comma: next and previous event. f: zoom to the selection. m: measure.";
     for (const [name, value] of Object.entries({ tabindex: "0", role: "application", "aria-label": about })) this.surface.canvas.setAttribute(name, value);
@@ -193,12 +179,6 @@ export class Timeline {
 
   draw() {
     this.surface?.soon();
-  }
-
-  /** @param {boolean} all */
-  open(all) {
-    this.rows.all(all);
-    this.arrange();
   }
 
   get scroll() {

@@ -8,12 +8,19 @@ import { make } from "../canvas/elements.js";
  */
 
 export class Labels {
-  /** @param {Rows} rows @param {(row: Row) => void} turn */
-  constructor(rows, turn) {
+  /** @param {Rows} rows @param {(row: Row) => void} turn @param {(by: number) => void} scrolled */
+  constructor(rows, turn, scrolled) {
     this.rows = rows;
     this.turn = turn;
     this.inside = make("div.timeline-labels-inside");
     this.element = make("div.timeline-labels", { role: "group", "aria-label": "tracks" }, this.inside);
+    // A browser that brings the focus into view scrolls the names alone: the canvas goes with them.
+    this.element.addEventListener("scroll", () => {
+      const by = this.element.scrollTop;
+      if (!by) return;
+      this.element.scrollTop = 0;
+      scrolled(by);
+    });
     /** @type {Map<string, HTMLElement>} */
     this.drawn = new Map();
   }
@@ -28,13 +35,16 @@ export class Labels {
       element.remove();
       this.drawn.delete(key);
     }
+    let place = this.inside.firstElementChild;
     for (const row of seen) {
       let element = this.drawn.get(row.key);
       if (!element) {
         element = this.label(row);
         this.drawn.set(row.key, element);
-        this.inside.append(element);
       }
+      // In the order of the rows: Tab goes through them.
+      if (element === place) place = place.nextElementSibling;
+      else this.inside.insertBefore(element, place);
       element.style.top = `${row.top}px`;
       element.style.height = `${row.height}px`;
       if (row.opens) element.setAttribute("aria-expanded", String(row.open));
