@@ -1,4 +1,4 @@
-"""Make docs/screenshots, a picture of every page of the dashboard: python scripts/screenshots.py [STORE] [-o FOLDER].
+"""Make docs/screenshots, a picture of every page of the dashboard: python scripts/screenshots.py [STORE].
 
 Without a store a generated one is shown: a job of 8 GPUs and 96 cores that is slow, its faster successor, one
 that failed and one that is empty. Chromium has to be installed, and the extra `dev`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-TOKEN = "screenshots"
+TOKEN = secrets.token_hex(8)
 
 
 def story(store: str) -> None:
@@ -45,9 +46,9 @@ def serving(store: str) -> Iterator[str]:
     env = {**os.environ, "HOLTER_TOKEN": TOKEN, "PYTHONPATH": path}
     command = [sys.executable, "-m", "holter", "ui", store, "--port", "0"]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        found = re.search(r"http://[^/]+", process.stdout.readline())
-        assert found is not None, "the server does not start"
+        found = re.search(r"http://[^/]+", process.stdout.readline() if process.stdout else "")
+        if found is None:
+            raise SystemExit("the server does not start")
         try:
             yield found[0]
         finally:

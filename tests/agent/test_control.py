@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tests.agent.conftest import until
 
+from holter.agent.attention import STALE_S, Attention
+
 SCRIPT = """
 import time
 import holter
@@ -21,6 +23,22 @@ for step in range(1000):
     if step == 20:
         open("started", "w").close()
 """
+
+
+def test_signs_of_somebody_who_looks_go_stale(monkeypatch):
+    now = [50.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    attention = Attention()
+    assert not attention.paid(None)
+    assert attention.paid(1)
+    now[0] += STALE_S - 1
+    assert attention.paid(1)
+    assert attention.paid(2)
+    now[0] += STALE_S - 1
+    assert attention.paid(2)
+    now[0] += 1
+    assert not attention.paid(2)
+    assert not attention.paid(None)
 
 
 def test_stacks_when_somebody_asks_and_a_stop_with_its_reason(start, tmp_path):

@@ -8,5 +8,5 @@ from holter.store.job import JobFolder
 
 def judged(folder: JobFolder) -> JobFolder:
     """Let every rule of the usual pack judge a finished job, and keep what they find."""
-    evaluate(folder, None)
+    evaluate(folder, ["pack:default"], record=True)
     return folder

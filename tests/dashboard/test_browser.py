@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import job, told
+from tests.dashboard.conftest import Looked, violations
+from tests.dashboard.stories import judged
 from tests.dashboard.test_server import serving
 
 from holter.report.html import page as report
@@ -17,17 +17,21 @@ from holter.views.figures import Reading
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; on Debian: apt install chromium"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.slow
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 PAGES = [
     "/",
     "/jobs/before",
+    "/jobs/before/nodes?cores=cpu1",
+    "/jobs/before/insights",
+    "/jobs/before?from=20&to=60&axis=step",
     "/jobs/empty",
+    "/jobs/empty/nodes",
+    "/jobs/empty/insights",
     "/jobs/sick",
+    "/jobs/sick/insights",
+    "/jobs/running/settings",
+    "/jobs/broken",
     "/compare?job=0/before&job=0/after",
     "/jobs/none",
     "/?name=zzz",
@@ -38,8 +42,11 @@ PAGES = [
 def store(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("seen") / "store"
     for name in ("before", "after"):
-        told(name, str(folder), ranks=2, cores=8, steps=100, samples=100)
+        judged(told(name, str(folder), ranks=2, cores=8, steps=100, samples=300)[0])
     job("empty", str(folder))
+    job("running", str(folder), status="InProgress", age_s=1)
+    job("broken", str(folder))
+    (folder / "broken/job.json").write_text("{")
     sick = job("sick", str(folder), status="Failed", command=["python", HOSTILE])
     issue = {"summary": HOSTILE, "severity": "critical", "evidence": {"x": HOSTILE}, "advice": HOSTILE}
     rule = {"rule": "r", "name": HOSTILE, "status": "IssuesFound", "parameters": {}, "issues": [issue]}
@@ -53,53 +60,6 @@ def server(store):
         yield running
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Looked:
-    """A page that notes what must not happen on it."""
-
-    def __init__(self, context, server) -> None:
-        self.page = context.new_page()
-        self.wrong: list[str] = []
-        own = (f"http://{server.own}", "data:", "blob:") if server else ("file:", "data:")
-        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
-        self.page.on(
-            "request", lambda asked: None if asked.url.startswith(own) else self.wrong.append(asked.url)
-        )
-
-
-@pytest.fixture
-def look(browser, server):
-    contexts = []
-
-    def open_page(path, *, width=1200, scheme="light"):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        contexts.append(context)
-        seen = Looked(context, server)
-        seen.page.goto(f"http://{server.own}/?token=secret-token")
-        seen.page.goto(f"http://{server.own}{path}")
-        return seen
-
-    yield open_page
-    for context in contexts:
-        context.close()
-
-
-def violations(page):
-    page.evaluate(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
-    rules = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
-    found = page.evaluate(f"axe.run(document, {json.dumps(rules)})")
-    return [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found["violations"]]
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_is_quiet_and_fit_for_everybody(look, path, scheme):
@@ -110,7 +70,17 @@ def test_every_page_is_quiet_and_fit_for_everybody(look, path, scheme):
 
 
 @pytest.mark.parametrize("width", [400, 2500])
-@pytest.mark.parametrize("path", ["/", "/jobs/before", "/jobs/sick"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/jobs/before",
+        "/jobs/before/nodes",
+        "/jobs/before/insights",
+        "/jobs/sick",
+        "/jobs/running/settings",
+    ],
+)
 def test_no_page_is_wider_than_the_window(look, path, width):
     page = look(path, width=width).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -159,7 +129,7 @@ def test_a_browser_that_loses_the_server_says_so(browser, store):
         page.goto(f"http://{server.own}/?token=secret-token")
         expect(page.locator("#state")).to_have_text("live")
     expect(page.locator("#state")).to_contain_text("does not answer", timeout=20_000)
-    assert page.locator("tbody tr").count() == 4, "what was there stays there"
+    assert page.locator("tbody tr").count() == 6, "what was there stays there"
     context.close()
 
 

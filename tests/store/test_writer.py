@@ -58,6 +58,22 @@ def test_a_file_is_written_when_rows_waited_long_enough(tmp_path: Path) -> None:
     assert writer.waiting == 0
 
 
+def test_while_somebody_looks_rows_wait_a_second_but_ever_longer_with_ever_more_files(tmp_path: Path) -> None:
+    now = [100.0]
+    writer = Writer(new_job(tmp_path), "n0", clock=lambda: now[0])
+    writer.files_written["scalars"] = 100  # by its age alone it would wait a minute
+    writer.watched = True
+    for files, least, most in ((100, 0.7, 1.0), (6 * writing.WATCHED_FILES, 5.5, 6.0)):
+        writer.files_written["scalars"] = files
+        append(writer, files, 1)
+        now[0] += least
+        writer.poll()
+        assert writer.waiting == 1
+        now[0] += most - least
+        writer.poll()
+        assert writer.waiting == 0
+
+
 def test_a_writer_goes_on_after_another(tmp_path: Path) -> None:
     folder = new_job(tmp_path)
     for n in range(3):

@@ -1,21 +1,68 @@
-"""Jobs side by side, as a page says it."""
+"""Jobs side by side, as a page says it: before and after, with what the difference is worth."""
 
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.report.sections import bullets, table
+from holter.dashboard.answers import RefusalError
+from holter.report.sections import breakdown, bullets, table
 from holter.views.changes import changes, comparison_rows
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
-def side_by_side(document: dict[str, Any]) -> str:
-    """Draw what `holter compare` prints."""
+ASKED = {
+    "price": "price of a machine an hour",
+    "epochs": "epochs of a whole run",
+    "nodes": "machines",
+    "epoch_steps": "steps of an epoch",
+}
+"""What a comparison can be told beside the jobs, and what that is."""
+
+
+def told(asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a comparison is told; raises `RefusalError` for what is no number."""
+    found: dict[str, Any] = {}
+    for name in ASKED:
+        text = asked.get(name, "")
+        try:
+            if text:
+                found[name] = int(text) if name == "epoch_steps" else float(text)
+        except ValueError:
+            raise RefusalError(f"{name} is {text!r}; a number is expected") from None
+    return found
+
+
+def side_by_side(document: dict[str, Any], places: Sequence[str], asked: Mapping[str, str]) -> str:
+    """Draw what `holter compare` prints; `places` are the jobs as the address names them."""
     jobs = document["jobs"]
     heads = ("", *(job["name"] for job in jobs))
     rows = [(name, *(tell(job) for job in jobs)) for name, tell in comparison_rows(jobs)]
-    told = "".join(
+    changed = "".join(
         f"<h2>{escape(change['job'])} against {escape(document['baseline'])}</h2>{bullets(changes(change))}"
         for change in document["changes"]
     )
-    return f"<h1>Comparison</h1>{table(heads, rows, numbers=range(1, len(heads)))}{told}"
+    bars = "".join(
+        f"<section><h3>{escape(job['name'])}</h3>{breakdown({**job, 'dataloading': None})}</section>"
+        for job in jobs
+        if job["breakdown"]
+    )
+    split = f'<h2>Where a step\'s time goes</h2><div class="columns">{bars}</div>' if bars else ""
+    return (
+        f"<h1>Comparison</h1>{changed}<h2>Side by side</h2>{table(heads, rows, numbers=range(1, len(heads)))}"
+        f"{split}<h2>What it is worth</h2>{_form(places, asked)}"
+    )
+
+
+def _form(places: Sequence[str], asked: Mapping[str, str]) -> str:
+    jobs = "".join(f'<input type="hidden" name="job" value="{escape(one, quote=True)}">' for one in places)
+    fields = "".join(
+        f'<label>{said} <input type="number" step="any" min="0" name="{name}" '
+        f'value="{escape(asked.get(name, ""), quote=True)}"></label>'
+        for name, said in ASKED.items()
+    )
+    return (
+        f'<form class="search" action="/compare">{jobs}{fields}<button>Compute</button></form>'
+        '<p class="note">With a price and a number of epochs the comparison says what a whole run saves.</p>'
+    )

@@ -14,7 +14,7 @@ from holter.dashboard.answers import RefusalError, points_of, which, window_of
 from holter.dashboard.frame import framed, navigation
 from holter.dashboard.islands import REFRESHED
 from holter.dashboard.pages import FIRST, pages
-from holter.dashboard.sides import side_by_side
+from holter.dashboard.sides import side_by_side, told
 from holter.store.trial import Trial
 from holter.views.comparison import compare
 from holter.views.jobs import RUNNING
@@ -92,6 +92,8 @@ class _Site:
         if len(chosen) < 2:
             raise RefusalError("mark two jobs or more in the list to compare them")
 
+        asked = dict(request.query_params)
+
         def made() -> str:
             places = [text.partition("/") for text in chosen]
             folders = [
@@ -99,7 +101,8 @@ class _Site:
             ]
             # The oldest is the baseline.
             folders.sort(key=lambda folder: folder.manifest().get("created") or 0)
-            return side_by_side(compare([Trial(folder) for folder in folders]))
+            document = compare([Trial(folder) for folder in folders], **told(asked))
+            return side_by_side(document, chosen, asked)
 
         return framed("Comparison", await run_in_threadpool(made))
 

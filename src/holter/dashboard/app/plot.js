@@ -1,6 +1,6 @@
 // Draws a figure of lines, areas or bars with uPlot.
 
-import { build, ink } from "./plot_data.js";
+import { build, few, ink } from "./plot_data.js";
 import { legend } from "./legend.js";
 import uPlot from "./vendor/uPlot.esm.js";
 import { clock, number } from "./words.js";
@@ -52,12 +52,13 @@ export function plot(element, of, page) {
     legend: { show: false },
     cursor: {
       drag: { x: shown !== null, y: false, setScale: false },
-      sync: shown ? { key: `holter-${shown}`, setSeries: false } : undefined,
+      // Charts share the cursor, not what is dragged: the one that is dragged tells the page.
+      ...(shown && { sync: { key: `holter-${shown}`, setSeries: false, filters: { pub: moves, sub: moves } } }),
       bind: { dblclick: () => () => (page.setRange(null), null) },
       points: { size: 5 },
     },
     scales: {
-      x: { time: false, range: (_, low, high) => extent(shown, page) ?? [low, high > low ? high : low + 1] },
+      x: { time: false, range: (_, low, high) => extent(shown, page) ?? around(of, low, high) },
       y: { distr: of.y_axis.log ? 3 : 1, range: of.y_axis.log ? undefined : (_, low, high) => reach(of, low, high) },
     },
     axes: axes(of, shown, element),
@@ -112,6 +113,21 @@ function extent(shown, page) {
 }
 
 /**
+ * The whole of a figure that goes by neither time nor steps; bars have a width.
+ * @param {Figure} of
+ * @param {number} low
+ * @param {number} high
+ * @returns {[number, number]}
+ */
+function around(of, low, high) {
+  if (few(of)) return [low - 0.6, high + 0.6];
+  return [low, high > low ? high : low + 1];
+}
+
+/** What of the mouse other charts follow. @param {string} kind */
+const moves = (kind) => kind === "mousemove" || kind === "mouseleave";
+
+/**
  * From where to where the y axis goes: from zero, but a curve that lives far from zero is shown by what it does.
  * @param {Figure} of
  * @param {number | null} low
@@ -136,7 +152,7 @@ function axes(of, shown, element) {
   const timely = shown === "time";
   const label = timely ? "time since the start" : shown === "step" ? "step" : named(of.x_axis);
   return [
-    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(timely ? clock : number), incrs: timely ? TIMES : undefined },
+    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(timely ? clock : number), ...(timely && { incrs: TIMES }) },
     { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((one) => (one === null ? "" : number(one))) },
   ];
 }

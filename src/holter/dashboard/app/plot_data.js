@@ -21,6 +21,9 @@ export function build(of, element, x) {
   return of.kind === "bars" ? bars(of, colors, x) : lines(of, colors, x);
 }
 
+/** Whether it has so few positions that each gets a bar of its own. @param {Figure} of */
+export const few = (of) => of.kind === "stacked" && of.x.length <= 60 && of.x_axis.label === "number of the step";
+
 /** @param {Figure} of @param {string[]} colors @param {number[]} x @returns {Layout} */
 function lines(of, colors, x) {
   /** @type {Layout} */
@@ -40,6 +43,7 @@ function lines(of, colors, x) {
 /** Areas on one another: the highest is drawn first, whole, and what lies below it over it. */
 /** @param {Figure} of @param {string[]} colors @param {number[]} x @returns {Layout} */
 function stacked(of, colors, x) {
+  const paths = few(of) ? uPlot.paths.bars?.({ size: [0.8, 60] }) : undefined;
   const known = x.map((_, i) => of.series.some((one) => one.values[i] !== null));
   /** @type {number[]} */
   let below = x.map(() => 0);
@@ -48,7 +52,7 @@ function stacked(of, colors, x) {
   const made = { series: [{}], bands: [], data: [x] };
   for (let at = tops.length - 1; at >= 0; at--) {
     made.data.push(tops[at].map((top, i) => (known[i] ? top : null)));
-    made.series.push({ label: of.series[at].name, stroke: colors[at], fill: colors[at], width: 0, points: { show: false }, of: at });
+    made.series.push({ label: of.series[at].name, stroke: colors[at], fill: colors[at], width: 0, ...(paths && { paths }), points: { show: false }, of: at });
   }
   return made;
 }

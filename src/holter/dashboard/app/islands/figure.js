@@ -31,6 +31,7 @@ export function mount(element, page) {
       last = told;
       await draw();
       element.classList.remove("failed");
+      element.removeAttribute("title");
     } catch (error) {
       if (mine !== turn) return;
       late = true; // what was there stays; the next word from the server tries again

@@ -1,0 +1,65 @@
+"""A browser that notes what must not happen: errors, dialogs, requests to anywhere else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib.resources import files
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Looked:
+    """A page that notes what must not happen on it."""
+
+    def __init__(self, context, server) -> None:
+        self.page = context.new_page()
+        self.wrong: list[str] = []
+        own = (f"http://{server.own}", "data:", "blob:") if server else ("file:", "data:")
+        noted = ("error", "warning")
+        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type in noted else None)
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+        self.page.on(
+            "request", lambda asked: None if asked.url.startswith(own) else self.wrong.append(asked.url)
+        )
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here; on Debian: apt install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def look(browser, server):
+    """Open a page of the module's server."""
+    contexts = []
+
+    def open_page(path, *, width=1200, height=900, scheme="light", **more):
+        viewport = {"width": width, "height": height}
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, **more)
+        contexts.append(context)
+        seen = Looked(context, server)
+        seen.page.goto(f"http://{server.own}/?token=secret-token")
+        seen.page.goto(f"http://{server.own}{path}")
+        return seen
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def violations(page):
+    """Return what of WCAG 2.1 A and AA a page does not keep."""
+    page.evaluate(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
+    rules = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
+    found = page.evaluate(f"axe.run(document, {json.dumps(rules)})")
+    return [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found["violations"]]

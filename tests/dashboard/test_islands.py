@@ -1,0 +1,229 @@
+"""Living charts in a real browser: one window of time for all of them, kept in the address, followed live."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import SOURCE, told
+from tests.dashboard.conftest import violations
+from tests.dashboard.stories import judged
+from tests.dashboard.test_app import fetched
+from tests.dashboard.test_server import BEARER, serving
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
+expect = playwright.expect
+pytestmark = [pytest.mark.slow, fetched]
+TRAINING = "import holter, time\nwhile True:\n    with holter.step():\n        time.sleep(0.05)\n"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("islands") / "store"
+    judged(told("before", str(folder), ranks=2, cores=8, steps=100, samples=400)[0])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(store):
+    with serving(store) as running:
+        yield running
+
+
+def chart(page, name):
+    """Return a chart once it lives."""
+    island = page.locator(f"[data-figure={name}]")
+    island.scroll_into_view_if_needed()
+    expect(island.locator(".u-over")).to_be_visible(timeout=20_000)
+    return island
+
+
+def brush(page, island, first=0.25, last=0.75):
+    box = island.locator(".u-over").bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + first * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + last * box["width"], middle, steps=5)
+    page.mouse.up()
+
+
+def window(page):
+    found = re.search(r"[?&]from=([\d.]+)&to=([\d.]+)", page.url)
+    return None if found is None else (float(found[1]), float(found[2]))
+
+
+def test_every_picture_of_lines_becomes_a_chart_that_tells_values(look):
+    seen = look("/jobs/before")
+    page = seen.page
+    for name in ("utilization", "step_times", "breakdown_over_steps", "phases_over_time", "step_histogram"):
+        island = chart(page, name)
+        assert island.locator("svg.chart").count() == 0
+        island.locator(".u-over").hover()
+        expect(island.locator(".legend b").first).to_have_text(re.compile(r"\d"))
+    assert "%" in page.locator("[data-figure=utilization] .legend b").first.inner_text()
+    assert seen.wrong == []
+
+
+def test_dragging_sets_the_window_of_all_charts_and_going_back_works(look):
+    asked = []
+    seen = look("/jobs/before")
+    page = seen.page
+    page.on("request", lambda one: asked.append(one.url) if "/figures?" in one.url else None)
+    chart(page, "step_times")
+    brush(page, chart(page, "utilization"))
+    page.wait_for_url("**from=**")
+    first, last = window(page)
+    whole = float(page.locator("#main").get_attribute("data-seconds"))
+    assert (first, last) == pytest.approx((0.25 * whole, 0.75 * whole), rel=0.03)
+    expect(page.locator(".window")).to_contain_text("min")
+    page.wait_for_timeout(300)
+    assert any(f"from={first}" in url and "utilization" in url for url in asked)
+    # The other charts follow as they are looked at; a second drag looks closer still.
+    brush(page, chart(page, "utilization"), 0.4, 0.6)
+    page.wait_for_function(f"!location.search.includes('from={first}&')")
+    assert window(page)[1] - window(page)[0] == pytest.approx((last - first) / 5, rel=0.1)
+    page.go_back()
+    assert window(page) == (first, last)
+    expect(page.locator("button", has_text="whole job")).to_be_visible()
+    page.locator("[data-figure=utilization] .u-over").dblclick()
+    page.wait_for_function("!location.search.includes('from=')")
+    assert seen.wrong == []
+
+
+def test_an_address_brings_back_what_was_seen(look):
+    seen = look("/jobs/before?store=0&from=40&to=60&axis=step")
+    page = seen.page
+    island = chart(page, "utilization")
+    expect(page.locator(".window")).to_have_text(re.compile(r"^40\.0 s . 1:00 min$"))
+    expect(page.locator("#commands button[aria-pressed]")).to_have_text("by step")
+    island.locator(".u-over").hover()
+    expect(island.locator(".legend .at")).to_have_text(re.compile(r"step 1,0\d\d"))
+    page.keyboard.press("Escape")
+    page.wait_for_url(re.compile(r"\?store=0&axis=step$"))
+    page.locator("a[data-page=nodes]").click()
+    page.wait_for_url("**/nodes?store=0&axis=step")
+    assert seen.wrong == []
+
+
+def test_all_is_done_by_keyboard(look):
+    seen = look("/jobs/before")
+    page = seen.page
+    chart(page, "utilization")
+    page.keyboard.press("?")
+    expect(page.locator("dialog")).to_contain_text("zoom in")
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    page.keyboard.press("w")
+    page.wait_for_url("**from=**")
+    first = window(page)
+    page.keyboard.press("d")
+    page.wait_for_function(f"!location.search.includes('from={first[0]}')")
+    page.keyboard.press("0")
+    page.wait_for_function("!location.search.includes('from=')")
+    page.keyboard.press("x")
+    page.wait_for_url("**axis=step**")
+    plot = page.locator("[data-figure=utilization] .plot")
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("[data-figure=utilization] .legend .at")).to_have_text(re.compile("step"))
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.keyboard.press("g")
+    page.keyboard.press("n")
+    page.wait_for_url("**/nodes**")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark", "the theme stays"
+    assert seen.wrong == []
+
+
+def test_marked_cores_are_drawn_at_once(look):
+    seen = look("/jobs/before/nodes")
+    page = seen.page
+    island = chart(page, "cores")
+    assert island.locator(".legend li").count() == 2  # the mean, and where the cursor is
+    page.get_by_label("cpu3", exact=True).check()
+    expect(island.locator(".legend")).to_contain_text("cpu3")
+    assert "cores=cpu3" in page.url
+    page.reload()
+    expect(chart(page, "cores").locator(".legend")).to_contain_text("cpu3")
+    assert seen.wrong == []
+
+
+def test_a_rule_is_muted_in_this_browser_only(look):
+    seen = look("/jobs/before/insights")
+    page = seen.page
+    page.keyboard.press("j")
+    rule = page.locator("article.fired").first
+    expect(rule).to_be_focused()
+    rule.get_by_role("button", name=re.compile("mute", re.I)).click()
+    expect(rule.locator(".inside")).to_be_hidden()
+    page.reload()
+    expect(page.locator("article.fired").first.locator(".inside")).to_be_hidden()
+    other = look("/jobs/before/insights").page
+    expect(other.locator("article.fired").first.locator(".inside")).to_be_visible()
+    rule = page.locator("article.fired").nth(1)
+    rule.get_by_role("link", name="look at the moment").first.click()
+    page.wait_for_url("**/nodes?**from=**")
+    assert seen.wrong == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_living_charts_are_fit_for_everybody_and_print(look, scheme):
+    seen = look("/jobs/before", scheme=scheme, height=4000)
+    chart(seen.page, "losses")
+    assert violations(seen.page) == []
+    assert len(seen.page.pdf()) > 20_000
+
+
+def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING)
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "HOLTER_STORE": str(tmp_path / "store")}
+    command = [sys.executable, "-m", "holter", "run", "--job", "live", "--", sys.executable, str(script)]
+    run = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not (tmp_path / "store/live/samples").exists():
+            time.sleep(0.2)
+        with serving(tmp_path / "store") as server:
+            context = browser.new_context(viewport={"width": 1200, "height": 900})
+            page = context.new_page()
+            page.goto(f"http://{server.own}/?token=secret-token")
+            page.goto(f"http://{server.own}/jobs/live")
+            chart(page, "utilization")
+            page.locator("input[name=total_steps]").focus()
+            page.keyboard.type("12")
+            before = page.evaluate("scrollY")
+            seconds = float(page.locator("#main").get_attribute("data-seconds"))
+            page.wait_for_function(
+                f"Number(document.getElementById('main').dataset.seconds) > {seconds + 3}", timeout=30_000
+            )
+            expect(page.locator("#state")).to_have_text(re.compile("last sample (just now|[1-4] s ago)"))
+            expect(page.locator("input[name=total_steps]")).to_be_focused()
+            assert page.locator("input[name=total_steps]").input_value() == "12"
+            assert page.evaluate("scrollY") == before
+            page.goto(f"http://{server.own}/jobs/live/settings")
+            page.locator("select[name=interval_ms]").select_option("1000")
+            page.get_by_role("button", name="Set", exact=True).click()
+            expect(page.locator("form[data-order=configure] output")).to_contain_text("was told")
+            page.get_by_role("button", name="Stop the training").click()
+            page.get_by_role("button", name="Cancel").click()
+            assert run.poll() is None
+            page.get_by_role("button", name="Stop the training").click()
+            page.get_by_role("button", name="Yes").click()
+            run.wait(40)
+            expect(page.locator("#main")).to_contain_text("takes no orders any more", timeout=20_000)
+            status = json.loads(server.ask("/api/v1/jobs/live", **BEARER)[1])["job"]["status"]
+            assert status == "Stopped"
+            context.close()
+        manifest = json.loads((tmp_path / "store/live/job.json").read_text())
+        assert manifest["interval_ms"] == 1000
+    finally:
+        run.kill()
+        run.wait(20)
