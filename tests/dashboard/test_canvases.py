@@ -29,7 +29,7 @@ START = 1_700_000_000_000_000_000
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("seen") / "store"
-    told("recorded", str(folder), ranks=2, cores=4, steps=60, samples=100)
+    told("before", str(folder), ranks=2, cores=4, steps=60, samples=100)
     write(str(folder), "trace", 60_000, ranks=2)
     job("empty", str(folder))
     hostile = create(str(folder), "hostile", command=[], interval_ms=1000, rules=[], now_ns=START)
@@ -104,7 +104,7 @@ def colors(page, island="timeline"):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/recorded/timeline", "/jobs/recorded/nodes"])
+@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/before/timeline", "/jobs/before/nodes"])
 def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
     seen = look(path, scheme=scheme)
     island = "heatmap" if path.endswith("nodes") else "timeline"
@@ -115,7 +115,7 @@ def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
 
 
 @pytest.mark.parametrize("width", [400, 2500])
-@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/recorded/nodes"])
+@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/before/nodes"])
 def test_canvases_are_not_wider_than_the_window(look, path, width):
     page = look(path, width=width).page
     ready(page, "heatmap" if path.endswith("nodes") else "timeline")
@@ -272,13 +272,13 @@ def test_tracks_are_opened_closed_and_filtered(look):
     expect(page.get_by_text("stream 20 nccl")).to_have_count(2)
     expect(page.get_by_text("pt_autograd_0")).to_have_count(0)
     page.get_by_label("part of a track's name").fill("")
-    page.get_by_role("button", name="close all tracks").click()
+    page.get_by_role("button", name="Close all").click()
     expect(page.get_by_text("pt_autograd_0")).to_have_count(0)
     assert seen.wrong == []
 
 
 def test_a_recorded_job_shows_steps_phases_and_the_machine(look):
-    page = look("/jobs/recorded/timeline").page
+    page = look("/jobs/before/timeline").page
     ready(page)
     expect(page.get_by_text("cpu.util")).to_be_visible()
     expect(page.get_by_text("phases").first).to_be_visible()
@@ -290,7 +290,7 @@ def test_a_recorded_job_shows_steps_phases_and_the_machine(look):
 
 
 def test_the_heat_map_is_read_and_brushed_by_hand_and_keys(look):
-    seen = look("/jobs/recorded/nodes")
+    seen = look("/jobs/before/nodes")
     page = seen.page
     canvas = ready(page, "heatmap")
     canvas.scroll_into_view_if_needed()

@@ -22,7 +22,7 @@ KERNELS = 20_000
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("asked") / "store"
     write(str(folder), "trace", KERNELS, ranks=1)
-    told("recorded", str(folder), ranks=2, cores=2, steps=50, samples=100)
+    told("before", str(folder), ranks=2, cores=2, steps=50, samples=100)
     job("empty", str(folder))
     return folder
 
@@ -123,21 +123,21 @@ def test_an_event_is_found_told_and_followed(ask, tiles):
 
 
 def test_steps_are_thinned_to_round_ones(ask):
-    _, head = ask("", of="recorded")
+    _, head = ask("", of="before")
     window = {"from_ns": 0, "to_ns": head["to_ns"]}
-    _, every = ask("/steps", of="recorded", **window, most=1000)
-    _, few = ask("/steps", of="recorded", **window, most=6)
+    _, every = ask("/steps", of="before", **window, most=1000)
+    _, few = ask("/steps", of="before", **window, most=6)
     assert len(every["steps"]) >= 49
     assert len(few["steps"]) <= 6
     assert all(one in every["steps"] and one["step"] % 10 == 0 for one in few["steps"])
 
 
 def test_curves_of_the_machine(ask):
-    _, head = ask("", of="recorded")
+    _, head = ask("", of="before")
     system = next(entry for entry in head["tree"][0]["children"] if entry["kind"] == "metrics")
     metric = system["children"][0]
     window = {"from_ns": 0, "to_ns": head["to_ns"], "pixels": 50}
-    _, answer = ask("/curves", of="recorded", **window, series=metric["series"])
+    _, answer = ask("/curves", of="before", **window, series=metric["series"])
     (curve,) = answer["curves"]
     assert (metric["name"], metric["unit"]) == ("cpu.util", "%")
     assert 0 < len(curve["time"]) <= 51
@@ -190,6 +190,6 @@ def test_a_heat_map_has_bounds(server):
         ("from=3&to=2", "no time window"),
         ("width=99999", "width is"),
     ):
-        status, answer = server.json(f"/api/v1/jobs/recorded/heatmap?{query}")
+        status, answer = server.json(f"/api/v1/jobs/before/heatmap?{query}")
         assert status == 400
         assert says in answer["error"]

@@ -26,7 +26,9 @@ export class Cells {
     this.leftOut = head.left_out;
     const size = this.rows.length * this.columns;
     const values = [0, 1, 2].map((at) => new Float32Array(bytes, 4 + length + at * size * 4, size));
-    [this.mean, this.low, this.high] = values;
+    this.mean = values[0];
+    this.low = values[1];
+    this.high = values[2];
     /** @type {{what: What, canvas: HTMLCanvasElement} | null} */
     this.drawn = null;
   }

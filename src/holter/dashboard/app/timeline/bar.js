@@ -8,7 +8,7 @@ import { make } from "../canvas/elements.js";
 export function bar(timeline) {
   const { rows, finder } = timeline;
   const act = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ run) =>
-    make("button", { type: "button", title: label, "aria-label": label, onclick: run }, text);
+    make("button", { type: "button", title: label, "aria-label": /[a-z]/.test(text) ? null : label, onclick: run }, text);
   const filter = /** @type {HTMLInputElement} */ (
     make("input", { type: "search", placeholder: "filter tracks", "aria-label": "part of a track's name" })
   );

@@ -91,7 +91,7 @@ export class Raster {
     }
     const { inks, ratio, y, chosen } = how;
     let code = -1;
-    let shades = new Uint32Array(SHADES);
+    let shades = /** @type {Uint32Array} */ (new Uint32Array(SHADES));
     let ink = inks.theme.other;
     for (let row = Math.max(first, low - 2); row < last && time[row] < range.high; row++) {
       const start = (time[row] - range.from) * scale;
