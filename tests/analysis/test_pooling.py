@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holter.analysis.pooling import Pooled, pooled
+from holter.analysis.pooling import Pooled, held, pooled
 
 
 def fine(values):
@@ -32,3 +32,10 @@ def test_stretches_outside_are_gaps():
 def test_a_mean_of_unequal_parts_counts_readings():
     once = pooled(fine([[1, 1, 1, 9, np.nan, np.nan]]), np.array([0, 3, 6]))
     assert pooled(once, np.array([0, 2])).mean.tolist() == [[3.0]]
+
+
+def test_a_reading_is_about_the_time_before_it():
+    nan = np.nan
+    filled = held(fine([[nan, nan, nan, 5, nan, 7, nan]]), 2)
+    np.testing.assert_array_equal(filled.mean, [[nan, 5, 5, 5, 7, 7, nan]])
+    assert held(Pooled.empty(2, 3), 2).count.sum() == 0

@@ -11,7 +11,7 @@ from tests.cli.conftest import job, told
 from tests.dashboard.test_browser import CHROMIUM, Looked, violations
 from tests.dashboard.test_server import serving
 
-from holter.importers import import_paths
+from holter.importers.importing import import_job
 from holter.store.job import create
 from holter.store.writer import Writer
 
@@ -323,8 +323,7 @@ def test_a_real_trace_is_searched_and_explained(browser, tmp_path):
     path = Path(os.environ.get("HOLTER_DATA", "../shared/data")) / "traces" / REAL
     if not path.exists():
         pytest.skip(f"{path} is not here; HOLTER_DATA names the folder of real traces")
-    folder = create(str(tmp_path / "store"), "real", command=[], interval_ms=1000, rules=[], now_ns=START)
-    import_paths([path], folder)
+    import_job([path], str(tmp_path / "store"), "real", now_ns=START)
     with serving(tmp_path / "store") as server:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         seen = Looked(context, server)

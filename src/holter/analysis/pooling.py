@@ -43,6 +43,16 @@ class Pooled:
         return Pooled(*(getattr(self, field)[:, first:last] for field in self.__slots__))
 
 
+def held(cells: Pooled, reach: int) -> Pooled:
+    """Give the readings of a stretch to up to `reach` empty ones before it: they are about that time."""
+    count = cells.count.shape[1]
+    place = np.where(cells.count > 0, np.arange(count), 2 * count + reach)
+    following = np.minimum.accumulate(place[:, ::-1], axis=1)[:, ::-1]
+    near = following - np.arange(count) <= reach
+    source = np.where(near, following, np.arange(count))
+    return Pooled(*(np.take_along_axis(getattr(cells, f), source, axis=1) for f in Pooled.__slots__))
+
+
 def pooled(fine: Pooled, edges: NDArray[np.int64]) -> Pooled:
     """Join stretches that lie side by side.
 

@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _KEPT = 3
 _TABLES = (*sorted({source.table for source in SOURCES}), "counters", "tracks")
+_NEAR_NS = 1 << 52
 _PATIENCE = 20
 """A timeline that took a second to open is opened again after so many seconds at the earliest."""
 
@@ -112,9 +113,11 @@ class Timelines:
     def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int) -> Opened:
         began = time.monotonic()
         timeline = Timeline(trial)
-        start = trial.manifest.get("start")
+        start = int(trial.manifest.get("start") or timeline.start_ns)
+        if abs(timeline.start_ns - start) > _NEAR_NS:
+            start = timeline.start_ns  # a trace with a clock of its own
         cost = time.monotonic() - began
-        opened = Opened(timeline, trial, int(start or timeline.start_ns), version, stamp, began + cost, cost)
+        opened = Opened(timeline, trial, start, version, stamp, began + cost, cost)
         opened.numbers.update({lane: number for number, lane in enumerate(timeline.lanes)})
         with self._lock:
             self._known.pop(folder.url, None)

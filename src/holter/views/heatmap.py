@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.pooling import Pooled, pooled
+from holter.analysis.pooling import Pooled, held, pooled
 from holter.schema.metrics import METRICS
 from holter.store import parquet
 
@@ -32,7 +32,6 @@ _METRICS = {
 """What is shown, from the top, and what it is called where the node has but one."""
 _LINK = "net.link_speed"
 MOST_ROWS = 1024
-_FINEST_NS = 10_000_000
 _CELLS = 1 << 20
 """The whole job is kept as about so many cells, of 20 bytes each."""
 
@@ -79,14 +78,16 @@ class Heat:
 class Heatmap:
     """The devices of one job. What the whole of it looks like is read once, and continued while it runs."""
 
-    def __init__(self, trial: Trial, start_ns: int) -> None:
+    def __init__(self, trial: Trial, start_ns: int, interval_ns: int) -> None:
         """Read a job.
 
         Args:
             trial: The job.
             start_ns: When it began, ns since the epoch.
+            interval_ns: How often it is sampled: a reading is about so much time before it.
         """
         self.start_ns = start_ns
+        self._interval = interval_ns
         self.rows: list[Row] = []
         self.left_out = 0
         self._step = 10**9
@@ -113,7 +114,7 @@ class Heatmap:
             # Devices came, as when a node joined: all is read anew.
             done = 0
             self._kept = Pooled.empty(len(rows), 0)
-            self._step = max(_FINEST_NS, -(-(last - self.start_ns) * len(rows) // _CELLS))
+            self._step = max(2 * self._interval, -(-(last - self.start_ns) * len(rows) // _CELLS))
         self.rows = rows
         count = max(0, -(-(last - self.start_ns) // self._step))
         fresh = self._read(self.start_ns + done * self._step, self._step, max(0, count - done))
@@ -181,7 +182,8 @@ class Heatmap:
         where = found["place"].astype(np.int64), found["at"].astype(np.int64)
         for field in ("low", "high", "total", "count"):
             getattr(cells, field)[where] = found[field]
-        return cells
+        reach = -(-3 * self._interval // (2 * step))  # readings come late now and then
+        return held(cells, reach) if step < 2 * self._interval else cells
 
 
 def _sql(texts: Iterable[str]) -> str:

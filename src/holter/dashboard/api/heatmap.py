@@ -13,6 +13,7 @@ from starlette.routing import Route
 from holter.dashboard.answers import encoded, points_of, which, window_of
 from holter.dashboard.api import JOB
 from holter.store.trial import Trial
+from holter.views.figures import Reading
 from holter.views.heatmap import Heatmap, packed
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class _Heatmaps:
         with known.lock:
             if known.heatmap is None:
                 trial = Trial(folder)
-                known.heatmap = Heatmap(trial, int(trial.manifest.get("start") or 0))
+                interval = Reading(trial).interval_ns
+                known.heatmap = Heatmap(trial, int(trial.manifest.get("start") or 0), interval)
             elif known.stamp != stamp:
                 known.heatmap.refresh(Trial(folder))
             known.stamp = stamp

@@ -25,10 +25,6 @@ export const HEAT_CSS = `linear-gradient(to right, ${CORNERS.map((rgb) => `rgb($
 
 /** One color in the forms that painting needs. @typedef {{rgb: number[], css: string, packed: number, text: string}} Color */
 
-const sample = /** @type {CanvasRenderingContext2D} */ (
-  document.createElement("canvas").getContext("2d", { willReadFrequently: true })
-);
-
 /** @param {number[]} rgb @returns {Color} */
 export function color(rgb) {
   const [red, green, blue] = rgb.map((part) => {
@@ -47,14 +43,13 @@ export const mixed = (one, other, share) => one.map((part, at) => Math.round(par
 export class Theme {
   /** @param {Element} element */
   constructor(element) {
-    const style = getComputedStyle(element);
+    // Only the color of an element says what a variable means now: it may hold one for light and one for dark.
+    const probe = element.appendChild(document.createElement("i"));
     /** @param {string} name @param {string} other */
     const named = (name, other) => {
-      sample.fillStyle = other;
-      sample.fillStyle = style.getPropertyValue(name).trim() || other;
-      sample.clearRect(0, 0, 1, 1);
-      sample.fillRect(0, 0, 1, 1);
-      return color([...sample.getImageData(0, 0, 1, 1).data].slice(0, 3));
+      probe.style.color = `var(${name}, ${other})`;
+      const parts = getComputedStyle(probe).color.match(/[\d.]+/g) ?? [];
+      return color(parts.length < 3 ? [128, 128, 128] : parts.slice(0, 3).map(Number));
     };
     this.background = named("--bg", "#fff");
     this.text = named("--fg", "#000");
@@ -71,6 +66,7 @@ export class Theme {
     );
     this.other = named("--other", "#b0b6bd");
     this.palette = [0, 1, 2, 3, 4, 5, 6].map((at) => named(`--c${at}`, "#0072b2"));
+    probe.remove();
   }
 
   /**

@@ -224,13 +224,14 @@ export class Painter {
     for (const { step, time, duration } of steps) {
       const [left, right] = [x(time), x(time + duration)];
       if (right < 0 || left > width) continue;
-      context.fillStyle = theme.dim.css;
-      context.fillRect(left, 21, 1, TOP - 22);
       const text = `step ${step.toLocaleString("en")}`;
       const at = Math.max(left, 0) + 4;
       const wide = context.measureText(text).width + 10;
-      if (at < free || (left < 0 && right - at < wide)) continue;
-      context.fillText(text, at, 30);
+      const named = at >= free && (left >= 0 || right - at >= wide);
+      context.fillStyle = theme.dim.css;
+      context.fillRect(left, named ? 21 : TOP - 5, 1, named ? TOP - 22 : 4);
+      if (!named) continue;
+      context.fillText(text, at, 28);
       free = at + wide;
     }
     if (hover !== null) {
