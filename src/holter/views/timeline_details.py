@@ -123,6 +123,14 @@ def following(
     return next(_events(timeline, condition, order), None)
 
 
+def depth(timeline: Timeline, event: Event) -> int:
+    """Return the line of its lane that an event lies on in pictures; 0 when none shows it by itself."""
+    end = event.time + max(event.duration, 1)
+    (strip,) = timeline.picture(event.time, end, lanes=[timeline.lane(event.lane.id)]).strips
+    found = strip.depth[(strip.time == event.time) & (strip.duration == event.duration) & (strip.count == 1)]
+    return int(found[0]) if len(found) else 0
+
+
 def _of(lane: Lane) -> Iterator[Source]:
     return (source for source in SOURCES if source.kind == lane.kind)
 

@@ -18,7 +18,7 @@ from holter.dashboard.answers import MOST_POINTS, RefusalError, encoded, which
 from holter.dashboard.api import JOB
 from holter.dashboard.timelines import TIMELINES
 from holter.views.timeline_bytes import packed
-from holter.views.timeline_details import Event, connections, detail, following, search
+from holter.views.timeline_details import Event, connections, depth, detail, following, search
 from holter.views.timeline_tree import tree
 from holter.views.timeline_values import curves
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 MOST_LANES = 128
 MOST_NAMES = 200
 MOST_LETTERS = 200
+_MOST_PLACED = 8
+"""Of so many arrows the line of their other end is told."""
 _EXACT = 2**53
 """Numbers beyond are not exact in JSON."""
 _AT_ONCE = 2
@@ -152,8 +154,8 @@ def _event(opened: Opened, asked: Asked) -> bytes:
     event = Event(lane, begin, _number(asked, "duration_ns", 0, _EXACT), name)
     row = {key: _safe(value) for key, value in detail(timeline, event).items()}
     arrows = [
-        {"kind": one.kind, "earlier": one.earlier, **_told(opened, one.event)}
-        for one in connections(timeline, event)
+        {"kind": one.kind, "earlier": one.earlier, **_told(opened, one.event, place < _MOST_PLACED)}
+        for place, one in enumerate(connections(timeline, event))
     ]
     return encoded({"schema": 1, "row": {**row, "name": name}, "connections": arrows})
 
@@ -184,12 +186,12 @@ def _following(opened: Opened, asked: Asked) -> bytes:
     return encoded({"schema": 1, "event": None if event is None else _told(opened, event)})
 
 
-def _told(opened: Opened, event: Event) -> dict[str, Any]:
-    """Return an event as a picture would have it; on which line it lies only a picture knows."""
+def _told(opened: Opened, event: Event, placed: bool = True) -> dict[str, Any]:
+    """Return an event as a picture has it; finding out on which line it lies takes a picture."""
     lanes = {lane.id: number for lane, number in opened.numbers.items()}
     return {
         "lane": lanes[event.lane.id],
-        "depth": 0,
+        "depth": depth(opened.timeline, event) if placed else 0,
         "time": event.time - opened.origin_ns,
         "duration": event.duration,
         "count": 1,

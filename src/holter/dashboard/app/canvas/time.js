@@ -16,10 +16,11 @@ export function lasting(ns) {
   return `${Number((ns / unit).toPrecision(4))} ${name}`;
 }
 
-/** A moment since the start: `1:02:03.5`. @param {number} ns @param {number} digits behind the second @returns {string} */
+/** A moment since the start: `1:02:03.5`, `12.25 s`. @param {number} ns @param {number} digits behind the second @returns {string} */
 export function clock(ns, digits) {
   const sign = ns < 0 ? "-" : "";
   const whole = Math.abs(ns);
+  if (digits && whole < 60e9) return `${sign}${(whole / 1e9).toFixed(digits)} s`;
   const seconds = Math.floor(whole / 1e9 + 0.5 * 10 ** -digits + 1e-12);
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
   const rest = digits ? Math.max(0, whole / 1e9 - hours * 3600 - minutes * 60) : seconds % 60;

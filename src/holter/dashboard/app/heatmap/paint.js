@@ -90,13 +90,13 @@ function names({ context }, { layout, theme, cursor }) {
   context.fillStyle = theme.text.css;
   for (const { node, top } of layout.headings) context.fillText(node, 4, top + 9, layout.left * 3);
   context.textAlign = "right";
-  let free = -Infinity;
+  let last = -Infinity;
   layout.rows.forEach((row, at) => {
     const chosen = cursor?.row === at;
     // A row that begins another kind of device has its name in any case, where it fits.
-    const begins = row.metric !== layout.rows[at - 1]?.metric || layout.tops[at] - free >= layout.every * layout.high;
-    if ((!begins || layout.tops[at] < free) && !chosen) return;
-    free = layout.tops[at] + Math.max(11, layout.high);
+    const room = row.metric === layout.rows[at - 1]?.metric ? layout.every * layout.high : 11;
+    if (layout.tops[at] - last < room && !chosen) return;
+    last = layout.tops[at];
     context.fillStyle = chosen ? theme.accent.css : theme.dim.css;
     context.fillText(row.name, layout.left - 6, layout.tops[at] + layout.high / 2, layout.left - 10);
   });

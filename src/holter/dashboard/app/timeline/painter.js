@@ -13,7 +13,7 @@ import { LINE } from "./rows.js";
  * @typedef {import("./tiles.js").Tiles} Tiles
  * @typedef {import("./curves.js").Curves} Curves
  * @typedef {import("./picking.js").Picked} Picked
- * @typedef {{kind: string, earlier: boolean, lane: number, depth: number, time: number, duration: number, name: string}} Arrow
+ * @typedef {Picked & {kind: string, earlier: boolean}} Arrow
  *
  * @typedef {object} Scene
  * @property {Extent} extent

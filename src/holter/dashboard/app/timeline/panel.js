@@ -89,7 +89,7 @@ export class Panel {
 
 /** @param {[string, string][]} told */
 function facts(told) {
-  return make("dl.timeline-facts", {}, ...told.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+  return make("dl.timeline-facts", {}, ...told.map(([name, value]) => make(value.length > 90 ? "div.long" : "div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
 
 /** What a trace says of an event beyond the columns: a JSON object as text. @param {unknown} detail @returns {[string, string][]} */

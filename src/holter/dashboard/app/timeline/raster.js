@@ -106,10 +106,11 @@ export class Raster {
       const full = count[row] === 1 || duration[row] === 0 ? SHADES - 1 : Math.min(SHADES - 1, Math.floor((busy[row] / duration[row]) * SHADES));
       const from = Math.max(left, Math.floor(start));
       let to = Math.min(right, Math.max(from + 1, Math.floor(end)));
-      if (to - from > 2 * ratio) to -= 1; // a hair's breadth between neighbors
+      if (end - start > 3 * ratio && end < right + 1) to -= 1; // a hair's breadth between neighbors
       this.line.fill(shades[full], from, to);
-      const room = (to - from) / ratio;
-      if (room > 28 && this.labels.length < MOST_LABELS) {
+      const room = (Math.min(this.width, end) - Math.max(0, start)) / ratio;
+      // Of an event that reaches over several pages, the first that is seen names it.
+      if (room > 28 && (start >= left || left === 0) && this.labels.length < MOST_LABELS) {
         const text = count[row] === 1 ? (names.get(code) ?? "") : `${count[row].toLocaleString("en")} × ${names.get(code) ?? ""}`;
         const letters = Math.floor((room - 6) / LETTER);
         const dimmed = (chosen && !chosen.has(code)) || full < SHADES - 1;

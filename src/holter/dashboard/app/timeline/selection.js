@@ -54,7 +54,7 @@ export class Selection {
     try {
       const detail = await source.event(event);
       if (number !== this.number) return;
-      this.arrows = detail.connections.map((arrow) => ({ ...arrow, depth: this.depth(arrow) }));
+      this.arrows = detail.connections;
       panel.event(event, detail);
     } catch (error) {
       if (number === this.number) panel.event(event, error instanceof Error ? error.message : String(error));
@@ -62,24 +62,10 @@ export class Selection {
     this.timeline.draw();
   }
 
-  /** The line of an event, as far as it is held. @param {{lane: number, time: number, duration: number}} event @returns {number} */
-  depth({ lane, time, duration }) {
-    const { tiles, extent, surface } = this.timeline;
-    for (const { tile } of tiles.held(extent.from, extent.to, surface?.width ?? 1, lane)) {
-      for (let line = 0; tile && line + 1 < tile.lines.length; line++) {
-        for (let row = tile.lines[line]; row < tile.lines[line + 1]; row++) {
-          if (tile.time[row] === time && tile.duration[row] === duration) return line;
-        }
-      }
-    }
-    return 0;
-  }
-
   /** Go to the other end of an arrow. @param {Arrow} arrow */
   async go(arrow) {
-    const event = { ...arrow, count: 1, busy: arrow.duration, code: /** @type {any} */ (arrow).code };
-    this.center(event);
-    await this.take(event);
+    this.center(arrow);
+    await this.take(arrow);
   }
 
   /** The next event with one of some names, or the one before. @param {number[]} codes @param {boolean} backward @returns {Promise<boolean>} */
@@ -105,7 +91,7 @@ export class Selection {
     const wide = Math.max(span, event.duration * 1.2);
     if (event.time < extent.from || event.time + event.duration > extent.to || wide !== extent.span) timeline.show(middle - wide / 2, middle + wide / 2);
     if (!row || !view || !surface) return;
-    const top = row.top + Math.min(this.depth(event), row.lines - 1) * LINE;
+    const top = row.top + Math.min(event.depth, row.lines - 1) * LINE;
     if (top < view.scrollTop || top + LINE > view.scrollTop + surface.height - TOP) view.scrollTop = Math.max(0, top - surface.height / 3);
   }
 
