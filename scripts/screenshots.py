@@ -55,12 +55,13 @@ def serving(store: str) -> Iterator[str]:
             process.terminate()
 
 
-def addresses(page) -> dict[str, str]:  # noqa: ANN001
-    """Return each page's name and address: the list, every page of its first job, a comparison."""
+def addresses(page, shown: str) -> dict[str, str]:  # noqa: ANN001
+    """Return each page's name and address: the list, every page of one job, or the newest, a comparison."""
     jobs = page.locator("table.jobs tbody a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
     found = {"jobs": "/"}
     if not jobs:
         return found
+    jobs.sort(key=lambda one: not one.startswith(f"/jobs/{shown}?"))
     page.goto(page.url.split("/?")[0].rstrip("/") + jobs[0])
     links = page.locator("a[data-page]").evaluate_all(
         "all => all.map(one => [one.dataset.page, one.getAttribute('href')])"
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", default=str(ROOT / "docs" / "screenshots"))
     parser.add_argument("--widths", type=int, nargs="+", default=[1280])
     parser.add_argument("--schemes", nargs="+", default=["light", "dark"])
+    parser.add_argument("--job", default="before", help="whose pages; the newest where it is not there")
     parser.add_argument("--pages", nargs="+", help="only these")
     given = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -98,7 +100,7 @@ def main() -> None:
                     )
                     page = context.new_page()
                     page.goto(f"{at}/?token={TOKEN}")
-                    for name, address in addresses(page).items():
+                    for name, address in addresses(page, given.job).items():
                         if given.pages and name not in given.pages:
                             continue
                         # Tall enough for all of it: charts below the window would not be drawn.

@@ -35,7 +35,7 @@ def test_every_chart_is_drawn_of_a_window(name, reading, window):
         return
     if figure.x_axis.label == "step":
         seen = reading.at(window, 80).drawn_steps["step"]
-        assert seen.min() <= min(figure.x)
+        assert seen.min() - 1 <= min(figure.x), "what belongs to a step may be told just after it"
         assert max(figure.x) <= seen.max() + 1
     else:
         assert window[0] <= min(figure.x)

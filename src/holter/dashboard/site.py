@@ -82,7 +82,7 @@ class _Site:
                 "store": store,
                 "start": told["start"] or "",
                 "seconds": told["duration_s"] or 0.0,
-                "status": told["status"],
+                "status": told["status"] or "",
                 "running": "yes" if told["status"] in RUNNING else "",
             }
         return {**known, "events": f"/events?{urlencode({'job': job, 'store': store})}"}

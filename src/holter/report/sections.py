@@ -39,7 +39,7 @@ def head(told: Mapping[str, Any]) -> str:
     command = escape(shlex.join(map(str, of["command"])))
     return (
         f"<h1>{escape(of['name'])}</h1>"
-        f'<p class="dim">{of["status"]} · began {began} · took {duration(of["duration_s"])}<br>'
+        f'<p class="dim">{of["status"] or "status unknown"} · began {began} · took {duration(of["duration_s"])}<br>'
         f"<code>{command}</code></p>"
     )
 
@@ -73,7 +73,7 @@ def job(told: Mapping[str, Any]) -> str:
     of, phases = told["job"], told["phases"] or {}
     framework = of["framework"] or {}
     rows = [
-        ("status", of["status"] + (f", exit code {of['exit_code']}" if of["exit_code"] is not None else "")),
+        ("status", (of["status"] or "unknown") + (f", exit code {of['exit_code']}" if of["exit_code"] is not None else "")),
         ("signal", of["signal"]),
         ("framework", " ".join(str(framework[k]) for k in ("name", "version", "device") if framework.get(k))),
         ("ranks", len(told["ranks"]) or None),

@@ -1,6 +1,6 @@
 // Numbers and times as people read them; the same words as the report's.
 
-/** A time since the start: `45 s`, `12:30 min`, `3:30 h`, `2 d 6 h`. @param {number} seconds */
+/** A time since the start: `45 s`, `12:30 min`, `3:30 h`, `2 d 6 h`. @param {number} seconds @returns {string} */
 export function clock(seconds) {
   if (seconds < 0) return `-${clock(-seconds)}`;
   if (seconds < 60) return seconds ? `${digits(seconds)} s` : "0";

@@ -37,7 +37,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         "to keep, mail or print; it needs no server.</p>"
     )
     if job["status"] not in RUNNING:
-        ended = escape(str(job["status"]))
+        ended = escape(str(job["status"] or "damaged"))
         return (
             f"<h1>Settings</h1><p>This job takes no orders any more: it is {ended}. While a job runs, this "
             f"page sets how often it is sampled, switches profiling windows on, and stops it.</p>{report}"
