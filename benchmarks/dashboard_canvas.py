@@ -182,6 +182,7 @@ def main() -> None:
         with serving(store) as address:
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1500, "height": 900})
+            page.set_default_timeout(120_000)
             page.goto(f"{address}/?token={TOKEN}")
             timeline(page, address, "trace")
             heatmap(page, address, "day")

@@ -27,6 +27,7 @@ T = TypeVar("T")
 _KEPT = 3
 _TABLES = (*sorted({source.table for source in SOURCES}), "counters", "tracks")
 _NEAR_NS = 1 << 52
+_WARM_S = 1.5
 _PATIENCE = 20
 """A timeline that took a second to open is opened again after so many seconds at the earliest."""
 
@@ -124,8 +125,10 @@ class Timelines:
             self._known[folder.url] = opened
             while len(self._known) > _KEPT:
                 self._known.pop(next(iter(self._known)))
-        # What zooms need is loaded behind the first picture.
-        threading.Thread(target=_warm, args=(timeline,), name="warm timeline", daemon=True).start()
+        # What zooms need is loaded behind the first picture, which shall not wait for it.
+        later = threading.Timer(_WARM_S, _warm, (timeline,))
+        later.daemon = True
+        later.start()
         return opened
 
 

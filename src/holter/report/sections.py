@@ -73,7 +73,11 @@ def job(told: Mapping[str, Any]) -> str:
     of, phases = told["job"], told["phases"] or {}
     framework = of["framework"] or {}
     rows = [
-        ("status", (of["status"] or "unknown") + (f", exit code {of['exit_code']}" if of["exit_code"] is not None else "")),
+        (
+            "status",
+            (of["status"] or "unknown")
+            + (f", exit code {of['exit_code']}" if of["exit_code"] is not None else ""),
+        ),
         ("signal", of["signal"]),
         ("framework", " ".join(str(framework[k]) for k in ("name", "version", "device") if framework.get(k))),
         ("ranks", len(told["ranks"]) or None),

@@ -32,7 +32,7 @@ _METRICS = {
 """What is shown, from the top, and what it is called where the node has but one."""
 _LINK = "net.link_speed"
 MOST_ROWS = 1024
-_CELLS = 1 << 20
+_CELLS = 1 << 19
 """The whole job is kept as about so many cells, of 20 bytes each."""
 
 
@@ -45,11 +45,6 @@ class Row:
     device: str
     full: float = 100.0
     """What counts as 100 %: for bytes a second what the network's links carry, or else the most there was."""
-
-    @property
-    def key(self) -> Key:
-        """What tells it from others."""
-        return self.node, self.metric, self.device
 
     @property
     def name(self) -> str:
@@ -91,7 +86,7 @@ class Heatmap:
         self.rows: list[Row] = []
         self.left_out = 0
         self._step = 10**9
-        self._tops: dict[Key, float] = {}
+        self._keys: list[Key] = []
         self._kept = Pooled.empty(0, 0)
         self.refresh(trial)
 
@@ -104,41 +99,48 @@ class Heatmap:
         """Take in what has come since, and devices that are new."""
         self._trial = trial
         done = max(0, self._kept.count.shape[1] - 1)  # the newest stretch may not have been over
-        last = self._look(self.start_ns + done * self._step if done else None)
-        if last is None:
+        since = self.start_ns + done * self._step if done else None
+        rows = sorted({*self._keys, *self._look(since)}, key=_place)
+        last = max((last for _, last, _ in trial.groups("samples")), default=0) + 1
+        if not rows or last <= self.start_ns:
             return
-        rows = [Row(*key, _full(*key, self._tops)) for key in self._tops if key[1] in _METRICS]
-        rows.sort(key=_place)
         self.left_out, rows = max(0, len(rows) - MOST_ROWS), rows[:MOST_ROWS]
-        if [row.key for row in rows] != [row.key for row in self.rows]:
+        if rows != self._keys:
             # Devices came, as when a node joined: all is read anew.
-            done = 0
+            done, self._keys = 0, rows
             self._kept = Pooled.empty(len(rows), 0)
             self._step = max(2 * self._interval, -(-(last - self.start_ns) * len(rows) // _CELLS))
-        self.rows = rows
-        count = max(0, -(-(last - self.start_ns) // self._step))
+        count = -(-(last - self.start_ns) // self._step)
         fresh = self._read(self.start_ns + done * self._step, self._step, max(0, count - done))
         self._kept = _joined(self._kept.between(0, done), fresh)
         while self._kept.count.size > 2 * _CELLS:
             self._kept = pooled(self._kept, _edges(self._kept.count.shape[1], 2))
             self._step *= 2
+        self.rows = self._scaled()
 
-    def _look(self, since: int | None) -> int | None:
-        """Learn which devices there are since a time, and their most; return the end of the last reading."""
+    def _look(self, since: int | None) -> list[Key]:
+        """Return which devices there are since a time."""
         found = self._trial.sql(
-            "SELECT node, metric, device, max(time) AS last, max(value) AS top FROM samples "  # noqa: S608
-            f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) "
-            f"AND NOT isnan(value) AND time >= {since or 0} "
-            "GROUP BY ALL",
+            "SELECT DISTINCT node, metric, device FROM samples "  # noqa: S608
+            f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND time >= {since or 0}",
             start_ns=since,
         )
-        last = None
-        for row in found.to_rows():
-            key = (row["node"], row["metric"], row["device"])
-            self._tops[key] = max(self._tops.get(key, 0.0), float(row["top"]))
-            if row["metric"] != _LINK:
-                last = max(last or 0, int(row["last"]) + 1)
-        return last
+        return [(row["node"], row["metric"], row["device"]) for row in found.to_rows()]
+
+    def _scaled(self) -> list[Row]:
+        """Return the rows with what counts as 100 % of each."""
+        tops = np.fmax.reduce(self._kept.high, axis=1, initial=0.0).tolist()
+        most = dict(zip(self._keys, tops, strict=True))
+        rows = []
+        for node, metric, device in self._keys:
+            if metric == _LINK:
+                continue
+            full = 100.0
+            if METRICS[metric].unit != "%":
+                link = most.get((node, _LINK, ""), 0.0) if metric.startswith("net.") else 0.0
+                full = max(link, most[node, metric, device]) or 1.0
+            rows.append(Row(node, metric, device, full))
+        return rows
 
     def heat(self, start_ns: int, end_ns: int, width: int) -> Heat:
         """Return a range of time in at most `width` columns, which begin at whole multiples of their length.
@@ -152,7 +154,7 @@ class Heatmap:
         if step < self._step:
             begin = self.start_ns + (start_ns - self.start_ns) // step * step
             cells = self._read(begin, step, -(-(end_ns - begin) // step))
-            return Heat(begin, step, self.rows, self.left_out, cells)
+            return Heat(begin, step, self.rows, self.left_out, self._shown(cells))
         every = -(-step // self._step)
         step = every * self._step
         first = (start_ns - self.start_ns) // step
@@ -160,16 +162,21 @@ class Heatmap:
         whole = self._kept.count.shape[1]
         edges = np.clip(np.arange(first, last + 1) * every, 0, whole)
         cells = pooled(self._kept, edges)
-        return Heat(self.start_ns + first * step, step, self.rows, self.left_out, cells)
+        return Heat(self.start_ns + first * step, step, self.rows, self.left_out, self._shown(cells))
+
+    def _shown(self, cells: Pooled) -> Pooled:
+        """Leave out the speeds of links, which only say what 100 % is."""
+        devices = [place for place, (_, metric, _) in enumerate(self._keys) if metric != _LINK]
+        return Pooled(*(getattr(cells, field)[devices] for field in Pooled.__slots__))
 
     def _read(self, start_ns: int, step: int, count: int) -> Pooled:
         """Read the devices in so many stretches."""
-        cells = Pooled.empty(len(self.rows), count)
-        if not count or not self.rows:
+        cells = Pooled.empty(len(self._keys), count)
+        if not count or not self._keys:
             return cells
         end_ns = start_ns + count * step
-        places = ", ".join(f"({place}, {_sql(row.key)})" for place, row in enumerate(self.rows))
-        metrics = _sql(sorted({row.metric for row in self.rows}))
+        places = ", ".join(f"({place}, {_sql(key)})" for place, key in enumerate(self._keys))
+        metrics = _sql(sorted({metric for _, metric, _ in self._keys}))
         found = self._trial.sql(
             f"SELECT place, (time - {start_ns}) // {step} AS at, min(value) AS low, max(value) AS high, "  # noqa: S608
             "sum(value) AS total, count(*) AS count FROM samples "
@@ -190,16 +197,10 @@ def _sql(texts: Iterable[str]) -> str:
     return ", ".join(map(parquet.literal, texts))
 
 
-def _full(node: str, metric: str, device: str, tops: dict[Key, float]) -> float:
-    if METRICS[metric].unit == "%":
-        return 100.0
-    link = tops.get((node, _LINK, ""), 0.0) if metric.startswith("net.") else 0.0
-    return max(link, tops[node, metric, device]) or 1.0
-
-
-def _place(row: Row) -> tuple[object, ...]:
-    number = [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", row.device)]
-    return (row.node, list(_METRICS).index(row.metric), number)
+def _place(key: Key) -> tuple[object, ...]:
+    node, metric, device = key
+    number = [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", device)]
+    return node, [*_METRICS, _LINK].index(metric), number
 
 
 def _joined(one: Pooled, other: Pooled) -> Pooled:

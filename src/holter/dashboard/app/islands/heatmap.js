@@ -120,7 +120,7 @@ class Heatmap {
     if (!this.whole || !this.box) return;
     this.layout = new Layout(this.whole.rows, this.element.clientWidth);
     this.box.style.height = `${this.layout.height}px`;
-    this.extent.grow(0, Math.max(this.whole.end, 1e8));
+    this.extent.grow(0, Math.max(this.whole.end, this.page.seconds * 1e9, 1e8));
   }
 
   /** Show the page's window: at once what is held, then finer. */

@@ -9,6 +9,7 @@ import { lasting, moment } from "../canvas/time.js";
  * @typedef {{row: Record<string, unknown>, connections: Arrow[]}} Detail
  */
 
+const LONG_NAME = 300;
 /** Columns that are told in other words already. */
 const TOLD = new Set(["time", "duration", "name", "detail", "node", "batch"]);
 const DIRECTIONS = /** @type {Record<string, [string, string]>} */ ({
@@ -50,7 +51,8 @@ export class Panel {
   /** @param {Picked} event @param {Detail | string | null} detail null: it has not come yet; text: why it did not */
   event(event, detail) {
     const several = event.count > 1;
-    const title = several ? `${event.count.toLocaleString("en")} events, the longest of them: ${event.name}` : event.name;
+    const name = shortened(event.name);
+    const title = several ? `${event.count.toLocaleString("en")} events, the longest of them: ${name}` : name;
     /** @type {[string, string][]} */
     const told = [
       ["track", this.acts.track(event.lane)],
@@ -63,7 +65,11 @@ export class Panel {
     if (several) parts.push(make("p.note", {}, "Too short to be told apart here: zoom in."));
     if (typeof detail === "string") parts.push(make("p.headline", {}, detail));
     if (detail && typeof detail === "object") {
-      if (typeof detail.row.name === "string") parts[0] = make("h3", {}, detail.row.name);
+      const { name } = detail.row;
+      if (typeof name === "string") {
+        parts[0] = make("h3", {}, shortened(name));
+        if (name.length > LONG_NAME) told.push(["name", name]);
+      }
       for (const [name, value] of Object.entries(detail.row)) {
         if (!TOLD.has(name) && value !== "" && value !== null && value !== -1) told.push([name.replaceAll("_", " "), String(value)]);
       }
@@ -86,6 +92,9 @@ export class Panel {
     return make("div", {}, make("h4", {}, "Connections"), make("ul", {}, ...items));
   }
 }
+
+/** @param {string} name @returns {string} */
+const shortened = (name) => (name.length > LONG_NAME ? `${name.slice(0, LONG_NAME)}…` : name);
 
 /** @param {[string, string][]} told */
 function facts(told) {
