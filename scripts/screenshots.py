@@ -61,7 +61,10 @@ def addresses(page, shown: str) -> dict[str, str]:  # noqa: ANN001
     found = {"jobs": "/"}
     if not jobs:
         return found
-    jobs.sort(key=lambda one: not one.startswith(f"/jobs/{shown}?"))
+    names = [shown, "after"]
+    jobs.sort(
+        key=lambda one: next((at for at, name in enumerate(names) if f"/jobs/{name}?" in one), len(names))
+    )
     page.goto(page.url.split("/?")[0].rstrip("/") + jobs[0])
     links = page.locator("a[data-page]").evaluate_all(
         "all => all.map(one => [one.dataset.page, one.getAttribute('href')])"

@@ -6,12 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from starlette.requests import Request
+
+    from holter.dashboard.stores import Stores
+    from holter.views.figures import Reading
 
 MOST_POINTS = 4000
 """Nobody's screen is wider."""
@@ -46,6 +50,21 @@ def answered(document: Any, code: int = 200) -> Response:
 def encoded(document: Any) -> bytes:
     """Return a document as the bytes of its JSON; what is not a number is null."""
     return msgspec.json.encode(document, enc_hook=_plain)
+
+
+async def kept(
+    stores: Stores,
+    request: Request,
+    key: str,
+    made: Callable[[Reading], bytes],
+    kind: str = "application/json",
+) -> Response:
+    """Answer about a job as it is now: what `made` returns is made and compressed once for each key."""
+    packed = "gzip" in request.headers.get("accept-encoding", "")
+    job, store = which(request)
+    body = await run_in_threadpool(lambda: stores.kept(job, store, key, made, packed=packed))
+    headers = {"content-encoding": "gzip", "vary": "Accept-Encoding"} if packed else None
+    return Response(body, media_type=kind, headers=headers)
 
 
 def window_of(asked: Mapping[str, str]) -> tuple[float, float] | None:

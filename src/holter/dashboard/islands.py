@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from html import escape
 from typing import TYPE_CHECKING
 
+from holter.dashboard.assets import APP
 from holter.report.html import figure
 from holter.views.figures import draw
 
@@ -22,7 +23,7 @@ def island(name: str, paint: Callable[[], str], **data: str | float | None) -> s
     """Return the place of an island.
 
     Args:
-        name: Its module, `app/islands/NAME.js`.
+        name: Its module, `app/islands/NAME.js`; where there is none, what is painted stays.
         paint: Draws what is seen before its script runs, or when it never does.
         data: What the script finds in the element's `dataset`; None is left out.
     """
@@ -31,6 +32,8 @@ def island(name: str, paint: Callable[[], str], **data: str | float | None) -> s
         for key, value in data.items()
         if value is not None
     )
+    if not (APP / "islands" / f"{name}.js").is_file():
+        return f'<div class="island"{more}>{paint()}</div>'
     inside = "" if REFRESHED.get() else paint()
     return f'<div class="island" data-island="{name}"{more}>{inside}</div>'
 

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 LOOK_S = 0.5
 _BEAT_S = 15.0
 """After so long without a change a line is sent anyway, so that both ends notice a dead connection."""
-_SHARE = 0.08
-"""The share of a core that is spent on drawing what has changed."""
+_SHARE = 0.06
+"""The share of a core that is spent on drawing and sending what has changed."""
+_TAB_S = 0.0015
+"""CPU time of sending it to one tab, about."""
 _MOST_S = 30.0
 _SIGN_S = 5.0
 """So often a running job's agents learn that somebody looks."""
@@ -119,8 +121,8 @@ class _Watch:
                 text = _event("lost", {"text": said})
             if last is None:
                 last = now
-            # Drawing must not take more than its share of a core, however fast a job changes.
-            rest = min(self.cost_s() / _SHARE, _MOST_S) - (time.monotonic() - told)
+            # It must not take more than its share of a core, however fast a job changes and many look.
+            rest = min((self.cost_s() + self.readers * _TAB_S) / _SHARE, _MOST_S) - (time.monotonic() - told)
             if now != last and rest <= 0:
                 last, told = now, time.monotonic()
                 async with self.news:

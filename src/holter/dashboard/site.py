@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from holter.dashboard import listing
-from holter.dashboard.answers import RefusalError, points_of, which, window_of
+from holter.dashboard.answers import RefusalError, kept, points_of, which, window_of
 from holter.dashboard.frame import framed, navigation
 from holter.dashboard.islands import REFRESHED
 from holter.dashboard.pages import FIRST, pages
@@ -21,9 +21,13 @@ from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
     from holter.views.figures import Reading
+
+
+HTML = "text/html; charset=utf-8"
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -66,26 +70,21 @@ class _Site:
             return drawn.encode()
 
         key = f"page {name} {sorted(asked.items())} {inside}"
-        html = (await run_in_threadpool(self.stores.kept, job, store, key, made)).decode()
-        known_of = await run_in_threadpool(self._known, job, store)
         if inside:
-            return HTMLResponse(html, headers={f"x-holter-{key}": str(known_of[key]) for key in _FRESH})
-        bar = navigation(job, store, [(name, page.TITLE) for name, page in shelf.items()], name, asked)
-        return framed(f"{shelf[name].TITLE} · {job}", html, data={**known_of, "page": name}, navigation=bar)
+            return await kept(
+                self.stores, request, key, lambda reading: _with_facts(made(reading), reading), HTML
+            )
 
-    def _known(self, job: str, store: int) -> dict[str, object]:
-        """Return what scripts know of a job."""
-        with self.stores.reading(job, store) as reading:
-            told = reading.description["job"]
-            known = {
-                "job": job,
-                "store": store,
-                "start": told["start"] or "",
-                "seconds": told["duration_s"] or 0.0,
-                "status": told["status"] or "",
-                "running": "yes" if told["status"] in RUNNING else "",
-            }
-        return {**known, "events": f"/events?{urlencode({'job': job, 'store': store})}"}
+        def whole() -> tuple[str, dict[str, object]]:
+            html = self.stores.kept(job, store, key, made).decode()
+            with self.stores.reading(job, store) as reading:
+                return html, _facts(reading)
+
+        html, facts = await run_in_threadpool(whole)
+        events = f"/events?{urlencode({'job': job, 'store': store})}"
+        data = {"job": job, "store": store, **facts, "events": events, "page": name}
+        bar = navigation(job, store, [(name, page.TITLE) for name, page in shelf.items()], name, asked)
+        return framed(f"{shelf[name].TITLE} · {job}", html, data=data, navigation=bar)
 
     async def compare(self, request: Request) -> Response:
         chosen = request.query_params.getlist("job")
@@ -107,4 +106,20 @@ class _Site:
         return framed("Comparison", await run_in_threadpool(made))
 
 
-_FRESH = ("start", "seconds", "status", "running")
+def _facts(reading: Reading) -> dict[str, object]:
+    """Return what scripts know of a job's state."""
+    told = reading.description["job"]
+    return {
+        "start": told["start"] or "",
+        "seconds": told["duration_s"] or 0.0,
+        "status": told["status"] or "",
+        "running": "yes" if told["status"] in RUNNING else "",
+    }
+
+
+def _with_facts(html: bytes, reading: Reading) -> bytes:
+    """Put the facts around a page's inside, as the whole page has them."""
+    told = "".join(
+        f' data-{key}="{escape(str(value), quote=True)}"' for key, value in _facts(reading).items()
+    )
+    return f'<main id="main"{told}>'.encode() + html + b"</main>"

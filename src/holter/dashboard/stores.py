@@ -5,37 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from holter.dashboard.known import Known
 from holter.store.job import JobFolder, find
 from holter.store.layout import CONTROL, JOB_NAME, MANIFEST
 from holter.store.place import place
-from holter.store.trial import Trial
-from holter.views.figures import Reading
 from holter.views.jobs import RUNNING, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from holter.views.figures import Reading
+
 _KEPT = 16
 """Jobs whose reading is kept."""
-_MOST_ANSWERS = 64
 _STALE_S = 0.4
 """A listing of a job's files is good for so long, however many look."""
 _REST = 10
 """Listing takes a tenth of the time at most: where it is slow, as in object stores, it is done less often."""
-
-
-@dataclass
-class _Known:
-    stamp: int
-    good_until: float
-    reading: Reading
-    lock: threading.Lock
-    answers: dict[str, bytes] = field(default_factory=dict)
-    cost_s: float = 0.0
-    """CPU seconds spent on answers about this state of the job."""
 
 
 class Stores:
@@ -43,7 +31,7 @@ class Stores:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = list(urls)
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, Known] = {}
         self._lock = threading.Lock()
         self._listing = threading.Lock()
         self._list: tuple[list[dict[str, Any]], list[str]] | None = None
@@ -96,21 +84,13 @@ class Stores:
         """Lend the job as charts read it, to one at a time: what it computes is computed once for all."""
         known = self._look(name, store)
         with known.lock:
-            yield known.reading
+            yield known.ready()
 
-    def kept(self, name: str, store: int, key: str, made: Callable[[Reading], bytes]) -> bytes:
-        """Return an answer about the job as it is now: made once, however many ask."""
-        known = self._look(name, store)
-        with known.lock:
-            if (found := known.answers.get(key)) is not None:
-                return found
-            began = time.thread_time()
-            answer = made(known.reading)
-            known.cost_s += time.thread_time() - began
-            while len(known.answers) >= _MOST_ANSWERS:
-                known.answers.pop(next(iter(known.answers)))
-            known.answers[key] = answer
-            return answer
+    def kept(
+        self, name: str, store: int, key: str, made: Callable[[Reading], bytes], *, packed: bool = False
+    ) -> bytes:
+        """Return an answer about the job as it is now: made once, however many ask; `packed` with gzip."""
+        return self._look(name, store).answer(key, made, packed=packed)
 
     def age_s(self, name: str, store: int = 0) -> float | None:
         """Return how long ago the newest sample of the machine was taken, seconds; None without samples."""
@@ -134,7 +114,7 @@ class Stores:
             known = self._known.get(f"{store}/{name}")
         return 0.0 if known is None else known.cost_s
 
-    def _look(self, name: str, store: int) -> _Known:
+    def _look(self, name: str, store: int) -> Known:
         key = f"{store}/{name}"
         with self._lock:
             known = self._known.get(key)
@@ -145,7 +125,7 @@ class Stores:
             # What the job is told, and that somebody looks, changes nothing that is shown.
             stamp = hash(tuple(entry for entry in folder.place.files() if entry.key != CONTROL))
             if known is None or known.stamp != stamp:
-                known = _Known(stamp, 0.0, Reading(Trial(folder)), threading.Lock())
+                known = Known(folder, stamp, known)
                 self._known.pop(key, None)
                 self._known[key] = known
                 while len(self._known) > _KEPT:

@@ -36,10 +36,11 @@ def head(told: Mapping[str, Any]) -> str:
     began = (
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(of["start"] / 1e9)) if of["start"] else "unknown"
     )
+    status = of["status"] or "status unknown"
     command = escape(shlex.join(map(str, of["command"])))
     return (
         f"<h1>{escape(of['name'])}</h1>"
-        f'<p class="dim">{of["status"] or "status unknown"} · began {began} · took {duration(of["duration_s"])}<br>'
+        f'<p class="dim">{status} · began {began} · took {duration(of["duration_s"])}<br>'
         f"<code>{command}</code></p>"
     )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
 from starlette.routing import Route
 
-from holter.dashboard.answers import RefusalError, answered, encoded, points_of, which, window_of
+from holter.dashboard.answers import RefusalError, answered, encoded, kept, points_of, which, window_of
 from holter.dashboard.api import JOB
 from holter.report.html import figure
 from holter.report.svg import color, is_histogram
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
     from holter.views.figures import Reading
@@ -90,5 +90,4 @@ async def _kept(stores: Stores, request: Request, what: str, made: Callable[[Rea
     def seen(reading: Reading) -> bytes:
         return made(reading.at(window, width, node=node, devices=devices))
 
-    body = await run_in_threadpool(stores.kept, *which(request), key, seen)
-    return Response(body, media_type="application/json")
+    return await kept(stores, request, key, seen)

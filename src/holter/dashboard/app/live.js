@@ -36,11 +36,10 @@ export function follow(page) {
     if (!page.bare) there.searchParams.set("part", "inside");
     const answer = await fetch(there);
     if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
-    for (const [name, value] of answer.headers) {
-      if (name.startsWith("x-holter-")) main.dataset[name.slice(9)] = value;
-    }
     const told = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const fresh = told.getElementById("main") ?? told.body;
+    const fresh = told.getElementById("main");
+    if (!fresh) throw new Error("the server answers something else");
+    Object.assign(main.dataset, fresh.dataset);
     const like = /** @type {HTMLElement} */ (main.cloneNode(false));
     like.append(...fresh.childNodes);
     morph(main, like, page.bare);

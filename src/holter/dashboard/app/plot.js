@@ -14,7 +14,7 @@ const FONT = "11px system-ui, sans-serif";
 
 /** What a figure's x axis is of, where it is time or steps. @param {Figure | null} of @returns {AxisName | null} */
 export function dimension(of) {
-  if (!of || typeof of.x[0] !== "number") return null;
+  if (!of?.x || typeof of.x[0] !== "number") return null;
   if (of.x_axis.label === "step") return "step";
   return of.x_axis.unit === "s" && of.x_axis.label.includes("time") ? "time" : null;
 }

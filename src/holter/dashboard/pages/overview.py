@@ -73,7 +73,7 @@ def _insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> st
     )
     address = escape(job_address(job, int(asked.get("store", "0")), "insights", asked), quote=True)
     return (
-        f'<ul class="plain">{listed}</ul><p><a href="{address}">All {len(found):,} insights, with evidence '
+        f'<ul class="plain">{listed}</ul><p><a href="{address}">{len(found):,} in all, with evidence '
         "and advice</a></p>"
     )
 

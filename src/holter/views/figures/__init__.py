@@ -139,7 +139,7 @@ class Reading:
         return self.end if self.window is None else self.start + round(self.window[1] * 1e9)
 
     @property
-    def bounds(self) -> dict[str, int]:
+    def bounds(self) -> dict[str, Any]:
         """The window as tables take it: `start_ns` and `end_ns`, neither for the whole job."""
         return {} if self.window is None else {"start_ns": self.since, "end_ns": self.until}
 

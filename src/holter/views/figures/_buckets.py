@@ -17,7 +17,8 @@ Values = list[float | None]
 def buckets(position: NDArray[Any], low: float, high: float, count: int) -> NDArray[np.int64]:
     """Return for each position which of `count` equal stretches from `low` to `high` it lies in."""
     span = max(high - low, 1e-12)
-    found = np.floor((position - low) / span * count).astype(np.int64)
+    # What lies on an edge is not to fall before it because 0.29 * 100 is a little less than 29.
+    found = np.floor((position - low) / span * count + 1e-9).astype(np.int64)
     return np.clip(found, 0, count - 1)
 
 
