@@ -93,7 +93,7 @@ class Heatmap:
     @property
     def end_ns(self) -> int:
         """End of the last stretch that has readings."""
-        return self.start_ns + self._kept.count.shape[1] * self._step
+        return self.start_ns + int(self._kept.count.shape[1]) * self._step
 
     def refresh(self, trial: Trial) -> None:
         """Take in what has come since, and devices that are new."""

@@ -161,12 +161,9 @@ def _curves(
         )
         before = dict(rows(last))
     places = listed["place"].tolist()
-    edges = np.searchsorted(values["place"], [*places, places[-1] + 1])
-    return {
-        place: Curve(
-            chosen[place],
-            *(values[column][first:end_] for column in ("time", "low", "high", "mean")),
-            before.get(place),
-        )
-        for place, first, end_ in zip(places, edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    }
+    edges = np.searchsorted(values["place"], [*places, places[-1] + 1]).tolist()
+    found = {}
+    for place, first, last_ in zip(places, edges[:-1], edges[1:], strict=True):
+        time, low, high, mean = (values[column][first:last_] for column in ("time", "low", "high", "mean"))
+        found[place] = Curve(chosen[place], time, low, high, mean, before.get(place))
+    return found
