@@ -11,7 +11,7 @@ from benchmarks.generated_trace import AUTOGRAD, MAIN, START_NS, STEP_NS, write
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.timeline import Timeline
-from holter.views.timeline_details import Event, connections, detail, following, search
+from holter.views.timeline_details import Event, connections, depth, detail, following, search
 from holter.views.timeline_reading import SOURCES
 from holter.views.timeline_tree import tree
 from holter.views.timeline_values import curves, series, utilization
@@ -118,12 +118,12 @@ def test_depth_is_the_same_at_every_zoom(timeline):
     for begin, end in spans(timeline):
         for strip in timeline.picture(begin, end, pixels=300).strips:
             columns = (strip.time, strip.duration, strip.name, strip.count, strip.depth)
-            for time, duration, _, count, depth in zip(*(c.tolist() for c in columns), strict=True):
+            for time, duration, _, count, line in zip(*(c.tolist() for c in columns), strict=True):
                 if count == 1:
-                    known.setdefault((strip.lane, time, duration), set()).add(depth)
-    deep = [depths for depths in known.values() if len(depths) > 1]
+                    known.setdefault((strip.lane, time, duration), set()).add(line)
+    deep = [lines for lines in known.values() if len(lines) > 1]
     assert not deep
-    assert max(depth for depths in known.values() for depth in depths) >= 2
+    assert max(line for lines in known.values() for line in lines) >= 2
 
 
 def test_documents_have_small_numbers(timeline):
@@ -208,6 +208,16 @@ def test_an_event_tells_all_and_what_launched_it(timeline):
     assert (down.earlier, down.event) == (False, kernel)
     with pytest.raises(KeyError, match="no event"):
         detail(timeline, Event(kernel.lane, kernel.time + 1, kernel.duration, kernel.name))
+
+
+def test_the_line_of_an_event_is_that_of_pictures(timeline):
+    picture = timeline.picture(timeline.start_ns, timeline.start_ns + STEP_NS, pixels=20_000)
+    strip = next(strip for strip in picture.strips if strip.lane.kind == "thread" and strip.lane.lines > 2)
+    for line in range(3):
+        row = np.flatnonzero((strip.depth == line) & (strip.count == 1))[4]
+        name = picture.names[strip.name[row]]
+        event = Event(strip.lane, int(strip.time[row]), int(strip.duration[row]), name)
+        assert depth(timeline, event) == line
 
 
 def test_forward_leads_to_backward_and_back(timeline):

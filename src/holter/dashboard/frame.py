@@ -50,6 +50,7 @@ def framed(
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<script src="{at}theme.js"></script>{style()}{vendor}<link rel="stylesheet" href="{at}pages.css">'
         f'<link rel="stylesheet" href="{at}tables.css">'
+        f'<link rel="stylesheet" href="{at}canvas.css">'
         f'<link rel="icon" href="data:,"><script type="module" src="{at}page.js"></script></head>'
         '<body><a class="skip" href="#main">to the content</a>'
         f'<header><nav aria-label="pages"><a class="home" href="/">holter</a>{navigation}</nav>'

@@ -55,6 +55,8 @@ class Picture:
     end_ns: int
     strips: list[Strip]
     names: list[str]
+    codes: NDArray[np.int32]
+    """For each name its code, by which the timeline knows it in every picture."""
 
     def document(self) -> dict[str, Any]:
         """Return it as a JSON document: times in ns since `start_ns`, which is text: it has many digits."""
@@ -133,7 +135,7 @@ class Timeline:
         end = self.end_ns if end_ns is None else end_ns
         chosen = self.lanes if lanes is None else list(lanes)
         if not chosen:
-            return Picture(start, end, [], [])
+            return Picture(start, end, [], [], np.empty(0, np.int32))
         if start >= end:
             raise ValueError(f"the range from {start} to {end} is empty")
         if pixels < 1:
@@ -150,7 +152,7 @@ class Timeline:
             strip.name[:] = np.searchsorted(codes, strip.name)
         place = {lane: n for n, lane in enumerate(chosen)}
         strips.sort(key=lambda strip: place[strip.lane])
-        return Picture(start, end, strips, self.reading.names[codes].tolist())
+        return Picture(start, end, strips, self.reading.names[codes].tolist(), codes)
 
     def warm(self) -> None:
         """Load what pictures are made of, as far as memory is spent on it, so that none has to wait."""

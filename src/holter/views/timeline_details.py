@@ -9,7 +9,7 @@ from holter.store import parquet
 from holter.views.timeline_reading import SOURCES, Lane, rows, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from holter.views.timeline import Timeline
     from holter.views.timeline_reading import Source
@@ -113,11 +113,22 @@ def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[Found]:
     return found
 
 
-def following(timeline: Timeline, name: str, after_ns: int, *, backward: bool = False) -> Event | None:
-    """Return the next event called so after a time, or the last before it; None when there is none."""
+def following(
+    timeline: Timeline, names: str | Sequence[str], after_ns: int, *, backward: bool = False
+) -> Event | None:
+    """Return the next event with one of some names after a time, or the last before it; None without any."""
     compare, order = ("<", "DESC") if backward else (">", "")
-    condition = f"{{name}} = {parquet.literal(name)} AND time {compare} {after_ns}"
+    listed = ", ".join(map(parquet.literal, [names] if isinstance(names, str) else names))
+    condition = f"{{name}} IN ({listed}) AND time {compare} {after_ns}"
     return next(_events(timeline, condition, order), None)
+
+
+def depth(timeline: Timeline, event: Event) -> int:
+    """Return the line of its lane that an event lies on in pictures; 0 when none shows it by itself."""
+    end = event.time + max(event.duration, 1)
+    (strip,) = timeline.picture(event.time, end, lanes=[timeline.lane(event.lane.id)]).strips
+    found = strip.depth[(strip.time == event.time) & (strip.duration == event.duration) & (strip.count == 1)]
+    return int(found[0]) if len(found) else 0
 
 
 def _of(lane: Lane) -> Iterator[Source]:

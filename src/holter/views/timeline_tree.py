@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from holter.schema.metrics import METRICS
 from holter.views.timeline_reading import rows
 from holter.views.timeline_values import series
 
@@ -14,15 +15,27 @@ if TYPE_CHECKING:
 
 _HOST = ("phases", "annotations", "thread")
 
+_FIRST = (
+    "cpu.util",
+    "mem.used_pct",
+    "gpu.util",
+    "gpu.mem.used_pct",
+    "disk.read_bytes",
+    "disk.write_bytes",
+    "net.rx",
+    "net.tx",
+)
+"""Metrics that are shown at once; all others lie one shelf deeper."""
+
 Node = dict[str, Any]
 
 
 def tree(timeline: Timeline) -> list[Node]:
     """Return one entry a node of the job, with `kind`, `name`, and where something is below it `children`.
 
-    Kinds: host, metrics, process, phases, annotations, thread, device, stream, stream_ranges, counters,
-    metric, counter. Entries that can be drawn have an `id`: that of a lane (with `lines` and `events`), or of
-    a series.
+    Kinds: host, metrics, more (metrics that are asked for less), process, phases, annotations, thread,
+    device, stream, stream_ranges, counters, metric, counter. Entries that can be drawn have an `id`: that of
+    a lane (with `lines` and `events`), or of a series (with the `unit` of a metric).
     """
     names = _names(timeline)
     below: dict[str, dict[int, list[Lane]]] = defaultdict(lambda: defaultdict(list))
@@ -33,17 +46,28 @@ def tree(timeline: Timeline) -> list[Node]:
     for one in series(timeline.reading):
         if one.is_metric:
             name = f"{one.name} {one.device}".rstrip()
-            metrics[one.node].append({"kind": "metric", "id": one.id, "name": name})
+            unit = METRICS[one.name].unit if one.name in METRICS else ""
+            metrics[one.node].append({"kind": "metric", "id": one.id, "name": name, "unit": unit})
         else:
             counters[one.node, one.rank].append({"kind": "counter", "id": one.id, "name": one.name})
             below[one.node].setdefault(one.rank, [])
     found = []
     for node in sorted({*below, *metrics}):
-        children = [_shelf("metrics", "system", metrics[node])] if metrics[node] else []
+        children = [_system(metrics[node])] if metrics[node] else []
         for rank, lanes in sorted(below[node].items()):
             children.append(_process(node, rank, lanes, names, counters[node, rank]))
         found.append(_shelf("host", node, children))
     return found
+
+
+def _system(metrics: list[Node]) -> Node:
+    def place(metric: Node) -> int:
+        first = metric["name"].split(" ")[0]
+        return _FIRST.index(first) if first in _FIRST else len(_FIRST)
+
+    first = sorted((metric for metric in metrics if place(metric) < len(_FIRST)), key=place)
+    rest = [metric for metric in metrics if place(metric) == len(_FIRST)]
+    return _shelf("metrics", "system", first + ([_shelf("more", "all other metrics", rest)] if rest else []))
 
 
 def _process(

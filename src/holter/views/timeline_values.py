@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.views.timeline import Picture, Strip
-    from holter.views.timeline_reading import Reading
+    from holter.views.timeline_reading import Arrays, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Curve:
     high: NDArray[np.float64]
     mean: NDArray[np.float64]
     before: float | None
-    """The last value before the range: a counter has it until its next one. None when there is none."""
+    """The last value of a counter before the range: it has it until its next one. Else None."""
 
 
 def utilization(picture: Picture, *, pixels: int = 1000) -> dict[tuple[str, int, int], NDArray[np.float64]]:
@@ -97,7 +97,7 @@ def series(reading: Reading) -> list[Series]:
 def curves(
     reading: Reading, chosen: Sequence[Series], start_ns: int, end_ns: int, *, pixels: int = 1000
 ) -> list[Curve]:
-    """Return some series in a range of time.
+    """Return some series in a range of time, read all at once.
 
     Args:
         reading: The job's tables.
@@ -112,18 +112,58 @@ def curves(
     if start_ns >= end_ns or pixels < 1:
         raise ValueError(f"the range from {start_ns} to {end_ns} on {pixels} pixels is empty")
     width = max(1, -(-(end_ns - start_ns) // pixels))
-    found = []
-    for one in chosen:
-        table = "samples" if one.is_metric else "counters"
-        values = reading.ask(
-            "SELECT min(time) AS time, min(value) AS low, max(value) AS high, avg(value) AS mean "  # noqa: S608
-            f"FROM {table} WHERE {one.where} AND time >= {start_ns} AND time < {end_ns} AND NOT isnan(value) "
-            f"GROUP BY (time - {start_ns}) // {width} ORDER BY 1"
-        )
+    found: dict[int, Curve] = {}
+    for is_metric in (False, True):
+        places = [place for place, one in enumerate(chosen) if one.is_metric == is_metric]
+        if places:
+            listed = _listed([chosen[place] for place in places], places)
+            found |= _curves(
+                reading, chosen, listed, "samples" if is_metric else "counters", start_ns, end_ns, width
+            )
+    nothing = np.empty(0)
+    return [
+        found.get(place, Curve(one, nothing.astype(np.int64), nothing, nothing, nothing, None))
+        for place, one in enumerate(chosen)
+    ]
+
+
+def _listed(chosen: Sequence[Series], places: Sequence[int]) -> Arrays:
+    """Return series as a table to join with."""
+    texts = {field: [getattr(one, field) for one in chosen] for field in ("node", "name", "device")}
+    return {
+        "place": np.array(places, np.int32),
+        **{f"its_{field}": np.array(values, dtype=object) for field, values in texts.items()},
+        "its_rank": np.array([one.rank for one in chosen], np.int32),
+        "its_process": np.array([one.process for one in chosen], np.int64),
+    }
+
+
+def _curves(
+    reading: Reading, chosen: Sequence[Series], listed: Arrays, table: str, start: int, end: int, width: int
+) -> dict[int, Curve]:
+    """Read those of one table. A reading of a machine stands for its moment: before the range none counts."""
+    if table == "samples":
+        same = "node = its_node AND metric = its_name AND device = its_device"
+    else:
+        same = "node = its_node AND name = its_name AND rank = its_rank AND process = its_process"
+    values = reading.ask(
+        f"SELECT place, (time - {start}) // {width} AS pixel, min(time) AS time, min(value) AS low, "  # noqa: S608
+        f"max(value) AS high, avg(value) AS mean FROM {table} JOIN listed ON {same} "
+        f"WHERE time >= {start} AND time < {end} AND NOT isnan(value) GROUP BY ALL ORDER BY 1, 2",
+        listed=listed,
+    )
+    before: dict[int, float] = {}
+    if table == "counters":
         last = reading.ask(
-            f"SELECT arg_max(value, time) AS value, count(*) AS n FROM {table} "  # noqa: S608
-            f"WHERE {one.where} AND time < {start_ns}"
+            f"SELECT place, arg_max(value, time) AS value FROM {table} JOIN listed ON {same} "  # noqa: S608
+            f"WHERE time < {start} GROUP BY place",
+            listed=listed,
         )
-        before: Any = float(last["value"][0]) if last["n"][0] else None
-        found.append(Curve(one, values["time"], values["low"], values["high"], values["mean"], before))
+        before = dict(rows(last))
+    places = listed["place"].tolist()
+    edges = np.searchsorted(values["place"], [*places, places[-1] + 1]).tolist()
+    found = {}
+    for place, first, last_ in zip(places, edges[:-1], edges[1:], strict=True):
+        time, low, high, mean = (values[column][first:last_] for column in ("time", "low", "high", "mean"))
+        found[place] = Curve(chosen[place], time, low, high, mean, before.get(place))
     return found

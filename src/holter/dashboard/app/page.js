@@ -70,7 +70,7 @@ export class Page {
 
   /** Look at a window of time; null is the whole job. Goes into the address. @param {Range | null} range */
   setRange(range) {
-    const whole = !range || range.to - range.from < 1e-6;
+    const whole = !range || range.to - range.from < 1e-9;
     if (whole && !this.range) return;
     this.range = whole ? null : { from: Math.max(0, round(range.from)), to: round(range.to) };
     this.write();
@@ -201,8 +201,8 @@ function stamp(address, page) {
   }
 }
 
-/** Microseconds are as fine as anybody looks. @param {number} seconds */
-const round = (seconds) => Math.round(seconds * 1e6) / 1e6;
+/** A timeline goes down to nanoseconds. @param {number} seconds */
+const round = (seconds) => Math.round(seconds * 1e9) / 1e9;
 
 const page = new Page();
 bar(page);

@@ -1,0 +1,243 @@
+"""The timeline of a job: its tree, what is seen of it in a range of time, details of one event, search.
+
+All times are whole ns since the job's start, which is `origin_ns`. Lanes, series and names go by numbers,
+which belong to `version`: when the job has grown, ask for the tree again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holter.dashboard.answers import MOST_POINTS, RefusalError, encoded, which
+from holter.dashboard.api import JOB
+from holter.dashboard.timelines import TIMELINES
+from holter.views.timeline_bytes import packed
+from holter.views.timeline_details import Event, connections, depth, detail, following, search
+from holter.views.timeline_tree import tree
+from holter.views.timeline_values import curves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+
+    from holter.dashboard.stores import Stores
+    from holter.dashboard.timelines import Opened
+    from holter.views.timeline_tree import Node
+
+    Asked = Mapping[str, str]
+
+MOST_LANES = 128
+MOST_NAMES = 200
+MOST_LETTERS = 200
+_MOST_PLACED = 8
+"""Of so many arrows the line of their other end is told."""
+_EXACT = 2**53
+"""Numbers beyond are not exact in JSON."""
+_AT_ONCE = 2
+"""Pictures that are computed at the same time; who gave up meanwhile is not answered."""
+
+
+def routes(stores: Stores) -> list[Route]:
+    """Return the routes of timelines."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    def route(path: str, made: Callable[[Opened, Asked], bytes], kind: str) -> Route:
+        async def answer(request: Request) -> Response:
+            async with turn:
+                if await request.is_disconnected():
+                    return Response(status_code=499)
+                folder = await run_in_threadpool(stores.folder, *which(request))
+                asked = dict(request.query_params)
+                body = await run_in_threadpool(TIMELINES.ask, folder, lambda opened: made(opened, asked))
+            # Packed numbers hardly shrink, and packing them takes longer than a picture may.
+            return Response(
+                body, media_type=kind, headers={} if kind == _JSON else {"content-encoding": "identity"}
+            )
+
+        return Route(f"{JOB}/timeline{path}", answer)
+
+    return [
+        route("", _head, _JSON),
+        route("/tiles", _tiles, "application/octet-stream"),
+        route("/curves", _curves, _JSON),
+        route("/steps", _steps, _JSON),
+        route("/event", _event, _JSON),
+        route("/search", _search, _JSON),
+        route("/following", _following, _JSON),
+    ]
+
+
+_JSON = "application/json"
+
+
+def _head(opened: Opened, asked: Asked) -> bytes:
+    timeline = opened.timeline
+    seconds = opened.trial.manifest.get("end")
+    end = max(timeline.end_ns, int(seconds or 0)) - opened.origin_ns
+    lanes = {lane.id: number for lane, number in opened.numbers.items()}
+    series = {one.id: number for number, one in enumerate(opened.series)}
+
+    def numbered(entry: Node) -> Node:
+        made = {key: value for key, value in entry.items() if key not in ("id", "children")}
+        if "children" in entry:
+            made["children"] = [numbered(child) for child in entry["children"]]
+        elif entry.get("id") in lanes:
+            made["lane"] = lanes[entry["id"]]
+        else:
+            made["series"] = series[entry["id"]]
+        return made
+
+    return encoded(
+        {
+            "schema": 1,
+            "version": opened.version,
+            "origin_ns": str(opened.origin_ns),
+            "events": sum(lane.events for lane in timeline.lanes),
+            "from_ns": min(0, timeline.start_ns - opened.origin_ns) if timeline.lanes else 0,
+            "to_ns": end if timeline.lanes else 0,
+            "tree": [numbered(entry) for entry in tree(timeline)],
+        }
+    )
+
+
+def _tiles(opened: Opened, asked: Asked) -> bytes:
+    numbers = _numbers(asked, "lanes", len(opened.timeline.lanes), MOST_LANES)
+    lanes = [opened.timeline.lanes[number] for number in numbers]
+    start, end = _range(opened, asked)
+    picture = opened.timeline.picture(
+        start, end, pixels=_number(asked, "pixels", 1, MOST_POINTS), lanes=lanes
+    )
+    return packed(picture, opened.origin_ns, opened.numbers, opened.version)
+
+
+def _curves(opened: Opened, asked: Asked) -> bytes:
+    numbers = _numbers(asked, "series", len(opened.series), MOST_LANES)
+    start, end = _range(opened, asked)
+    reading = opened.timeline.reading
+    reading.refresh("samples")  # a running job has new ones, whether it has new events or not
+    chosen = [opened.series[number] for number in numbers]
+    found = curves(reading, chosen, start, end, pixels=_number(asked, "pixels", 1, MOST_POINTS))
+    drawn = [
+        {
+            "series": number,
+            "time": (curve.time - opened.origin_ns).tolist(),
+            **{part: getattr(curve, part).astype(np.float32).tolist() for part in ("low", "high", "mean")},
+            "before": curve.before,
+        }
+        for number, curve in zip(numbers, found, strict=True)
+    ]
+    return encoded({"schema": 1, "curves": drawn})
+
+
+def _steps(opened: Opened, asked: Asked) -> bytes:
+    seen = opened.steps.within(*_range(opened, asked), _number(asked, "most", 1, 1000))
+    columns = (seen.step.tolist(), (seen.time - opened.origin_ns).tolist(), seen.duration.tolist())
+    keys = ("step", "time", "duration")
+    return encoded(
+        {"schema": 1, "steps": [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]}
+    )
+
+
+def _event(opened: Opened, asked: Asked) -> bytes:
+    _of_this(opened, asked)
+    timeline = opened.timeline
+    lane = timeline.lanes[_number(asked, "lane", 0, len(timeline.lanes) - 1)]
+    begin = _number(asked, "time_ns", -_EXACT, _EXACT) + opened.origin_ns
+    name = str(timeline.reading.names[_number(asked, "name", 0, len(timeline.reading.names) - 1)])
+    event = Event(lane, begin, _number(asked, "duration_ns", 0, _EXACT), name)
+    row = {key: _safe(value) for key, value in detail(timeline, event).items()}
+    arrows = [
+        {"kind": one.kind, "earlier": one.earlier, **_told(opened, one.event, place < _MOST_PLACED)}
+        for place, one in enumerate(connections(timeline, event))
+    ]
+    return encoded({"schema": 1, "row": {**row, "name": name}, "connections": arrows})
+
+
+def _search(opened: Opened, asked: Asked) -> bytes:
+    text = asked.get("text", "")
+    if not 1 <= len(text) <= MOST_LETTERS:
+        raise RefusalError(f"text has {len(text)} letters; valid: 1 to {MOST_LETTERS}")
+    found = search(opened.timeline, text, limit=_number(asked, "limit", 1, MOST_NAMES))
+    listed = [
+        {
+            "code": _code(opened, one.name),
+            "name": one.name[:1000],
+            "count": one.count,
+            "total_ns": one.total_ns,
+        }
+        for one in found
+    ]
+    return encoded({"schema": 1, "found": listed})
+
+
+def _following(opened: Opened, asked: Asked) -> bytes:
+    _of_this(opened, asked)
+    names = opened.timeline.reading.names
+    chosen = [str(names[code]) for code in _numbers(asked, "names", len(names), MOST_NAMES)]
+    after = _number(asked, "after_ns", -_EXACT, _EXACT) + opened.origin_ns
+    event = following(opened.timeline, chosen, after, backward=asked.get("backward") == "1")
+    return encoded({"schema": 1, "event": None if event is None else _told(opened, event)})
+
+
+def _told(opened: Opened, event: Event, placed: bool = True) -> dict[str, Any]:
+    """Return an event as a picture has it; finding out on which line it lies takes a picture."""
+    lanes = {lane.id: number for lane, number in opened.numbers.items()}
+    return {
+        "lane": lanes[event.lane.id],
+        "depth": depth(opened.timeline, event) if placed else 0,
+        "time": event.time - opened.origin_ns,
+        "duration": event.duration,
+        "count": 1,
+        "busy": event.duration,
+        "code": _code(opened, event.name),
+        "name": event.name[:1000],
+    }
+
+
+def _code(opened: Opened, name: str) -> int:
+    return int(np.searchsorted(opened.timeline.reading.names, name))
+
+
+def _safe(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and abs(value) > _EXACT else value
+
+
+def _of_this(opened: Opened, asked: Asked) -> None:
+    if asked.get("version") != opened.version:
+        raise RefusalError("the job has grown since: load the timeline again", 409)
+
+
+def _range(opened: Opened, asked: Asked) -> tuple[int, int]:
+    """Return the range of time that is asked for, ns since the epoch."""
+    start, end = (_number(asked, key, -_EXACT, _EXACT) for key in ("from_ns", "to_ns"))
+    if start >= end:
+        raise RefusalError(f"from_ns={start} to_ns={end} is no range of time")
+    return start + opened.origin_ns, end + opened.origin_ns
+
+
+def _number(asked: Asked, key: str, low: int, high: int) -> int:
+    text = asked.get(key, "")
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 16 and low <= int(text) <= high):
+        raise RefusalError(f"{key} is {text[:40]!r}; valid: a whole number from {low} to {high}")
+    return int(text)
+
+
+def _numbers(asked: Asked, key: str, count: int, most: int) -> list[int]:
+    """Return numbers given as `0-3,7`."""
+    found: list[int] = []
+    for part in asked.get(key, "").split(","):
+        first, _, last = part.partition("-")
+        low = _number({key: first}, key, 0, count - 1)
+        high = _number({key: last}, key, low, count - 1) if last else low
+        if high - low + 1 + len(found) > most:
+            raise RefusalError(f"{key} names too many; valid: up to {most} at once")
+        found += range(low, high + 1)
+    return found

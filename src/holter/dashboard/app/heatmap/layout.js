@@ -1,0 +1,50 @@
+// Where the rows of a heat map lie: a heading for each node, rows as high as there is room for.
+
+/** @typedef {import("./cells.js").Row} Row */
+
+const [HEADING, LABEL, AXIS] = [18, 11, 22];
+
+export class Layout {
+  /** @param {Row[]} rows @param {number} width */
+  constructor(rows, width) {
+    const nodes = new Set(rows.map((row) => row.node));
+    const high = Math.min(18, Math.max(4, Math.floor(420 / Math.max(rows.length, 1))));
+    this.rows = rows;
+    this.left = width < 560 ? 76 : 132;
+    this.high = high;
+    this.tops = new Float64Array(rows.length);
+    /** @type {{node: string, top: number}[]} */
+    this.headings = [];
+    let top = 0;
+    rows.forEach((row, at) => {
+      if (nodes.size > 1 && row.node !== rows[at - 1]?.node) {
+        this.headings.push({ node: row.node, top });
+        top += HEADING;
+      }
+      this.tops[at] = top;
+      top += high;
+    });
+    this.bottom = top;
+    this.height = top + AXIS;
+    /** Every so many rows there is room for a label. */
+    this.every = Math.ceil(LABEL / high);
+  }
+
+  /** The row at a height; -1 where there is none. @param {number} y @returns {number} */
+  row(y) {
+    for (let at = this.tops.length - 1; at >= 0; at--) {
+      if (y >= this.tops[at]) return y < this.tops[at] + this.high ? at : -1;
+    }
+    return -1;
+  }
+
+  /** Stretches of rows without a heading between them. @returns {{first: number, count: number}[]} */
+  groups() {
+    const found = [];
+    for (let at = 0; at < this.rows.length; at++) {
+      if (at && this.tops[at] === this.tops[at - 1] + this.high) found[found.length - 1].count += 1;
+      else found.push({ first: at, count: 1 });
+    }
+    return found;
+  }
+}

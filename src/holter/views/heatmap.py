@@ -1,0 +1,236 @@
+"""How busy each device of a job was over time, a row each: cores, GPUs, disks, networks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.pooling import Pooled, held, pooled
+from holter.schema.metrics import METRICS
+from holter.store import parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from holter.store.trial import Trial
+
+    Key = tuple[str, str, str]
+
+_METRICS = {
+    "gpu.util": "",
+    "cpu.core.util": "",
+    "disk.read_bytes": "disk, read",
+    "disk.write_bytes": "disk, written",
+    "net.rx": "network, received",
+    "net.tx": "network, sent",
+}
+"""What is shown, from the top, and what it is called where the node has but one."""
+_LINK = "net.link_speed"
+MOST_ROWS = 1024
+_CELLS = 1 << 19
+"""The whole job is kept as about so many cells, of 20 bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One device."""
+
+    node: str
+    metric: str
+    device: str
+    full: float = 100.0
+    """What counts as 100 %: for bytes a second what the network's links carry, or else the most there was."""
+
+    @property
+    def name(self) -> str:
+        """What it is called beside its row."""
+        return _METRICS[self.metric] or self.device
+
+    @property
+    def unit(self) -> str:
+        """The unit of its readings."""
+        return METRICS[self.metric].unit
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """The devices in a range of time."""
+
+    start_ns: int
+    step_ns: int
+    """Time that one column stands for."""
+    rows: list[Row]
+    left_out: int
+    """Devices that there is no room for."""
+    cells: Pooled
+
+
+class Heatmap:
+    """The devices of one job. What the whole of it looks like is read once, and continued while it runs."""
+
+    def __init__(self, trial: Trial, start_ns: int, interval_ns: int) -> None:
+        """Read a job.
+
+        Args:
+            trial: The job.
+            start_ns: When it began, ns since the epoch.
+            interval_ns: How often it is sampled: a reading is about so much time before it.
+        """
+        self.start_ns = start_ns
+        self._interval = interval_ns
+        self.rows: list[Row] = []
+        self.left_out = 0
+        self._step = 10**9
+        self._keys: list[Key] = []
+        self._kept = Pooled.empty(0, 0)
+        self.refresh(trial)
+
+    @property
+    def end_ns(self) -> int:
+        """End of the last stretch that has readings."""
+        return self.start_ns + int(self._kept.count.shape[1]) * self._step
+
+    def refresh(self, trial: Trial) -> None:
+        """Take in what has come since, and devices that are new."""
+        self._trial = trial
+        done = max(0, self._kept.count.shape[1] - 1)  # the newest stretch may not have been over
+        since = self.start_ns + done * self._step if done else None
+        rows = sorted({*self._keys, *self._look(since)}, key=_place)
+        last = max((last for _, last, _ in trial.groups("samples")), default=0) + 1
+        if not rows or last <= self.start_ns:
+            return
+        self.left_out, rows = max(0, len(rows) - MOST_ROWS), rows[:MOST_ROWS]
+        if rows != self._keys:
+            # Devices came, as when a node joined: all is read anew.
+            done, self._keys = 0, rows
+            self._kept = Pooled.empty(len(rows), 0)
+            self._step = max(2 * self._interval, -(-(last - self.start_ns) * len(rows) // _CELLS))
+        count = -(-(last - self.start_ns) // self._step)
+        fresh = self._read(self.start_ns + done * self._step, self._step, max(0, count - done))
+        self._kept = _joined(self._kept.between(0, done), fresh)
+        while self._kept.count.size > 2 * _CELLS:
+            self._kept = pooled(self._kept, _edges(self._kept.count.shape[1], 2))
+            self._step *= 2
+        self.rows = self._scaled()
+
+    def _look(self, since: int | None) -> list[Key]:
+        """Return which devices there are since a time."""
+        found = self._trial.sql(
+            "SELECT DISTINCT node, metric, device FROM samples "  # noqa: S608
+            f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND time >= {since or 0}",
+            start_ns=since,
+        )
+        return [(row["node"], row["metric"], row["device"]) for row in found.to_rows()]
+
+    def _scaled(self) -> list[Row]:
+        """Return the rows with what counts as 100 % of each."""
+        tops = np.fmax.reduce(self._kept.high, axis=1, initial=0.0).tolist()
+        most = dict(zip(self._keys, tops, strict=True))
+        rows = []
+        for node, metric, device in self._keys:
+            if metric == _LINK:
+                continue
+            full = 100.0
+            if METRICS[metric].unit != "%":
+                link = most.get((node, _LINK, ""), 0.0) if metric.startswith("net.") else 0.0
+                full = max(link, most[node, metric, device]) or 1.0
+            rows.append(Row(node, metric, device, full))
+        return rows
+
+    def heat(self, start_ns: int, end_ns: int, width: int) -> Heat:
+        """Return a range of time in at most `width` columns, which begin at whole multiples of their length.
+
+        Raises:
+            ValueError: The range is empty, or `width` is not positive.
+        """
+        if start_ns >= end_ns or width < 1:
+            raise ValueError(f"the range from {start_ns} to {end_ns} in {width} columns is empty")
+        step = -(-(end_ns - start_ns) // width)
+        if step < self._step:
+            begin = self.start_ns + (start_ns - self.start_ns) // step * step
+            cells = self._read(begin, step, -(-(end_ns - begin) // step))
+            return Heat(begin, step, self.rows, self.left_out, self._shown(cells))
+        every = -(-step // self._step)
+        step = every * self._step
+        first = (start_ns - self.start_ns) // step
+        last = -(-(end_ns - self.start_ns) // step)
+        whole = self._kept.count.shape[1]
+        edges = np.clip(np.arange(first, last + 1) * every, 0, whole)
+        cells = pooled(self._kept, edges)
+        return Heat(self.start_ns + first * step, step, self.rows, self.left_out, self._shown(cells))
+
+    def _shown(self, cells: Pooled) -> Pooled:
+        """Leave out the speeds of links, which only say what 100 % is."""
+        devices = [place for place, (_, metric, _) in enumerate(self._keys) if metric != _LINK]
+        return Pooled(*(getattr(cells, field)[devices] for field in Pooled.__slots__))
+
+    def _read(self, start_ns: int, step: int, count: int) -> Pooled:
+        """Read the devices in so many stretches."""
+        cells = Pooled.empty(len(self._keys), count)
+        if not count or not self._keys:
+            return cells
+        end_ns = start_ns + count * step
+        places = ", ".join(f"({place}, {_sql(key)})" for place, key in enumerate(self._keys))
+        metrics = _sql(sorted({metric for _, metric, _ in self._keys}))
+        found = self._trial.sql(
+            f"SELECT place, (time - {start_ns}) // {step} AS at, min(value) AS low, max(value) AS high, "  # noqa: S608
+            "sum(value) AS total, count(*) AS count FROM samples "
+            f"JOIN (VALUES {places}) AS listed(place, node, metric, device) USING (node, metric, device) "
+            f"WHERE metric IN ({metrics}) AND time >= {start_ns} AND time < {end_ns} AND NOT isnan(value) "
+            "GROUP BY ALL",
+            start_ns=start_ns,
+            end_ns=end_ns,
+        )
+        where = found["place"].astype(np.int64), found["at"].astype(np.int64)
+        for field in ("low", "high", "total", "count"):
+            getattr(cells, field)[where] = found[field]
+        reach = -(-3 * self._interval // (2 * step))  # readings come late now and then
+        return held(cells, reach) if step < 2 * self._interval else cells
+
+
+def _sql(texts: Iterable[str]) -> str:
+    return ", ".join(map(parquet.literal, texts))
+
+
+def _place(key: Key) -> tuple[object, ...]:
+    node, metric, device = key
+    number = [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", device)]
+    return node, [*_METRICS, _LINK].index(metric), number
+
+
+def _joined(one: Pooled, other: Pooled) -> Pooled:
+    fields = Pooled.__slots__
+    return Pooled(*(np.concatenate([getattr(one, f), getattr(other, f)], axis=1) for f in fields))
+
+
+def _edges(count: int, every: int) -> NDArray[np.int64]:
+    return np.append(np.arange(0, count, every), count)
+
+
+def packed(
+    heat: Heat, origin_ns: int, node: str | None = None
+) -> tuple[dict[str, object], list[NDArray[np.float32]]]:
+    """Return a heat map as a head that JSON holds, and its mean, least and greatest as rows of numbers.
+
+    Args:
+        heat: The heat map.
+        origin_ns: The job's start, ns since the epoch.
+        node: The only node that is meant; None for all of them.
+    """
+    kept = [place for place, row in enumerate(heat.rows) if node is None or row.node == node]
+    head = {
+        "from": (heat.start_ns - origin_ns) / 1e9,
+        "step": heat.step_ns / 1e9,
+        "columns": int(heat.cells.count.shape[1]),
+        "left_out": heat.left_out,
+        "rows": [
+            {"node": row.node, "name": row.name, "metric": row.metric, "unit": row.unit, "full": row.full}
+            for row in (heat.rows[place] for place in kept)
+        ],
+    }
+    return head, [part[kept] for part in (heat.cells.mean, heat.cells.low, heat.cells.high)]
