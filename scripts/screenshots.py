@@ -55,7 +55,7 @@ def serving(store: str) -> Iterator[str]:
             process.terminate()
 
 
-def addresses(page, shown: str) -> dict[str, str]:  # noqa: ANN001
+def addresses(page, shown: str) -> dict[str, str]:
     """Return each page's name and address: the list, every page of one job, or the newest, a comparison."""
     jobs = page.locator("table.jobs tbody a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
     found = {"jobs": "/"}
