@@ -32,11 +32,9 @@ LOOK_S = 1.0
 CONTROL_S = 0.4
 """Less than a poll: who asks for a window wants it now."""
 HEARTBEAT_S = 4.0
-INTERRUPTED_S = 60.0
-"""A job that ends within this time of a Ctrl-C was ended by it."""
+INTERRUPTED_S = 60.0  # a job that ends within this time of a Ctrl-C was ended by it
 _CLOCK_STEP_NS = 100_000_000
-_FAILURES = 20
-"""A duty that fails so many times in a row is given up."""
+_FAILURES = 20  # a duty that fails so many times in a row is given up
 
 
 @dataclass(slots=True)
@@ -95,7 +93,7 @@ class Scribe(threading.Thread):
         self._cgroup = Cgroup((), (), unified=False)
         self._oom_before = OomCounters(None, None)
 
-    # What the supervisor calls.
+    # What the supervisor calls
 
     @property
     def companion_pids(self) -> list[int]:
@@ -215,9 +213,9 @@ class Scribe(threading.Thread):
             self._stacks_wanted = stacks
             self.notes.note("control", "stacks", stacks)
             self.watch.ask(time.monotonic_ns())
-        if self.intake is not None and self.intake.profiling is not None:
-            self.intake.profiling.obey(control.get("profile"), self.notes)
         if self.intake is not None:
+            if self.intake.profiling is not None:
+                self.intake.profiling.obey(control.get("profile"), self.notes)
             self.intake.hurry(self._attention.paid(control.get("watched")))
         stop = control.get("stop")
         if stop not in (None, False) and self.stop_wanted is None:
@@ -262,8 +260,8 @@ class Scribe(threading.Thread):
 
     def _final(self, ended: Ended) -> None:
         """Take what is left of everything, say how it ended, and close."""
-        self._duty("companions", self._companions.stop)
         intake, attached = self.intake, self.plan.attached
+        self._duty("companions", self._companions.stop)
         if intake is None:
             return
         if self._python is not None:
@@ -283,8 +281,7 @@ class Scribe(threading.Thread):
             self.notes.note("exit", "command", detail)
         if self.stopped:
             return
-        drain = None if self.intake is None else self.intake.drain
-        limit = self._cgroup.memory_limit()
+        drain, limit = None if self.intake is None else self.intake.drain, self._cgroup.memory_limit()
         self.failure = failure(
             ended,
             [] if drain is None else [one for one in drain.processes.values() if not one.is_worker],
@@ -299,6 +296,5 @@ class Scribe(threading.Thread):
             rank_of=(lambda process: -1) if drain is None else drain.ranks.of,
         )
         if self.failure is not None and self.failure["kind"] == "oom":
-            rank = self.failure["rank"]
-            certainty = self.failure["certainty"]
-            self.notes.note("oom", certainty, self.failure, rank=-1 if rank is None else rank)
+            rank = -1 if self.failure["rank"] is None else self.failure["rank"]
+            self.notes.note("oom", self.failure["certainty"], self.failure, rank=rank)

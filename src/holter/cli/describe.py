@@ -183,10 +183,8 @@ def _steps(d: Mapping[str, Any]) -> Iterator[str]:
     warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
     yield f"{steps['count']:,} steps{warmup}"
     if steps["mean_ms"] is not None:
-        shown = ", ".join(
-            f"{name} {milliseconds(steps[name + '_ms'])}"
-            for name in ("mean", "p50", "p90", "p95", "p99", "max")
-        )
+        names = ("mean", "p50", "p90", "p95", "p99", "max")
+        shown = ", ".join(f"{name} {milliseconds(steps[name + '_ms'])}" for name in names)
         yield f"{shown}; {steps['per_second']:.3g} a second"
     for outlier in steps["outliers"][:5]:
         rank = f" on rank {outlier['rank']}" if len(d["ranks"]) > 1 else ""
@@ -216,9 +214,8 @@ def _phases(phases: Mapping[str, Any]) -> Iterator[str]:
     for name in ("initialization", "training_loop", "finalization"):
         if phases.get(f"{name}_s") is not None:
             share = phases.get(f"{name}_pct")
-            yield f"{words(name)} {duration(phases[name + '_s'])}" + (
-                f", {percent(share)}" if share is not None else ""
-            )
+            of_all = f", {percent(share)}" if share is not None else ""
+            yield f"{words(name)} {duration(phases[name + '_s'])}{of_all}"
 
 
 def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:

@@ -34,6 +34,8 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
 
 ISSUES_FOUND = 3
 
+_WINNING = ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules", "join", "otlp", "price")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -247,18 +249,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
     from holter.cli.config import from_environment, read_config
 
     settings = read_config(given.config, parser()) if given.config else from_environment()
-    for name in (
-        "store",
-        "job",
-        "interval",
-        "node",
-        "hang-after",
-        "fail-on",
-        "no-rules",
-        "join",
-        "otlp",
-        "price",
-    ):
+    for name in _WINNING:
         value = getattr(given, name.replace("-", "_"))
         if value is not None:
             settings[name] = value

@@ -15,7 +15,7 @@ import numpy as np
 from holter.importers.report import UnreadableError
 from holter.importers.sagemaker import METADATA, lines
 from holter.importers.trace import whole
-from holter.importers.trace_events import Event, TraceEvents
+from holter.importers.trace_events import Event, TraceEvents, microseconds
 from holter.schema.table import Table
 from holter.store.place import place
 
@@ -199,10 +199,11 @@ class _Lanes:
             if event.name == "process_name" and "name" in args:
                 self._names[event.pid] = str(args["name"])
             return None
-        if event.ts is None:
+        ts = microseconds(event.ts)
+        if ts is None:
             return None
         if event.ph == "X":
-            return self._row(event, args, event.ts, event.dur or 0)
+            return self._row(event, args, ts, microseconds(event.dur) or 0)
         if event.ph == "B":
             self._open[event.pid].append((event, args))
         elif event.ph == "E":
@@ -210,7 +211,8 @@ class _Lanes:
                 self.skipped["an end without a begin"] += 1
                 return None
             begun, own = self._open[event.pid].pop()
-            return self._row(begun, own | args, begun.ts or 0, event.ts - (begun.ts or 0))
+            began = microseconds(begun.ts) or 0
+            return self._row(begun, own | args, began, ts - began)
         return None
 
     def _row(self, event: Event, args: dict[str, Any], ts: float, took: float) -> dict[str, Any] | None:

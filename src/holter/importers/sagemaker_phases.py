@@ -9,6 +9,7 @@ import numpy as np
 
 from holter.importers.event_args import decode_args
 from holter.importers.trace import whole
+from holter.importers.trace_events import microseconds
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 
 if TYPE_CHECKING:
@@ -53,18 +54,19 @@ class Phases:
 
     def _take(self, event: Event, args: _Args) -> bool:
         phase = self._names.get(event.pid, "")
-        if event.ph != "X" or event.ts is None or not event.dur or event.dur < 0:
+        ts, took = microseconds(event.ts), microseconds(event.dur)
+        if event.ph != "X" or ts is None or not took or took < 0:
             return False
         if phase == "DataLoaderWorker":
             self._trace.omitted["lives of data-loader workers"] += 1
             return True
         if phase.startswith(_STEP) and (number := whole(args.step)) is not None and 0 <= number < 2**31:
             mode = phase.removeprefix(_STEP).lower()
-            self._steps.append((event.ts, event.ts + event.dur, mode, number))
+            self._steps.append((ts, ts + took, mode, number))
             return True
         if phase in _PHASES:
             name = _LOADING.get(phase, event.name or "")
-            self._parts.append((event.ts, event.dur, _PHASES[phase], name))
+            self._parts.append((ts, took, _PHASES[phase], name))
             return True
         return False
 

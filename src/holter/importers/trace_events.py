@@ -66,6 +66,16 @@ class Event(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(list[Event])
 
 
+def microseconds(value: int | float | str | None) -> int | float | None:
+    """Return a time or a duration as a number; None where it is none."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return value
+
+
 class TraceEvents:
     """The events of one file. Iterating yields lists of them, in the order of the file.
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 NAN = float("nan")
 TRAIN = int(Mode.TRAIN)
 _LOW = 0xFFFF_FFFF
-_SIZE = record.HEAD_SIZE // 8 - record.HEAD_OPEN
-"""Words that a head page has for open spans."""
+_SIZE = record.HEAD_SIZE // 8 - record.HEAD_OPEN  # words of a head page for open spans
 _ANNOTATION = int(Phase.ANNOTATION)
 _COST_EVERY = 15  # mask of the steps at which a thread publishes what it cost: one in 16
 
@@ -42,8 +41,7 @@ def bind(marks: Marks, session: Recording) -> None:
     head: memoryview | None = None
     # The open spans, two words each: begin and code. Words of the head page, or of ours while there is none.
     # The last stays 0: an end without a begin finds no code there.
-    stack = _NOWHERE
-    top = 0
+    stack, top = _NOWHERE, 0
     words, values = _NOWHERE, _NO_VALUES  # the segment, and the same memory as floating point
     room = Room(marks, session)
     offset = owed = 0  # owed: spans that were open when this process was forked off; their ends may come
@@ -60,10 +58,7 @@ def bind(marks: Marks, session: Recording) -> None:
         return now
 
     def end(value: float = NAN, mode: int | None = None) -> None:
-        if 0 < top < _SIZE:
-            end_of(stack[top - 1], value, mode)
-        else:
-            end_slow(clock(), value, mode)
+        end_of(stack[top - 1] if 0 < top <= _SIZE else 0, value, mode)
 
     def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
         nonlocal top, offset
@@ -173,13 +168,10 @@ def bind(marks: Marks, session: Recording) -> None:
         stack[at], stack[at + 1] = began, code
 
     def end_slow(now: int, value: float, mode: int | None) -> None:
-        nonlocal top, owed
+        nonlocal top
         try:
-            if top <= 0:  # nothing was open
-                if owed:
-                    owed -= 1
-                else:
-                    session.fault("marks", ValueError("a span was ended that was not begun"))
+            if top <= 0:
+                end_nothing()
                 return
             top -= 2
             if top >= _SIZE:  # too deep to have been kept
@@ -195,19 +187,20 @@ def bind(marks: Marks, session: Recording) -> None:
         except Exception as fault:
             session.fault("marks", fault)
 
+    def end_nothing() -> None:
+        nonlocal owed
+        if owed:
+            owed -= 1
+        else:
+            session.fault("marks", ValueError("a span was ended that was not begun"))
+
     def end_below(code: int, value: float, mode: int | None) -> None:
         """End a span out of order: after a generator, or an exception that passed an adapter's hook."""
-        nonlocal owed
         try:
             spans = open_spans()
             at = next((i for i in reversed(range(len(spans))) if spans[i][1] == code), None)
             if at is None:
-                if top > _SIZE:
-                    end()
-                elif owed:
-                    owed -= 1
-                else:
-                    session.fault("marks", ValueError("a span was ended that was not begun"))
+                (end if top > _SIZE else end_nothing)()
                 return
             began = spans[at][0]
             add(code & 255, code >> 8, began, clock() - began, value, None, TRAIN if mode is None else mode)
@@ -243,23 +236,18 @@ def bind(marks: Marks, session: Recording) -> None:
         """Open this thread's files; called for its first record, and again when that failed."""
         nonlocal head, stack, low_step
         head = room.open()
-        before = stack
+        before = stack or memoryview(bytearray(8 * _SIZE)).cast("q")
+        stack = before if head is None else head[record.HEAD_OPEN :]
+        stack[:] = before
         if head is not None:
-            stack = head[record.HEAD_OPEN :]
             low_step = session.step & _LOW
             rotate(clock())
-        elif not before:
-            stack = memoryview(bytearray(8 * _SIZE)).cast("q")
-        if before:
-            stack[:] = before
 
     def rotate(now: int) -> bool:
         nonlocal words, values, offset
-        segment = room.segment(now)
-        words, values, offset = _NOWHERE, _NO_VALUES, 0
-        if segment is not None:
-            words, values = segment.cast("q"), segment.cast("d")
-        return segment is not None
+        segment = room.segment(now) or memoryview(b"")
+        words, values, offset = segment.cast("q"), segment.cast("d"), 0
+        return len(segment) > 0
 
     def fail(error: BaseException) -> None:
         if 0 < top <= _SIZE:
@@ -300,10 +288,9 @@ def bind(marks: Marks, session: Recording) -> None:
 
     def detach() -> None:
         nonlocal head, stack, words, values, offset, top, owed, mine
-        owed, mine = top // 2, 0
+        owed, mine, offset, top = top // 2, 0, 0, 0
         room.forget()
         head, stack, words, values = None, _NOWHERE, _NOWHERE, _NO_VALUES
-        offset = top = 0
 
     marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
     marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: top // 2, reopen, open_spans
