@@ -53,6 +53,8 @@ class Trace:
         """Who wrote the file, where its name says it: files of one writer are of one rank."""
         self.node = NODE
         """The machine it was written on."""
+        self.cpus = 0
+        """How many cores that machine has, where the file tells; 0 for not."""
         self.offset_ns = 0
         """What to add to the file's clock for time since the epoch."""
         self.events = 0
