@@ -157,6 +157,10 @@ def test_an_old_job_has_steps_and_a_load(tmp_path, imported):
     assert {row["value"] for row in load} == {55.0}
     assert len(load) == 2 * 120
     described = describe(tables)
+    assert [(node["node"], node["cpus"], node["ranks"]) for node in described["nodes"]] == [
+        ("algo-1", 2, [111]),
+        ("algo-2", 2, []),
+    ]
     assert described["breakdown"]["data_loading"] == pytest.approx(15, abs=2)
     assert described["steps"]["mean_ms"] == pytest.approx(2000, rel=0.05)
 

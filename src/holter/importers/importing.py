@@ -114,6 +114,7 @@ class _Job:
         self._writers: dict[str, Writer] = {}
         self._taken: set[int] = set()
         self._owners: dict[str, int] = {}
+        self._cpus: dict[str, int] = {}
 
     def take(self, trace: Trace, label: str, importer: Importer) -> None:
         """Read one file and write its rows; what goes wrong is told in the report."""
@@ -122,6 +123,8 @@ class _Job:
             _read(trace, importer)
             rank = self._rank(trace)
             trace.write(self._writer(trace.node), rank, report)
+            if trace.cpus > self._cpus.get(trace.node, 0):
+                self._cpus[trace.node] = trace.cpus
         except (UnreadableError, OSError) as error:
             report.skip(label, str(error))
             return
@@ -165,3 +168,5 @@ class _Job:
         for writer in self._writers.values():
             if not writer.close():
                 raise OSError(f"the store cannot be written: {writer.fault}")
+        for node, cpus in self._cpus.items():
+            self._folder.write_node(node, {"node": node, "cpus": cpus})

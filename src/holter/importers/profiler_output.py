@@ -21,6 +21,7 @@ from holter.store.place import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from holter.store.place import Entry
 
@@ -71,7 +72,7 @@ class ProfilerOutput:
         self.place = place(self.url)
         told = os.environ.get("TIME_BUFFER_MICROSECONDS", "")
         self.buffer = int(told) if told.isdecimal() else BUFFER_US
-        self._kept: dict[tuple[str, str], Table] = {}
+        self._kept: dict[str, tuple[str, Table]] = {}
         self._faults: dict[str, Counter[str]] = {}
         self.refresh()
 
@@ -136,17 +137,19 @@ class ProfilerOutput:
         return found.where(inside).sorted("start")
 
     def _read(self, file: TimedFile) -> Table:
-        key = (file.entry.key, file.entry.stamp)
-        if key not in self._kept:
-            self._faults[file.entry.key] = Counter()
+        key = file.entry.key
+        now = f"{file.entry.stamp} {file.base}"
+        stamp, rows = self._kept.get(key, ("", _no_events()))
+        if stamp != now:  # it is new, has grown, or its begin became known
+            faults = self._faults[key] = Counter()
             try:
                 path = self.place.local(file.entry)
-                rows = self._lines(path, file) if not file.suffix else self._trace(path, file)
+                rows = self._trace(path, file, faults) if file.suffix else self._lines(path, file, faults)
             except (OSError, UnreadableError, zlib.error) as error:
-                self._faults[file.entry.key][f"{file.entry.key}: {error}"] += 1
+                faults[f"{key}: {error}"] += 1
                 rows = _no_events() if file.suffix else _no_readings()
-            self._kept[key] = rows
-        return self._kept[key]
+            self._kept[key] = (now, rows)
+        return rows
 
     def available(self, events: bool) -> tuple[int, int]:
         """Return what the first and the last file of events, or of readings, are named after; 0 for none."""
@@ -157,8 +160,8 @@ class ProfilerOutput:
         """Let go of what was read: it is read again when it is asked for."""
         self._kept.clear()
 
-    def _lines(self, path: Any, file: TimedFile) -> Table:
-        read = list(lines(path, self._faults[file.entry.key]))
+    def _lines(self, path: Path, file: TimedFile, faults: Counter[str]) -> Table:
+        read = list(lines(path, faults))
         return Table(
             {
                 "time": np.array([round(r.timestamp * 1e6) for r in read], np.int64),
@@ -170,10 +173,10 @@ class ProfilerOutput:
             }
         )
 
-    def _trace(self, path: Any, file: TimedFile) -> Table:
+    def _trace(self, path: Path, file: TimedFile, faults: Counter[str]) -> Table:
         rows: list[dict[str, Any]] = []
-        lanes = _Lanes(file, self._faults[file.entry.key])
-        for events in TraceEvents(path, lanes.skipped):
+        lanes = _Lanes(file, faults)
+        for events in TraceEvents(path, faults):
             rows.extend(row for event in events if (row := lanes.take(event)) is not None)
         columns: dict[str, Any] = {name: np.array([r[name] for r in rows], np.int64) for name in _NUMBERS}
         columns |= {name: _texts(r[name] for r in rows) for name in (*_TEXTS, "args")}

@@ -25,7 +25,7 @@ FORMAT = "sagemaker"
 
 _SYSTEM = re.compile(r"\d{10}\.(algo-\d+)\.json(\.corrupt)?")
 _EVENTS = re.compile(r"\d+_(?P<node>.+)_(python|model|horovod|smdataparallel)_?timeline\.json")
-_RANKED = re.compile(r"(\d{1,6})-algo-\d+")
+_RANKED = re.compile(r"(\d{1,6})-(algo-\d+)")
 METADATA = re.compile(r"(.+)_(\d{10,17})_(\d{10,17})\.metadata")
 _STATISTICS = ("python_stats", "python_stats.json")
 _LINES = 20_000
@@ -83,7 +83,7 @@ def read(path: Path, trace: Trace) -> None:
     if events := _EVENTS.fullmatch(path.name):
         trace.owner = events["node"]
         if ranked := _RANKED.fullmatch(trace.owner):
-            trace.rank = int(ranked[1])
+            trace.rank, trace.node = int(ranked[1]), ranked[2]
         phases = Phases(trace)
         chrome_json.read(path, trace, rest=phases.rest if events[2] == "python" else None)
         phases.close()
@@ -141,6 +141,8 @@ def _append(trace: Trace, readings: list[Reading]) -> None:
         metric=trace.text(metrics),
         value=value,
     )
+    cores = {device for _, metric, device in known if metric == "cpu.core.util"}
+    trace.cpus = max(trace.cpus, len(cores))
     for of_cores, of_all in (("cpu.core.util", "cpu.util"), ("cpu.core.iowait", "cpu.iowait")):
         mine = np.flatnonzero(np.array(metrics, object) == of_cores)
         if len(mine):

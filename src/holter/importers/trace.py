@@ -57,6 +57,8 @@ class Trace:
         """Who wrote the file, where its name says it: files of one writer are of one rank."""
         self.node = NODE
         """The machine it was written on."""
+        self.cpus = 0
+        """How many cores that machine has, where the file tells; 0 for not."""
         self._offset_ns = 0
         self.events = 0
         self._on_read = on_read
