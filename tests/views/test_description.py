@@ -124,3 +124,31 @@ def test_numbers_without_a_value_are_absent_never_0(store):
     folder, _ = told("model", store, ranks=1, cores=2)
     text = json.dumps(describe(Trial(folder)), allow_nan=False)
     assert "NaN" not in text
+
+
+def test_the_newest_profiled_steps_are_told(store):
+    folder, _ = told("after", store, ranks=1, cores=8)
+    steps = build_steps(Trial(folder).table("spans"))
+    rows = {"time": [], "duration": [], "rank": [], "step": [], "name": [], "kind": [], "thread": []}
+    for number in (0, 7, 8, 9):  # two windows; the newest are three steps in a row
+        for name, part in (("aten::addmm", 0.5), ("aten::relu", 0.25)):
+            begin, length = int(steps["time"][number]), int(steps["duration"][number])
+            at = begin if name == "aten::addmm" else begin + int(0.6 * length)
+            row = (at, int(part * length), 0, int(steps["step"][number]), name, "operator", 1)
+            for column, value in zip(rows, row, strict=True):
+                rows[column].append(value)
+    writer = Writer(folder, "node-0")
+    writer.append("operators", rows)
+    writer.close()
+    document = describe(Trial(folder))
+    jsonschema.validate(document, PUBLISHED)
+    first, last = (int(steps["step"][number]) for number in (7, 9))
+    assert (document["window"]["step_start"], document["window"]["step_end"]) == (first, last)
+    assert document["window"]["breakdown"] is None
+    shares = {one["name"]: one["pct"] for one in document["operators"]["cpu"]}
+    assert shares == {"aten::addmm": pytest.approx(50, abs=0.1), "aten::relu": pytest.approx(25, abs=0.1)}
+    assert document["operators"]["gpu"] == []
+    assert (
+        f"in steps {first} to {last} the host spends most on" in document["verdict"]["evidence"][-1]["text"]
+    )
+    assert diagnosis(document)["operators"] == document["operators"]
