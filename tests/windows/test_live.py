@@ -57,7 +57,7 @@ class Running:
     def table(self, name: str):
         from holter.job import open as open_job
 
-        return getattr(open_job(str(self.folder / "jobs" / "long")), name).table
+        return open_job(str(self.folder / "jobs" / "long")).trial.table(name)
 
     def windows(self) -> list[dict]:
         try:

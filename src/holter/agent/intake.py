@@ -115,6 +115,8 @@ class Intake:
                     "detail": [json.dumps(event.detail, default=str) for event in events],
                 },
             )
+            if any(event.kind == "window" for event in events):
+                self.writer.flush("events")  # somebody waits for it; its rows are there
         self.writer.poll()
         now = time.monotonic()
         if self.writer.waiting >= RELIEF_ROWS and now - self._relieved >= RELIEF_S and not self.writer.fault:
