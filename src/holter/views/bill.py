@@ -37,13 +37,13 @@ def bill_of(
     seconds = told["job"]["duration_s"]
     # A GPU that nobody of the job uses stands idle all the same, and is paid for.
     query = "SELECT avg(value) AS busy FROM samples WHERE metric = 'gpu.util' AND NOT isnan(value)"
-    busy = trial.sql(query)["busy"] if told["nodes"] else ()
+    busy = trial.sql(query)["busy"].tolist()
     loop_s = (told["phases"] or {}).get("training_loop_s")
     return bill(
         price=price,
         machines=len(told["nodes"]) or 1 if machines is None else machines,
         hours=None if seconds is None else seconds / 3600,
-        busy_pct=float(busy[0]) if len(busy) and busy[0] == busy[0] else None,
+        busy_pct=float(busy[0]) if busy and busy[0] == busy[0] else None,
         loop_h=None if loop_s is None else loop_s / 3600,
         breakdown=told["breakdown"],
         rules=told["rules"],
