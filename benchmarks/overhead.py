@@ -1,32 +1,85 @@
 """How much slower a training step becomes under holter and under its peers: ratios to the same script alone.
 
-    python benchmarks/overhead.py [--rounds 15] [--peers FOLDER]
+    python benchmarks/overhead.py [--rounds 8] [--peers FOLDER]
 
-In each round every tool runs once, one after another, and is compared with the bare run of the same
-round; the table shows the median of the rounds with the interval in which it lies with 95 % confidence
-(bootstrap over the rounds). `quietest` compares the lower quartiles of the runs' mean steps instead: what
-others do on the machine only ever adds time. `again` is the bare script once more: by what it differs from
-1, the rest is noise. `benchmarks/peers FOLDER` makes the peers' environments.
+Machines grow faster and slower from one second to the next. So in each round the bare script and one under
+each tool are started, and then run by turns of a second, all others stopped meanwhile with all their
+processes. Each turn of a tool is compared with the mean of the two turns of the bare script around it. The
+table shows the median over all turns, and between the rounds, which differ by where their memory lies, the
+interval in which it lies with 95 % confidence (bootstrap over the rounds). `again` is the bare script once
+more: by what it differs from 1, the rest is noise. Starting is not counted: each process runs alone for some
+seconds before. `benchmarks/peers FOLDER` makes the peers' environments.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from machine import HERE, described, environment
 
 LOOP = HERE / "loop.py"
-STEPS = {"1ms": 12_000, "10ms": 1000}
+STEPS = {"1ms": 24_000, "10ms": 2400}
 FEWER = {"torch.profiler": 6}
 """It keeps every event in memory until the end, so it gets a sixth of the steps."""
 LIMITS = {"1ms": 1.05, "10ms": 1.01}
+START_S, TURN_S = 10.0, 1.0
+PAUSE_NS = 500_000_000
+"""A step that took so long was stopped in its middle."""
+FIGURES = ("median step", "mean step", "trainer's CPU")
+
+
+@dataclass
+class Runner:
+    """One command on its way, and what its training wrote at its end."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+
+    def turn(self, seconds: float) -> bool:
+        """Let it run for a while; return whether it goes on."""
+        self._signal(signal.SIGCONT)
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGSTOP)
+            return True
+        return False
+
+    def turns(self) -> list[tuple[float, float, float]]:
+        """Return the three figures of each turn after the first, the last left out: it was cut short."""
+        if self.process.returncode != 0 or not self.out.exists():
+            raise SystemExit(f"{self.process.args!r} failed with {self.process.returncode}")
+        taken = json.loads(self.out.read_text())
+        turns: list[list[tuple[int, int]]] = [[]]
+        for wall, cpu in zip(taken["wall"], taken["cpu"], strict=True):
+            if wall > PAUSE_NS:
+                turns.append([])
+            else:
+                turns[-1].append((wall, cpu))
+        found = []
+        for turn in turns[1:-1]:
+            walls, cpus = zip(*turn, strict=True)
+            found.append((statistics.median(walls), statistics.fmean(walls), statistics.fmean(cpus)))
+        return found
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(psutil.Error):
+            top = psutil.Process(self.process.pid)
+            for one in [top, *top.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):
+                    one.send_signal(number)
 
 
 def commands(peers: Path | None, scratch: Path) -> dict[str, list[str]]:
@@ -47,59 +100,64 @@ def commands(peers: Path | None, scratch: Path) -> dict[str, list[str]]:
     return tools
 
 
-def one_run(command: list[str], size: str, steps: int, out: Path) -> dict[str, float]:
-    """Run the loop once; return milliseconds of wall and of the training process's CPU in a step."""
-    words = [*command, "--size", size, "--steps", str(steps), "--out", str(out)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
-    if done.returncode != 0 or not out.exists():
-        raise SystemExit(f"{' '.join(words)} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
-    taken = json.loads(out.read_text())
-    out.unlink()
+def one_round(size: str, tools: dict[str, list[str]], scratch: Path) -> dict[str, list[tuple[float, ...]]]:
+    """Run all tools by turns until they have ended; return each turn's ratios to the bare script."""
+    runners = {}
+    for name, command in tools.items():
+        out = scratch / f"{name}.json"
+        steps = str(STEPS[size] // FEWER.get(name, 1))
+        words = [*command, "--size", size, "--steps", steps, "--out", str(out)]
+        process = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
+        )
+        runners[name] = Runner(process, out)
+        runners[name].turn(START_S)
+    going = list(runners)
+    while going:
+        going = [name for name in going if runners[name].turn(TURN_S)]
+    turns = {name: runner.turns() for name, runner in runners.items()}
+    bare = turns.pop("bare")
+    around = [[(a + b) / 2 for a, b in zip(*two, strict=True)] for two in itertools.pairwise(bare)]
     return {
-        "wall": statistics.median(taken["wall"]) / 1e6,
-        "mean": statistics.fmean(taken["wall"]) / 1e6,
-        "cpu": statistics.fmean(taken["cpu"]) / 1e6,
+        name: [
+            tuple(a / b for a, b in zip(turn, alone, strict=True))
+            for turn, alone in zip(mine, around, strict=False)
+        ]
+        for name, mine in turns.items()
     }
 
 
 def compare(size: str, rounds: int, tools: dict[str, list[str]], scratch: Path) -> list[str]:
-    """Run every tool in every round; return the rows of the table."""
-    runs: dict[str, list[dict[str, float]]] = {name: [] for name in tools}
+    """Run some rounds; return the rows of the table."""
+    found: dict[str, list[list[tuple[float, ...]]]] = {name: [] for name in tools if name != "bare"}
     for number in range(rounds):
-        # The order turns with each round, so that what comes right after a heavy tool is not always the same.
-        names = list(tools)
-        for name in names[number % len(names) :] + names[: number % len(names)]:
-            steps = STEPS[size] // FEWER.get(name, 1)
-            runs[name].append(one_run(tools[name], size, steps, scratch / "steps.json"))
-            print(f"{size} round {number + 1}/{rounds} {name}: {runs[name][-1]}", file=sys.stderr)
+        for name, ratios in one_round(size, tools, scratch).items():
+            found[name].append(ratios)
+            middle = " ".join(f"{statistics.median(of):.3f}" for of in zip(*ratios, strict=True))
+            print(
+                f"{size} round {number + 1}/{rounds} {name}: {middle}, {len(ratios)} turns", file=sys.stderr
+            )
     rows = []
-    for name in tools:
-        if name == "bare":
-            continue
-        cells = [_ratio(runs[name], runs["bare"], key) for key in ("wall", "mean", "cpu")]
-        cells.append(_quietest(runs[name], runs["bare"]))
+    for name, of_rounds in found.items():
+        cells = [_ratio(of_rounds, figure) for figure in range(len(FIGURES))]
         limit = f"≤ {LIMITS[size]}" if name == "holter" else ""
-        bare = statistics.median(run["wall"] for run in runs["bare"])
-        rows.append(f"| {size} ({bare:.2f} ms) | {name} | {' | '.join(cells)} | {limit} |")
+        rows.append(f"| {size} | {name} | {' | '.join(cells)} | {limit} |")
     return rows
 
 
-def _ratio(runs: list[dict[str, float]], bare: list[dict[str, float]], key: str) -> str:
-    ratios = [run[key] / alone[key] for run, alone in zip(runs, bare, strict=True)]
+def _ratio(rounds: list[list[tuple[float, ...]]], figure: int) -> str:
+    def middle(chosen: list[list[tuple[float, ...]]]) -> float:
+        return statistics.median(turn[figure] for turns in chosen for turn in turns)
+
     draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return f"{statistics.median(ratios):.3f} ({medians[50]:.3f} to {medians[-51]:.3f})"
-
-
-def _quietest(runs: list[dict[str, float]], bare: list[dict[str, float]]) -> str:
-    ours, alone = (statistics.quantiles([run["mean"] for run in of], n=4)[0] for of in (runs, bare))
-    return f"{ours / alone:.3f}"
+    medians = sorted(middle(draw.choices(rounds, k=len(rounds))) for _ in range(1000))
+    return f"{middle(rounds):.3f} ({medians[25]:.3f} to {medians[-26]:.3f})"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--peers", type=Path, help="folder with the peers' environments")
     parser.add_argument("--sizes", nargs="+", default=sorted(STEPS), choices=sorted(STEPS))
     parser.add_argument("--tools", nargs="+", help="only these, and the bare script")
@@ -109,8 +167,8 @@ def main() -> None:
         tools = {name: tools[name] for name in tools if name in ["bare", *(chosen.tools or tools)]}
         rows = [row for size in chosen.sizes for row in compare(size, chosen.rounds, tools, Path(scratch))]
     print(f"{described()}, {chosen.rounds} rounds\n")
-    print("| step (bare) | tool | median step | mean step | trainer's CPU | quietest | target |")
-    print("|---|---|---|---|---|---|---|")
+    print(f"| step | tool | {' | '.join(FIGURES)} | target |")
+    print("|---|---|---|---|---|---|")
     print("\n".join(rows))
 
 

@@ -7,7 +7,7 @@ import os
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.fetching import Fetching
+from holter.recorder.frameworks.pytorch.fetching import SHORT_NS, Fetching
 from holter.recorder.frameworks.pytorch.loaders import ENV_LOADER
 from holter.recorder.frameworks.pytorch.stacks import StackSampler
 from holter.schema.phases import Phase
@@ -28,6 +28,8 @@ WORTH_FETCHES = 20
 """How often that is found out anew: after so long, and so many fetches."""
 UNTIMED = 15
 """Fetches that pass unseen after each that is timed, while they are not worth a closer look."""
+THINNED = 6
+"""The same while they are, but so short that recording each would be dear; no multiple of usual periods."""
 
 
 class Batches:
@@ -46,6 +48,8 @@ class Batches:
         self._awaited = WORTH_FETCHES
         self.unseen = 0
         """Fetches yet to pass unseen."""
+        self._stands_for = 1
+        """Fetches that the next timed one speaks for, itself and those unseen before it."""
         self._fetch_code = 0
         self._fetch_codes: tuple[Any, ...] = ()
 
@@ -154,9 +158,8 @@ class Batches:
             if self._awaited <= 0 and now - self._judged > WORTH_NS:
                 self._worth = not self._judged or self._spent * WORTH > now - self._judged
                 self._judged, self._spent = now, 0
-                self._awaited = WORTH_FETCHES if self._worth else WORTH_FETCHES // (UNTIMED + 1)
+                self._awaited = WORTH_FETCHES // self._stands_for
             if not self._worth:
-                self.unseen = UNTIMED
                 return -1
         sampler = self.sampler
         if sampler is None or sampler.pid != os.getpid():
@@ -172,7 +175,11 @@ class Batches:
 
     def _end_fetch(self, at: At, code: int, samples: int) -> None:
         now = perf_counter_ns()
-        self._spent += (now - self._began) * (1 if self._worth else UNTIMED + 1)
+        time = now - self._began
+        self._spent += time * self._stands_for
+        if not self._is_worker:
+            self.unseen = UNTIMED if code < 0 else THINNED if time < SHORT_NS else 0
+            self._stands_for = self.unseen + 1
         if code > 0:
             self.fetching.stop(now)
             at.end_of(code, float(samples))
