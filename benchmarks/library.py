@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LIMITS_S = {"percentiles": 2.0, "downsample": 1.0}
 MOST_MB = 1000
 ROUNDS = 5
-SERIES_A_SECOND = 2 * 331
+SERIES_A_SECOND = 2 * 318
 """Readings a second of a machine with 96 cores and 8 GPUs, about."""
 
 
@@ -43,13 +43,14 @@ def ask(url: str, what: str) -> dict[str, Any]:
         "percentiles": lambda: holter.open(url).utilization(),
         "downsample": lambda: holter.open(url).series("gpu.util", 2000),
     }
-    taken = []
+    taken, cpu = [], []
     for _ in range(ROUNDS):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         answer = questions[what]()
         taken.append(time.perf_counter() - began)
-    rows = len(answer)
-    return {"s": taken, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, "rows": rows}
+        cpu.append(time.process_time() - used)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    return {"s": taken, "cpu": cpu, "mb": memory, "rows": len(answer)}
 
 
 def apart(part: Callable[..., Any], *given: Any) -> Any:
@@ -74,11 +75,12 @@ def main() -> None:
         print(f"{rows:,} readings in {url}", file=sys.stderr)
         found = {what: apart(ask, url, what) for what in LIMITS_S}
     print(f"{described()}\n")
-    print(f"| {rows / 1e6:.0f} million readings | median | slowest | memory | target |")
-    print("|---|---|---|---|---|")
+    print(f"| {rows / 1e6:.0f} million readings | fastest | median | CPU | memory | target |")
+    print("|---|---|---|---|---|---|")
     for what, told in found.items():
         limit = f"≤ {LIMITS_S[what]:g} s, {MOST_MB} MB" if what in LIMITS_S else ""
-        times = f"{statistics.median(told['s']):.2f} s | {max(told['s']):.2f} s"
+        walls = f"{min(told['s']):.2f} s | {statistics.median(told['s']):.2f} s"
+        times = f"{walls} | {statistics.median(told['cpu']):.2f} s"
         print(f"| {what}, {told['rows']:,} rows | {times} | {told['mb']:.0f} MB | {limit} |")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
 from dataclasses import dataclass, field
@@ -159,7 +158,7 @@ def plan(words: Sequence[str]) -> Plan:
     rules, fail_on = _rules(settings)
     name = settings.get("job")
     from holter.agent.launch import Launch, launch
-    from holter.cli.naming import default_name
+    from holter.cli.naming import default_name, node
     from holter.store.job import check_name, store_url
 
     launched = Launch(f"join {name}", None) if settings.get("join") else launch(command, os.environ)
@@ -176,7 +175,7 @@ def plan(words: Sequence[str]) -> Plan:
         name=name or default_name(command, time.localtime(), launched.label if launched else ""),
         named=bool(name),
         interval_ms=interval,
-        node=_node(settings.get("node")),
+        node=node(settings.get("node")),
         node_named=bool(settings.get("node")),
         launch=launched,
         rules=rules,
@@ -284,11 +283,3 @@ def _rules(settings: dict[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, .
             raise Refusal(f"--fail-on {name}: this rule is off; running: {', '.join(running) or 'none'}")
         fail_on.append(name)
     return rules, tuple(fail_on)
-
-
-def _node(given: str | None) -> str:
-    from holter.agent.node import node_name
-
-    if given is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", given):
-        raise Refusal(f"node name {given!r} is not valid; it takes letters, digits, '.', '_' and '-'")
-    return given or node_name()

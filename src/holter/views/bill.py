@@ -37,7 +37,7 @@ def bill_of(
     seconds = told["job"]["duration_s"]
     # A GPU that nobody of the job uses stands idle all the same, and is paid for.
     query = "SELECT avg(value) AS busy FROM samples WHERE metric = 'gpu.util' AND NOT isnan(value)"
-    busy = trial.sql(query)["busy"].tolist() if told["nodes"] else []
+    busy = trial.sql(query)["busy"].tolist()
     loop_s = (told["phases"] or {}).get("training_loop_s")
     return bill(
         price=price,
