@@ -34,7 +34,7 @@ def story(store: str) -> None:
     from tests.dashboard.stories import judged
 
     for name in ("before", "after"):
-        judged(told(name, store, ranks=8, cores=96, steps=300, samples=400)[0])
+        judged(told(name, store, ranks=8, cores=96, steps=300, samples=900)[0])
     job("empty", store)
     job("failed", store, status="Failed", exit_code=1)
 
