@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from tests.cli.conftest import job, told
 from tests.dashboard.conftest import violations
 from tests.dashboard.made import HOSTILE, imported
 from tests.dashboard.test_server import serving
+
+from holter.store.job import find
+from holter.store.writer import Writer
+from holter.views.tensors import natural
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect
@@ -185,4 +191,23 @@ def test_a_layer_map_tells_its_cells_to_the_keyboard(look):
     assert page.locator("[data-island=layer-map] .told").inner_text() != first
     page.keyboard.press("Enter")
     page.wait_for_url("**tensor=**")
+    assert seen.wrong == []
+
+
+def test_a_sorted_table_follows_its_job_and_stays_sorted(look, store):
+    name = "gradient/9.weight"
+    shutil.copytree(store / "small", store / "growing")
+    seen = look("/jobs/growing/tensors")
+    page = seen.page
+    table = page.locator("[data-key=tensors]")
+    table.get_by_role("button", name="tensor").click()
+    expect(page.locator("#state")).to_contain_text("live")
+    page.wait_for_timeout(1500)  # the server has looked once
+    writer = Writer(find(str(store), "growing"), "later")
+    row = {"time": [10**18], "rank": [0], "step": [99], "mode": ["train"], "name": [name], "role": ["grad"]}
+    writer.append("tensors", {**row, "count": [1], "mean": [1.0], "std": [0.0], "abs_mean": [1.0]})
+    writer.close()
+    expect(table).to_contain_text(name, timeout=20_000)
+    names = table.locator("tbody tr td:first-child").all_inner_texts()
+    assert names == sorted(names, key=natural)
     assert seen.wrong == []

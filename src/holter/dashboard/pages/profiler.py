@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TITLE = "Profiler"
 SHOWN = 40
-_KERNELS, _OPERATORS, _NAMES = 500, 200, 500
+_KERNELS, _OPERATORS, _NAMES = 200, 100, 500
 _PLACE = ("rank", "device")
 
 
@@ -64,7 +64,7 @@ def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str,
             "kernel_precision", "launch_delays",
         ),
         sortable(
-            "kernels", "Kernels",
+            "kernels", f"Kernels, the {_KERNELS} that take longest",
             ("kernel", "kind", "precision", "launches", "total", "mean", "shortest", "longest", "share"),
             lambda: _kernels(tables),
         ),
@@ -202,7 +202,7 @@ def _operators(tables: Mapping[str, Table]) -> str:
             ]
 
     heads = ("name", "kind", "calls", "own time", "with what it called", "on GPUs")[: 3 + len(times)]
-    return sortable("operators", "Operators and functions on the host", heads, rows)
+    return sortable("operators", f"Operators and functions, the {_OPERATORS} with most own time", heads, rows)
 
 
 def _windows_table(reading: Reading) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TITLE = "Python"
 SHOWN = 60
-_FUNCTIONS, _SEGMENTS, _CALLS = 200, 200, 100
+_FUNCTIONS, _SEGMENTS, _CALLS = 100, 100, 50
 _EMPTY = (
     "No Python code was profiled. `holter profile JOB --steps 3 --python pyinstrument` samples the next "
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
@@ -135,7 +135,7 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[st
             ]
 
     heads = ("function", "own time", "own share", "with what it called", "share")
-    yield sortable("functions", f"Functions of {one['name']}", heads, rows)
+    yield sortable("functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
 
 
 def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
@@ -174,7 +174,13 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
             ]
 
     heads = ("function", "with what it called", "own time", "own share", "calls", "not recursive")
-    yield sortable(timer, f"Functions by {said}", heads, rows)
+    yield sortable(timer, f"Functions by {said}{_first(one)}", heads, rows)
+
+
+def _first(one: Mapping[str, Any]) -> str:
+    """Say that more functions are known than are listed."""
+    count = len(one["functions"]) + one["left_out"]
+    return f", the first {_FUNCTIONS} of {count:,} by their own time" if count > _FUNCTIONS else ""
 
 
 def _times(row: Mapping[str, Any]) -> list[Number]:
@@ -196,4 +202,5 @@ def _segments(parts: Sequence[Mapping[str, Any]]) -> str:
             ]
 
     heads = ("step", "part", "mode", "rank", "profiler", "timer", "took", "functions or stacks")
-    return sortable("segments", "Parts of steps that were profiled", heads, rows)
+    left = f", the first {_SEGMENTS} of {len(parts):,}" if len(parts) > _SEGMENTS else ""
+    return sortable("segments", f"Parts of steps that were profiled{left}", heads, rows)
