@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import job, told
+from tests.cli.conftest import SOURCE, job, told
 from tests.dashboard.conftest import Looked, violations
 from tests.dashboard.stories import judged
 from tests.dashboard.test_server import serving
@@ -60,11 +61,12 @@ def server(store):
         yield running
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_is_quiet_and_fit_for_everybody(look, path, scheme):
-    seen = look(path, scheme=scheme)
-    assert violations(seen.page) == []
+def test_every_page_is_quiet_and_fit_for_everybody(look, path):
+    seen = look(path)
+    for scheme in ("light", "dark"):
+        seen.page.emulate_media(color_scheme=scheme)
+        assert violations(seen.page) == [], scheme
     # The page of a job that is not there is answered with 404, which Chromium calls an error of its own.
     assert [text for text in seen.wrong if "404" not in text] == []
 
@@ -89,8 +91,7 @@ def test_no_page_is_wider_than_the_window(look, path, width):
 def test_jobs_are_found_marked_and_compared_by_keyboard(look):
     seen = look("/")
     page = seen.page
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
+    page.keyboard.press("/")
     page.keyboard.type("before")
     page.keyboard.press("Enter")
     page.wait_for_url("**/?name=before*")
@@ -107,7 +108,7 @@ def test_jobs_are_found_marked_and_compared_by_keyboard(look):
 
 
 def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
-    seen = look("/jobs/before")
+    seen = look("/jobs/before/insights")
     page = seen.page
     expect(page.locator("#state")).to_have_text("live")
     page.locator("summary").first.click()
@@ -116,7 +117,7 @@ def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
     folder = store / "before/job.json"
     manifest = json.loads(folder.read_text())
     folder.write_text(json.dumps({**manifest, "status": "Stopped"}))
-    expect(page.locator("#main")).to_contain_text("Stopped", timeout=20_000)
+    expect(page.locator("#main")).to_have_attribute("data-status", "Stopped", timeout=20_000)
     assert page.locator("details").first.evaluate("one => one.open")
     assert seen.wrong == []
     folder.write_text(json.dumps(manifest))
@@ -131,6 +132,23 @@ def test_a_browser_that_loses_the_server_says_so(browser, store):
     expect(page.locator("#state")).to_contain_text("does not answer", timeout=20_000)
     assert page.locator("tbody tr").count() == 6, "what was there stays there"
     context.close()
+
+
+def test_without_third_party_files_pages_are_pictures_and_say_what_to_run(browser, store, tmp_path):
+    bare = tmp_path / "src"
+    shutil.copytree(SOURCE, bare, ignore=shutil.ignore_patterns("vendor", "__pycache__"))
+    with serving(store, source=bare) as server:
+        context = browser.new_context()
+        seen = Looked(context, server)
+        page = seen.page
+        page.goto(f"http://{server.own}/?token=secret-token")
+        page.goto(f"http://{server.own}/jobs/before")
+        expect(page.locator(".notice")).to_contain_text("python hatch_build.py")
+        expect(page.locator("#state")).to_have_text("live")
+        assert page.locator("svg.chart").count() >= 8
+        assert violations(page) == []
+        assert seen.wrong == []
+        context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
 import time
@@ -14,6 +15,8 @@ import pytest
 from tests.cli.conftest import job, told
 from tests.dashboard.stories import judged
 from tests.dashboard.test_server import BEARER, serving
+
+from holter.dashboard import job_list
 
 PAGES = ["", "/nodes", "/insights", "/settings"]
 HOSTILE = "<script>alert(1)</script>"
@@ -205,6 +208,24 @@ def test_a_long_list_reads_ended_jobs_once(tmp_path):
         found = {one["name"]: one["status"] for one in server.json("/api/v1/jobs")[1]["jobs"]}
         assert len(found) == 30
         assert (found["job-7"], found["job-30"]) == ("Stopped", "Failed")
+
+
+def test_of_thousands_of_jobs_those_that_changed_last_are_read_first(tmp_path):
+    store = tmp_path / "store"
+    for number in range(6):
+        one = job(f"job-{number}", str(store))
+        at = 10**9 + number
+        os.utime(Path(one.url) / "job.json", (at, at))
+    jobs = job_list.JobList([str(store)], at_once=2)
+    for known in (2, 4, 6, 6):
+        found, _ = jobs.all(whole=False)
+        read = {one["name"] for one in found if one["status"] != job_list.UNREAD}
+        assert read == {f"job-{number}" for number in range(6 - known, 6)}
+        assert len(found) == 6
+        time.sleep(0.5)
+    again = job_list.JobList([str(store)], at_once=2)
+    again.all(whole=False)
+    assert {one["status"] for one in again.all()[0]} == {"Completed"}
 
 
 def test_answers_are_compressed(server):

@@ -45,9 +45,9 @@ class Server:
 
 
 @contextmanager
-def serving(*stores):
+def serving(*stores, source=SOURCE):
     env = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
-    env |= {"PYTHONPATH": str(SOURCE), "HOLTER_TOKEN": "secret-token"}
+    env |= {"PYTHONPATH": str(source), "HOLTER_TOKEN": "secret-token"}
     command = [sys.executable, "-m", "holter", "ui", *map(str, stores), "--port", "0"]
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from holter.dashboard.frame import job_address
+from holter.dashboard.job_list import UNREAD
 from holter.views.jobs import RUNNING, said
 from holter.views.wording import duration
 
@@ -31,7 +32,7 @@ def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) 
     shown = chosen[number * _A_PAGE : (number + 1) * _A_PAGE]
     statuses = "".join(
         f"<option{' selected' if status == asked['status'] else ''}>{escape(status)}</option>"
-        for status in sorted({job["status"] for job in listed})
+        for status in sorted({job["status"] for job in listed} - {UNREAD})
     )
     form = (
         '<form class="search" action="/"><input name="name" type="search" aria-label="part of a name" '

@@ -155,7 +155,7 @@ class _OfJob(_Watch):
 
 class _OfList(_Watch):
     def stamp(self) -> int:
-        listed, _ = self.stores.listed()
+        listed, _ = self.stores.listed(whole=False)
         return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
 
 

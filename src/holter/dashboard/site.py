@@ -46,7 +46,9 @@ class _Site:
         self.stores = stores
 
     async def jobs(self, request: Request) -> Response:
-        listed, wrong = await run_in_threadpool(self.stores.listed)
+        # Only who asks for a status has to wait until every job's is known.
+        whole = bool(request.query_params.get("status"))
+        listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         asked = {key: request.query_params.get(key, "") for key in listing.ASKED}
         return framed("Jobs", listing.page(listed, wrong, asked), data={"events": "/events"})
 

@@ -7,15 +7,16 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from holter.dashboard.job_list import JobList
 from holter.dashboard.known import Known
-from holter.store.job import JobFolder, find
-from holter.store.layout import CONTROL, JOB_NAME, MANIFEST
-from holter.store.place import place
-from holter.views.jobs import RUNNING, summary
+from holter.store.job import find
+from holter.store.layout import CONTROL
+from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from holter.store.job import JobFolder
     from holter.views.figures import Reading
 
 _KEPT = 16
@@ -33,41 +34,11 @@ class Stores:
         self.urls = list(urls)
         self._known: dict[str, Known] = {}
         self._lock = threading.Lock()
-        self._listing = threading.Lock()
-        self._list: tuple[list[dict[str, Any]], list[str]] | None = None
-        self._list_until = 0.0
-        self._ended: dict[str, dict[str, tuple[str | None, dict[str, Any]]]] = {}
+        self._jobs = JobList(urls)
 
-    def listed(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return every job's summary, newest first, and what could not be listed."""
-        with self._listing:
-            if self._list is None or time.monotonic() > self._list_until:
-                began = time.monotonic()
-                found, wrong = [], []
-                for number, url in enumerate(self.urls):
-                    try:
-                        found += [{**one, "store": number} for one in self._summaries(url)]
-                    except (OSError, ValueError) as error:
-                        wrong.append(f"store {url}: {error}")
-                self._list = sorted(found, key=lambda job: -(job["created"] or 0)), wrong
-                now = time.monotonic()
-                self._list_until = now + max(_STALE_S, _REST * (now - began))
-            return self._list
-
-    def _summaries(self, url: str) -> Iterator[dict[str, Any]]:
-        """Read of each job what stands in the list; of one that has ended, only once."""
-        store, now = place(url), time.time_ns()
-        names = [name for name in store.folders() if JOB_NAME.fullmatch(name)]
-        kept, self._ended[url] = self._ended.get(url, {}), {}
-        for name in names:
-            where = store.below(name)
-            stamp = where.stamp(MANIFEST)
-            known = kept.get(name)
-            if known is None or stamp != known[0]:
-                known = stamp, summary(JobFolder(where, name), now)
-            if known[1]["status"] not in (*RUNNING, "Unreadable"):
-                self._ended[url][name] = known
-            yield known[1]
+    def listed(self, *, whole: bool = True) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return every job's summary, newest first, and what could not be listed; see `JobList.all`."""
+        return self._jobs.all(whole=whole)
 
     def folder(self, name: str, store: int = 0) -> JobFolder:
         """Return a job; raises `LookupError` in words."""

@@ -1,0 +1,96 @@
+"""The list of all jobs of some stores: each ended one is read once, and of thousands not all at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from holter.store.job import JobFolder
+from holter.store.layout import JOB_NAME, MANIFEST
+from holter.store.place import place
+from holter.views.jobs import RUNNING, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+UNREAD = "not read yet"
+"""The status of a job of which only the name is known so far."""
+AT_ONCE = 500
+_STALE_S = 0.4
+_REST = 10
+"""Listing takes a tenth of the time at most: where it is slow, as in object stores, it is done less often."""
+
+Summary = dict[str, Any]
+
+
+class JobList:
+    """Jobs and what stands in the list about them. May be asked from any thread."""
+
+    def __init__(self, urls: Sequence[str], *, at_once: int = AT_ONCE) -> None:
+        """List some stores; `at_once` jobs are read by who does not want them all."""
+        self.urls = list(urls)
+        self.at_once = at_once
+        self._lock = threading.Lock()
+        self._ended: dict[str, dict[str, tuple[str | None, Summary]]] = {}
+        self._found: tuple[list[Summary], list[str]] = [], []
+        self._left = 0
+        """Jobs that were not read."""
+        self._until = 0.0
+
+    def all(self, *, whole: bool = True) -> tuple[list[Summary], list[str]]:
+        """Return every job's summary, newest first, and what could not be listed.
+
+        Args:
+            whole: Read every job that is not known. Otherwise some hundreds, those that changed last, and
+                return the others by name, as `UNREAD`.
+        """
+        with self._lock:
+            if time.monotonic() < self._until and not (whole and self._left):
+                return self._found
+            began = time.monotonic()
+            found, wrong, self._left = [], [], 0
+            for number, url in enumerate(self.urls):
+                try:
+                    found += [{**one, "store": number} for one in self._store(url, whole)]
+                except (OSError, ValueError) as error:
+                    wrong.append(f"store {url}: {error}")
+            self._found = sorted(found, key=lambda job: -(job["created"] or 0)), wrong
+            now = time.monotonic()
+            self._until = now + max(_STALE_S, _REST * (now - began))
+            return self._found
+
+    def _store(self, url: str, whole: bool) -> Iterator[Summary]:
+        store, now = place(url), time.time_ns()
+        before, kept = self._ended.get(url, {}), {}
+        fresh = []
+        for name in filter(JOB_NAME.fullmatch, store.folders()):
+            stamp = store.below(name).stamp(MANIFEST)
+            known = before.get(name)
+            if known is not None and known[0] == stamp:
+                kept[name] = known
+                yield known[1]
+            else:
+                fresh.append((_changed(stamp), name, stamp))
+        fresh.sort(reverse=True)
+        for at, (changed, name, stamp) in enumerate(fresh):
+            if at >= self.at_once and not whole:
+                self._left += 1
+                yield _by_name(name, changed)
+                continue
+            read = summary(JobFolder(store.below(name), name), now)
+            if read["status"] not in (*RUNNING, "Unreadable"):
+                kept[name] = stamp, read
+            yield read
+        self._ended[url] = kept
+
+
+def _changed(stamp: str | None) -> int:
+    """Return when a job's manifest changed, ns since the epoch; 0 where nobody knows."""
+    when = (stamp or "").partition("-")[0]
+    return int(when) if when.isdigit() else 0
+
+
+def _by_name(name: str, changed: int) -> Summary:
+    unknown = dict.fromkeys(("duration_s", "verdict", "silent_s", "fault"))
+    return {"name": name, "created": changed or None, "status": UNREAD, **unknown}
