@@ -86,6 +86,7 @@ def test_every_page_is_quiet_and_fit_for_everybody(look, path):
 def test_no_page_is_wider_than_the_window(look, path, width):
     page = look(path, width=width).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert violations(page) == []
 
 
 def test_jobs_are_found_marked_and_compared_by_keyboard(look):

@@ -36,6 +36,7 @@ export class Page {
       this.tell("axis");
       this.tell("range");
     });
+    addEventListener("resize", reachable);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.tell("theme"));
   }
 
@@ -146,6 +147,7 @@ export class Page {
       island.destroy?.();
       this.islands.delete(element);
     }
+    reachable();
     if (this.bare) return;
     const places = [...main.querySelectorAll("[data-island]")].filter((one) => !this.islands.has(one));
     await Promise.all(places.map((element) => this.mount(/** @type {HTMLElement} */ (element))));
@@ -186,6 +188,14 @@ export class Page {
       stamp(there, this);
       link.href = there.href;
     }
+  }
+}
+
+/** What has to be scrolled can be reached by keyboard, and only that. */
+function reachable() {
+  for (const one of /** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".scroll"))) {
+    if (one.scrollWidth > one.clientWidth) one.tabIndex = 0;
+    else one.removeAttribute("tabindex");
   }
 }
 
