@@ -92,7 +92,8 @@ def serving(store: str) -> Iterator[str]:
     """Run `holter ui` over a store; yields its address."""
     env = {**environment(), "HOLTER_TOKEN": TOKEN}
     command = [sys.executable, "-m", "holter", "ui", store, "--port", "0"]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    quiet = subprocess.DEVNULL  # requests that are cut off when it ends
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=quiet, text=True)
     try:
         assert process.stdout is not None
         address = re.search(r"http://[^/?\s]+", process.stdout.readline())

@@ -11,6 +11,8 @@ from tests.dashboard.conftest import Looked, violations
 from tests.dashboard.test_server import serving
 
 from holter.importers.importing import import_job
+from holter.store.job import at, create
+from holter.store.writer import Writer
 
 pytestmark = pytest.mark.slow
 REAL = "kineto/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
@@ -187,3 +189,22 @@ def test_a_real_trace_is_searched_and_explained(browser, tmp_path):
         assert violations(page) == []
         assert seen.wrong == []
         context.close()
+
+
+def test_a_timeline_grows_with_its_job(look, store):
+    def more(thread):
+        writer = Writer(at(str(store / "grows")), "n0")
+        events = {"time": [START + thread * 10**9], "duration": [10**8], "rank": [0], "thread": [thread]}
+        writer.append("operators", {**events, "name": ["work"], "kind": ["operator"]})
+        writer.close()
+
+    folder = create(str(store), "grows", command=[], interval_ms=1000, rules=[], now_ns=START)
+    folder.update(start=START, status="InProgress")
+    more(1)
+    seen = look("/jobs/grows/timeline")
+    page = seen.page
+    ready(page)
+    expect(page.get_by_text("thread 1")).to_be_visible()
+    more(2)
+    expect(page.get_by_text("thread 2")).to_be_visible(timeout=30_000)
+    assert seen.wrong == []

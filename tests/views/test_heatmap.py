@@ -9,6 +9,7 @@ from tests.cli.conftest import told
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
+from holter.views import heatmap_kept
 from holter.views.heatmap import Heatmap, packed
 
 START = 1_700_000_000_000_000_000
@@ -114,3 +115,26 @@ def test_a_job_without_samples(tmp_path):
     head, parts = packed(heatmap.heat(START, START + 10**9, 100), START)
     assert head["rows"] == []
     assert all(part.shape[0] == 0 for part in parts)
+
+
+def test_of_a_long_job_that_has_ended_the_whole_is_kept(tmp_path):
+    folder = create(str(tmp_path), "long", command=[], interval_ms=1000, rules=[], now_ns=START)
+    write(folder, "n0", 0, 200)
+    first = Heatmap(Trial(folder), START, 10**9, worth=100)
+    assert heatmap_kept.read(Trial(folder), START) is None, "a job that runs is read as it is"
+    folder.update(end=START + 200 * 10**9)
+    Heatmap(Trial(folder), START, 10**9, worth=100)
+    head, cells = heatmap_kept.read(Trial(folder), START)
+    assert head.samples == 200
+    np.testing.assert_array_equal(cells.mean, first._kept.mean)
+    again = Heatmap(Trial(folder), START, 10**9, worth=100)
+    ends = (START, START + 200 * 10**9, 20)
+    np.testing.assert_array_equal(again.heat(*ends).cells.mean, first.heat(*ends).cells.mean)
+    assert again.rows == first.rows
+    data = folder.place.read(heatmap_kept.FILE)
+    for damaged in (b"", data[:-1], data[:40], b"\xff" * 100, data[:4] + b"{" * 200):
+        folder.place.write(heatmap_kept.FILE, damaged)
+        assert heatmap_kept.read(Trial(folder), START) is None
+        assert Heatmap(Trial(folder), START, 10**9, worth=100).rows == first.rows
+    write(folder, "n0", 200, 210)
+    assert heatmap_kept.read(Trial(folder), START) is None, "of another number of samples"

@@ -11,6 +11,8 @@ import numpy as np
 from holter.analysis.pooling import Pooled, held, pooled
 from holter.schema.metrics import METRICS
 from holter.store import parquet
+from holter.views import heatmap_kept
+from holter.views.heatmap_kept import WORTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +34,7 @@ _METRICS = {
 """What is shown, from the top, and what it is called where the node has but one."""
 _LINK = "net.link_speed"
 MOST_ROWS = 1024
-_CELLS = 1 << 19
+_CELLS = 1 << 18
 """The whole job is kept as about so many cells, of 20 bytes each."""
 
 
@@ -73,13 +75,14 @@ class Heat:
 class Heatmap:
     """The devices of one job. What the whole of it looks like is read once, and continued while it runs."""
 
-    def __init__(self, trial: Trial, start_ns: int, interval_ns: int) -> None:
+    def __init__(self, trial: Trial, start_ns: int, interval_ns: int, *, worth: int = WORTH) -> None:
         """Read a job.
 
         Args:
             trial: The job.
             start_ns: When it began, ns since the epoch.
             interval_ns: How often it is sampled: a reading is about so much time before it.
+            worth: Of a job that has ended, with so many samples or more, what is read is kept.
         """
         self.start_ns = start_ns
         self._interval = interval_ns
@@ -88,7 +91,29 @@ class Heatmap:
         self._step = 10**9
         self._keys: list[Key] = []
         self._kept = Pooled.empty(0, 0)
-        self.refresh(trial)
+        found = heatmap_kept.read(trial, start_ns)
+        if found is None:
+            self.refresh(trial)
+            self._keep(trial, worth)
+            return
+        head, self._kept = found
+        self._trial, self._step, self._keys, self.left_out = trial, head.step_ns, head.keys, head.left_out
+        self.rows = self._scaled()
+
+    def _keep(self, trial: Trial, worth: int) -> None:
+        """Keep what was read of a long job that has ended."""
+        samples = trial.rows("samples")
+        if samples < worth or not trial.manifest.get("end"):
+            return
+        head = heatmap_kept.Kept(
+            start_ns=self.start_ns,
+            samples=samples,
+            step_ns=self._step,
+            stretches=self._kept.count.shape[1],
+            left_out=self.left_out,
+            keys=self._keys,
+        )
+        heatmap_kept.write(trial, head, self._kept)
 
     @property
     def end_ns(self) -> int:

@@ -68,6 +68,9 @@ class Levels:
         """Return the rows of a level, in the order of time; at least those of the range."""
         if level < self._finest_kept:
             return self._read(f"level = {level} AND time >= {start_ns} AND time < {end_ns}")
+        found = self._loaded.get(level)
+        if found is not None:
+            return found  # without waiting for another level that is being loaded
         with self._lock:
             if level not in self._loaded:
                 self._loaded[level] = self._read(f"level = {level}")

@@ -21,6 +21,7 @@ import { Tiles } from "../timeline/tiles.js";
 
 const SETTLED_MS = 60;
 const TOLD_MS = 250;
+const LATE_MS = 10_000;
 const SHORTEST_NS = 50;
 
 /** @param {HTMLElement} element @param {Page} page */
@@ -74,7 +75,7 @@ export class Timeline {
     this.steps = [];
     this.stepped = { from: 0, to: -1 };
     this.ends = /** @type {(() => void)[]} */ ([]);
-    this.timers = { want: 0, tell: 0 };
+    this.timers = { want: 0, tell: 0, late: 0 };
     void this.load();
   }
 
@@ -126,7 +127,12 @@ export class Timeline {
       }),
       commands(this),
       this.page.on("range", () => this.follow()),
-      this.page.on("live", () => void this.renew()),
+      this.page.on("live", () => {
+        void this.renew();
+        // The server opens what took it long again a little later only: the last change is not to be missed.
+        clearTimeout(this.timers.late);
+        this.timers.late = window.setTimeout(() => void this.renew(), LATE_MS);
+      }),
       this.page.on("theme", () => {
         this.theme = new Theme(this.element);
         this.draw();
@@ -268,8 +274,7 @@ export class Timeline {
   }
 
   destroy() {
-    clearTimeout(this.timers.want);
-    clearTimeout(this.timers.tell);
+    Object.values(this.timers).forEach(clearTimeout);
     this.tiles.stop();
     this.ends.forEach((end) => end());
     this.surface?.destroy();
