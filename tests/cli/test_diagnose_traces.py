@@ -171,3 +171,30 @@ def test_all_that_is_told_of_an_imported_job_has_its_verdict(holter, tmp_path):
     page = holter("report", "slow", "-o", "-").out
     assert verdict["sentence"] in html.unescape(page)
     assert "imported traces have none" in page
+
+
+def test_detail_shows_what_lies_behind_the_card(holter, tmp_path):
+    trace = Kineto()
+    for step in range(6):
+        begin = step * 10 * MS
+        trace.host(f"ProfilerStep#{step}", begin, 10 * MS, "user_annotation")
+        for i in range(20):
+            at = begin + i * 400
+            shapes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["c10::BFloat16"] * 2}
+            trace.host("aten::mm", at, 20, **shapes)
+            trace.kernel("sm90_xmma_gemm_bf16bf16_bf16f32_tn", at + 30, 300, launched=at + 5)
+    trace.write(tmp_path / "trace.json")
+    plain, detail = holter("diagnose", "trace.json"), holter("diagnose", "trace.json", "--detail")
+    assert "MFU" in plain.out
+    assert len(plain.out.splitlines()) <= 20
+    assert "Roofline" not in plain.out
+    said = (
+        "Evidence", "Operators", "Critical path", "as HTA defines it", "Roofline", "aten::mm: 120 x",
+        "From launch to run", "Queues of the streams", "tracelens: rank 0", "TensorBoard plug-in",
+    )  # fmt: skip
+    for words in said:
+        assert words in detail.out, words
+    document = json.loads(holter("diagnose", "trace.json", "--json").out)
+    # 2 * 512^3 FLOP, 20 times in each 10 ms, of 989 TFLOP/s.
+    assert document["trace"]["mfu"]["pct"] == pytest.approx(100 * 20 * 2 * 512**3 / 0.01 / 989e12, rel=0.02)
+    assert document["trace"]["detail"]["launches"]["count"] == 120

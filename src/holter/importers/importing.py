@@ -10,7 +10,7 @@ from holter.importers.files import files
 from holter.importers.report import Report, UnreadableError
 from holter.importers.trace import Trace
 from holter.store import job
-from holter.store.compact import compact
+from holter.store.compact import MIN_FILES, compact
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def import_job(
 ) -> tuple[JobFolder, Report]:
     """Import traces into a new job of a store, which ends when the last of them does.
 
-    A job that is `kept` ends with a compaction: many files cost whoever reads them.
+    A job that is `kept` ends with a compaction where it was made of many files, as of one a rank: each of
+    them left files of its own in the store, and opening these would cost whoever reads them.
 
     Raises:
         UnreadableError: Nothing could be read; then there is no job either.
@@ -87,7 +88,7 @@ def import_job(
         status="Completed",
         imported={"files": report.files, "ranks": report.ranks, "facts": facts},
     )
-    if kept:
+    if kept and len(report.files) >= MIN_FILES:
         compact(folder)
     return folder, report
 
