@@ -17,6 +17,8 @@ from tests.dashboard.stories import judged
 from tests.dashboard.test_server import BEARER, serving
 
 from holter.dashboard import job_list
+from holter.store.job import find
+from holter.store.trial import Trial
 
 PAGES = ["", "/nodes", "/insights", "/settings"]
 HOSTILE = "<script>alert(1)</script>"
@@ -226,6 +228,20 @@ def test_of_thousands_of_jobs_those_that_changed_last_are_read_first(tmp_path):
     again = job_list.JobList([str(store)], at_once=2)
     again.all(whole=False)
     assert {one["status"] for one in again.all()[0]} == {"Completed"}
+
+
+def test_the_age_of_what_is_shown_is_that_of_the_newest_sample(server, store):
+    trial = Trial(find(str(store), "before"))
+    newest = int(trial.table("samples")["time"].max())
+    assert trial.newest("samples") == newest
+    assert trial.newest("tensors") is None
+    with closing(server.connection()) as connection:
+        connection.request("GET", "/events?job=before&store=0", headers=BEARER)
+        with connection.getresponse() as stream:
+            lines = [stream.readline().decode() for _ in range(3)]
+    assert lines[1] == "event: hello\n"
+    age = json.loads(lines[2].removeprefix("data: "))["age_s"]
+    assert age == pytest.approx(time.time() - newest / 1e9, abs=5)
 
 
 def test_answers_are_compressed(server):

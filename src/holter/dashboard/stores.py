@@ -67,7 +67,7 @@ class Stores:
         """Return how long ago the newest sample of the machine was taken, seconds; None without samples."""
         known = self._look(name, store)
         with known.lock:
-            newest = max((last for _, last, _ in known.reading.trial.groups("samples")), default=None)
+            newest = known.reading.trial.newest("samples")
         return None if newest is None else max((time.time_ns() - newest) / 1e9, 0.0)
 
     def watched(self, name: str, store: int = 0) -> None:

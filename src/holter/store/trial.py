@@ -129,6 +129,11 @@ class Trial:
         """Return how many rows a table has, as its files say; those that count twice are among them."""
         return sum(file.rows for file in self._reader.files(name))
 
+    def newest(self, name: str) -> int | None:
+        """Return the newest `time` of a table, as its files say, ns since the epoch; None without rows."""
+        known = (file.newest for file in self._reader.files(name) if "holter.t_max" in file.says)
+        return max(known, default=None)
+
     def groups(self, name: str) -> list[tuple[int, int, int]]:
         """Return first `time`, last `time` and number of rows of each group of rows in a table's files."""
         return retried(lambda: row_groups(self._reader.connection, self._reader.files(name)))

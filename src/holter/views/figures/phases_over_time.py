@@ -24,11 +24,12 @@ def draw(reading: Reading) -> Figure | None:
     if not steps.rows or "trace" in reading.description:
         return None
     edges = np.linspace(reading.since, reading.until, reading.width + 1)
-    shares = {part: _shares(steps, part, edges) for part in BREAKDOWN if steps[part].any()}
+    parts, inside = [part for part in BREAKDOWN if steps[part].any()], reading.drawn_steps
+    shares = {part: _shares(inside, part, edges) for part in parts}
     sampled = spread(over_time(reading, ("cpu.util",), "metric"), "mean", reading)
-    inside = sum(shares.values(), np.zeros(reading.width)) > 0
+    stepping = sum(shares.values(), np.zeros(reading.width)) > 0
     if any(value is not None for value in sampled):
-        known = inside | np.array([value is not None for value in sampled])
+        known = stepping | np.array([value is not None for value in sampled])
     else:
         known = np.ones(reading.width, dtype=bool)
     series = [Series(part.replace("_", " "), _gaps(share, known), key=part) for part, share in shares.items()]
@@ -48,6 +49,8 @@ def _shares(steps: Table, part: str, edges: NDArray[Any]) -> NDArray[Any]:
     """Return the percentage of each stretch that is spent in a part; within a step it is spread evenly."""
     total = np.zeros(len(edges) - 1)
     ranks = np.unique(steps["rank"])
+    if not len(ranks):
+        return total
     for rank in ranks:
         mine = steps.where(steps["rank"] == rank)
         order = np.argsort(mine["time"], kind="stable")
