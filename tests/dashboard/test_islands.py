@@ -205,6 +205,10 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             page.goto(f"http://{server.own}/?token=secret-token")
             page.goto(f"http://{server.own}/jobs/live")
             chart(page, "utilization")
+            chart(page, "step_times")  # from now on the page has all its parts
+            chart(page, "utilization")
+            # What a reader did with a chart survives its being drawn anew.
+            page.locator("[data-figure=utilization] .legend button").first.click()
             page.locator("input[name=total_steps]").focus()
             page.keyboard.type("12")
             before = page.evaluate("scrollY")
@@ -214,6 +218,8 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             expect(page.locator("input[name=total_steps]")).to_be_focused()
             assert page.locator("input[name=total_steps]").input_value() == "12"
             assert page.evaluate("scrollY") == before
+            shown = page.locator("[data-figure=utilization] .legend button").first
+            expect(shown).to_have_attribute("aria-pressed", "false")
             page.goto(f"http://{server.own}/jobs/live/settings")
             page.locator("select[name=interval_ms]").select_option("1000")
             page.get_by_role("button", name="Set", exact=True).click()

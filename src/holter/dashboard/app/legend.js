@@ -7,9 +7,10 @@ import { moment, number } from "./words.js";
 /**
  * @param {Figure} of
  * @param {import("./page.js").AxisName | null} shown
+ * @param {Set<string>} hidden names of the series that are not shown; kept up to date
  * @param {(at: number, visible: boolean) => void} toggle
  */
-export function legend(of, shown, toggle) {
+export function legend(of, shown, hidden, toggle) {
   const element = Object.assign(document.createElement("ul"), { className: "legend" });
   const place = Object.assign(document.createElement("li"), { className: "at" });
   const several = of.series.length > 1 || of.kind === "stacked";
@@ -21,10 +22,12 @@ export function legend(of, shown, toggle) {
     name.append(patch, one.name);
     if (name instanceof HTMLButtonElement) {
       name.type = "button";
-      name.setAttribute("aria-pressed", "true");
+      name.setAttribute("aria-pressed", String(!hidden.has(one.name)));
       name.addEventListener("click", () => {
         const visible = name.getAttribute("aria-pressed") !== "true";
         name.setAttribute("aria-pressed", String(visible));
+        if (visible) hidden.delete(one.name);
+        else hidden.add(one.name);
         toggle(at, visible);
       });
     }

@@ -29,7 +29,7 @@ export function morph(here, there, islands = false) {
 }
 
 /**
- * Whether one node can become the other: of the same kind and, where they have one, the same key.
+ * Whether one node can become the other: of the same kind and key.
  * @param {Node} one
  * @param {Node} other
  */
@@ -42,7 +42,7 @@ function alike(one, other) {
 function keyOf(of) {
   if (!(of instanceof HTMLElement)) return of.id;
   const { key = "", island = "", figure = "" } = of.dataset;
-  return [of.id, key, island, figure].join("|");
+  return [of.id, key, island, figure, island ? "" : of.className].join("|");
 }
 
 /** @param {Element} of */

@@ -19,20 +19,25 @@ export function dimension(of) {
   return of.x_axis.unit === "s" && of.x_axis.label.includes("time") ? "time" : null;
 }
 
+/** @typedef {{hidden: Set<string>, cursor: {left: number, top: number} | null, focus: number}} Kept what a reader did */
+
 /**
  * @param {HTMLElement} element its inside is replaced
  * @param {Figure} of
  * @param {Page} page
+ * @param {Kept} [kept] of the drawing before
  */
-export function plot(element, of, page) {
+export function plot(element, of, page, kept) {
   const own = dimension(of);
   // Without steps nothing can be read over steps.
   const shown = own && (own === page.axis || page.clock.known) ? page.axis : own;
   const { series, bands, data } = build(of, element, turned(of, own, shown, page));
+  for (const one of series) if (one.of !== undefined && kept?.hidden.has(of.series[one.of].name)) one.show = false;
   const frame = document.createElement("figure");
   frame.className = "holter live";
   frame.append(Object.assign(document.createElement("h3"), { textContent: of.title }));
-  const listed = legend(of, shown, (at, visible) => {
+  const hidden = kept?.hidden ?? new Set();
+  const listed = legend(of, shown, hidden, (at, visible) => {
     for (const one of series.keys()) if (series[one].of === at) chart.setSeries(one, { show: visible });
   });
   const place = document.createElement("div");
@@ -78,7 +83,13 @@ export function plot(element, of, page) {
   };
   const chart = new uPlot(options, /** @type {any} */ (data), place);
   place.addEventListener("keydown", (event) => walk(event, chart));
+  const parts = [place, ...listed.element.querySelectorAll("button")];
+  parts[kept?.focus ?? -1]?.focus({ preventScroll: true });
+  if (kept?.cursor) chart.setCursor(kept.cursor, false);
+  if (kept?.cursor) listed.show(chart.cursor.idx ?? null, chart.data[0]);
   return {
+    /** @returns {Kept} */
+    state: () => ({ hidden, cursor: held(chart), focus: parts.findIndex((one) => one === document.activeElement) }),
     destroy: () => chart.destroy(),
     resize: () => chart.setSize({ width: place.clientWidth, height: HEIGHT }),
   };
@@ -164,6 +175,12 @@ const TIMES = [
 
 /** @param {import("./figures.js").Axis} axis */
 const named = (axis) => axis.label + (axis.unit ? ` (${axis.unit})` : "");
+
+/** Where the cursor is, if it is on the chart. @param {uPlot} chart */
+function held(chart) {
+  const { left = -1, top = -1 } = chart.cursor;
+  return left < 0 ? null : { left, top };
+}
 
 /** Move the cursor by keyboard. @param {KeyboardEvent} event @param {uPlot} chart */
 function walk(event, chart) {

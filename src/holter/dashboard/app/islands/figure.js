@@ -14,13 +14,23 @@ const STEP_PX = 100; // widths are rounded, so that many browsers ask for the sa
  * @param {Page} page
  */
 export function mount(element, page) {
-  /** @type {{destroy(): void, resize(width: number): void} | null} */
+  /** @type {ReturnType<typeof plot> | null} */
   let drawn = null;
   /** @type {Figure | null} */
   let last = null;
   let seen = false;
   let late = true; // what is drawn is not what is asked for now
   let turn = 0;
+  let dragged = false;
+  let waits = false;
+  const down = () => void (dragged = true);
+  const up = () => {
+    dragged = false;
+    if (waits) setTimeout(draw);
+    waits = false;
+  };
+  element.addEventListener("mousedown", down);
+  addEventListener("mouseup", up);
 
   async function load() {
     if (!seen || !element.clientWidth) return void (late = true);
@@ -53,9 +63,11 @@ export function mount(element, page) {
 
   async function draw() {
     if (!last) return;
+    if (dragged) return void (waits = true); // nothing is taken from under a hand
     if (turned()) await page.clock.load();
     const height = element.offsetHeight; // kept while there is nothing in it, so that nothing jumps
     element.style.minHeight = `${height}px`;
+    const kept = drawn?.state();
     drawn?.destroy();
     drawn = null;
     if (last.missing !== undefined) {
@@ -63,7 +75,7 @@ export function mount(element, page) {
     } else if (last.html !== undefined) {
       // Drawn by our own server, which escapes what comes from a job.
       element.innerHTML = last.html;
-    } else drawn = plot(element, last, page);
+    } else drawn = plot(element, last, page, kept);
     element.style.minHeight = "";
   }
 
@@ -79,7 +91,7 @@ export function mount(element, page) {
   const size = new ResizeObserver(() => {
     if (Math.abs(element.clientWidth - width) < 2) return;
     width = element.clientWidth;
-    drawn?.resize(width);
+    drawn?.resize();
   });
   size.observe(element);
   // Which devices and which node is said in attributes; others change them.
@@ -92,6 +104,7 @@ export function mount(element, page) {
       sight.disconnect();
       size.disconnect();
       told.disconnect();
+      removeEventListener("mouseup", up);
       for (const end of off) end();
       drawn?.destroy();
     },
