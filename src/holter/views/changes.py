@@ -84,11 +84,16 @@ def _saving(found: Mapping[str, Any]) -> str:
     whole = f"{found['count']:,g} {found['of']}"
     before, after, saved = found["hours_before"], found["hours_after"], found["hours_saved"]
     kind = "saved" if saved >= 0 else "extra"
-    text = f"{whole}: {before:.4g} h before, {after:.4g} h after, {abs(saved):.4g} h {kind}"
+    text = f"{whole}: {_time(before)} before, {_time(after)} after, {_time(abs(saved))} {kind}"
     if found["money_saved"] is None:
         return f"{text}."
     machines = f" on {found['nodes']:g} machines" if found["nodes"] != 1 else ""
     return f"{text}, {money(abs(found['money_saved']))} at {found['price']:g} an hour{machines}."
+
+
+def _time(hours: float) -> str:
+    """Write hours as what a bill is made of, unless there are none."""
+    return f"{hours:.4g} h" if hours >= 1 else duration(3600 * hours)
 
 
 def _whole(parts: list[Mapping[str, Any]]) -> float:
