@@ -126,8 +126,8 @@ def test_numbers_without_a_value_are_absent_never_0(store):
     assert "NaN" not in text
 
 
-def test_the_newest_profiled_steps_are_told(store):
-    folder, _ = told("after", store, ranks=1, cores=8)
+def test_the_newest_profiled_steps_are_told(tmp_path):
+    folder, _ = told("after", str(tmp_path), ranks=1, cores=8)
     steps = build_steps(Trial(folder).table("spans"))
     rows = {"time": [], "duration": [], "rank": [], "step": [], "name": [], "kind": [], "thread": []}
     for number in (0, 7, 8, 9):  # two windows; the newest are three steps in a row
