@@ -63,8 +63,8 @@ export function mount(element, page) {
 
   async function draw() {
     if (!last) return;
-    if (dragged) return void (waits = true); // nothing is taken from under a hand
     if (turned()) await page.clock.load();
+    if (dragged) return void (waits = true); // nothing is taken from under a hand
     const height = element.offsetHeight; // kept while there is nothing in it, so that nothing jumps
     element.style.minHeight = `${height}px`;
     const kept = drawn?.state();
