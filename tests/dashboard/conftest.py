@@ -28,7 +28,7 @@ class Looked:
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop must not run on below tests of other rooms
 def browser():
     if CHROMIUM is None:
         pytest.skip("no Chromium here; on Debian: apt install chromium")

@@ -75,9 +75,9 @@ def test_an_endpoint_that_is_away_is_told_once_and_harms_nothing(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    done, told_of = recorded(tmp_path, 1000, "--otlp", url)
+    done, told_of = recorded(tmp_path, 1500, "--otlp", url)
     assert done.returncode == 0
-    assert told_of["steps"]["count"] == 1000
+    assert told_of["steps"]["count"] == 1500
     faults = [fault for fault in told_of["cost"]["faults"] if "otlp" in fault["where"]]
     assert len(faults) == 1
     assert "does not take metrics (connection refused)" in faults[0]["error"]
