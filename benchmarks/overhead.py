@@ -86,10 +86,14 @@ def commands(peers: Path | None, scratch: Path) -> dict[str, list[str]]:
     """Return how each tool starts the loop; the loop's own options follow."""
     python = sys.executable
     run = [python, "-m", "holter", "run", "--store", str(scratch / "store"), "--interval", "500ms", "--"]
+    # Its part inside the training without the agent and the rules beside it.
+    bootstrap = HERE.parent / "src/holter/recorder/bootstrap"
+    alone = f'HOLTER_SPOOL=$(mktemp -d -p {scratch}) PYTHONPATH={bootstrap}:$PYTHONPATH exec "$@"'
     tools = {
         "bare": [python, str(LOOP)],
         "again": [python, str(LOOP)],
         "holter": [*run, python, str(LOOP)],
+        "recorder": ["sh", "-c", alone, "sh", python, str(LOOP)],
         "torch.profiler": [python, str(LOOP), "--tool", "torch.profiler"],
     }
     if peers and (peers / "traceml").exists():

@@ -55,12 +55,12 @@ def brush(page, island, first=0.25, last=0.75):
     page.mouse.up()
 
 
-def until(true, seconds=30):
+def until(page, true, seconds=30):
     """Wait; the page's policy lets nobody evaluate text in it, as `wait_for_function` would."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        page.wait_for_timeout(50)  # and hear what happens meanwhile, as a plain sleep would not
 
 
 def window(page):
@@ -92,17 +92,17 @@ def test_dragging_sets_the_window_of_all_charts_and_going_back_works(look):
     whole = float(page.locator("#main").get_attribute("data-seconds"))
     assert (first, last) == pytest.approx((0.25 * whole, 0.75 * whole), rel=0.03)
     expect(page.locator(".window")).to_contain_text("min")
-    until(lambda: any(f"from={first}" in url and "utilization" in url for url in asked))
+    until(page, lambda: any(f"from={first}" in url and "utilization" in url for url in asked))
     page.wait_for_timeout(1000)  # the chart of the window has come and is drawn
     # The other charts follow as they are looked at; a second drag looks closer still.
     brush(page, chart(page, "utilization"), 0.4, 0.6)
-    until(lambda: window(page)[0] != first)
+    until(page, lambda: window(page)[0] != first)
     assert window(page)[1] - window(page)[0] == pytest.approx((last - first) / 5, rel=0.1)
     page.go_back()
     assert window(page) == (first, last)
     expect(page.locator("button", has_text="whole job")).to_be_visible()
     page.locator("[data-figure=utilization] .u-over").dblclick()
-    until(lambda: window(page) is None)
+    until(page, lambda: window(page) is None)
     assert seen.wrong == []
 
 
@@ -134,9 +134,9 @@ def test_all_is_done_by_keyboard(look):
     page.wait_for_url("**from=**")
     first = window(page)
     page.keyboard.press("d")
-    until(lambda: window(page)[0] > first[0])
+    until(page, lambda: window(page)[0] > first[0])
     page.keyboard.press("0")
-    until(lambda: window(page) is None)
+    until(page, lambda: window(page) is None)
     page.keyboard.press("x")
     page.wait_for_url("**axis=step**")
     plot = page.locator("[data-figure=utilization] .plot")
@@ -214,7 +214,7 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             page.keyboard.type("12")
             before = page.evaluate("scrollY")
             seconds = float(page.locator("#main").get_attribute("data-seconds"))
-            until(lambda: float(page.locator("#main").get_attribute("data-seconds")) > seconds + 3)
+            until(page, lambda: float(page.locator("#main").get_attribute("data-seconds")) > seconds + 3)
             expect(page.locator("#state")).to_have_text(re.compile("last sample (just now|[1-4] s ago)"))
             expect(page.locator("input[name=total_steps]")).to_be_focused()
             assert page.locator("input[name=total_steps]").input_value() == "12"
