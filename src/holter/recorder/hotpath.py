@@ -2,8 +2,8 @@
 
 Closures, because a closure's cells are read faster than attributes. Everything rare (no file yet, a full
 segment, a first use of a name, a fork) shows as an exception of the fast path and is dealt with there, so
-that the fast path itself checks nothing. A training empties the caches between two marks, so what counts is
-how little memory a mark touches: all that it writes are words of mapped memory (docs/decisions/0033).
+that the fast path itself checks nothing. A training empties the caches between two marks, so a mark touches
+little: all that it writes are words of mapped memory (docs/decisions/0033 says what is and is not measured).
 """
 
 from __future__ import annotations
