@@ -286,3 +286,11 @@ def test_the_seed_story_has_its_shares():
     assert (before.rows, before["step"].min(), before["step"].max()) == (4000, 1000, 1499)
     # 2.6 h for 5.9 h.
     assert after["duration"].mean() / before["duration"].mean() == pytest.approx(2.6 / 5.9, rel=0.002)
+
+
+def test_spans_alike_in_time_count_alike_in_any_order():
+    frozen, trained = span(5, 6, "forward", mode="eval"), span(5, 6, "backward")
+    before = [span(0, 10, "step"), span(1, 2, "data_loading", value=0), frozen]
+    orders = ([*before, trained, frozen], [*before, frozen, trained], [trained, *before, frozen])
+    first, *others = [one(*rows) for rows in orders]
+    assert others == [first, first]

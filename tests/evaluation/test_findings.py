@@ -190,16 +190,16 @@ def test_moments_do_not_depend_on_where_one_begins():
 
 def test_an_old_job_is_looked_at_less_often():
     rule = find("LowGPUUtilization")()
-    at = {hours: spacing(rule, round(hours * 3600 * S)) / S for hours in (0.01, 0.1, 1, 24, 720)}
+    at = {hours: spacing(rule)(round(hours * 3600 * S)) / S for hours in (0.01, 0.1, 1, 24, 720)}
     assert at == {0.01: 0, 0.1: 10, 1: 36, 24: 120, 720: 120}
-    assert spacing(find("StalledTraining")(), 720 * 3600 * S) == 30 * S
+    assert spacing(find("StalledTraining")())(720 * 3600 * S) == 30 * S
 
 
 @pytest.mark.parametrize("name", catalogue())
 def test_nothing_falls_between_two_looks(name):
     rule = find(name)()
     if rule.lookback.seconds:
-        assert spacing(rule, 720 * 3600 * S) <= max(rule.lookback.seconds, rule.every_s) * S
+        assert spacing(rule)(720 * 3600 * S) <= max(rule.lookback.seconds, rule.every_s) * S
 
 
 @pytest.mark.parametrize(

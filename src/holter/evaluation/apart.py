@@ -155,7 +155,7 @@ class _Room:
             state=self.state,
             baselines=self.baselines,
         )
-        outcome = judge(self.name, self.rule, window)
+        outcome = judge(self.name, self.rule, window, apart=True)
         self.recent.forget(end, end)
         if "MemoryError" in outcome.error:
             return replace(outcome, fatal=True)

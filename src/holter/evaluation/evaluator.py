@@ -178,7 +178,7 @@ class Evaluator:
         start = self.judged if run.judged_until is None else run.judged_until
         return Window(
             self._recent,
-            lookback=run.rule.lookback,
+            lookback=run.lookback,
             start=start,
             end=moment,
             job=job,

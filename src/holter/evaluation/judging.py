@@ -13,6 +13,8 @@ import numpy as np
 from holter.rules import Coverage, Issue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holter.rules import Rule, Window
 
 _FRAMES = 8
@@ -21,13 +23,14 @@ _FRAMES = 8
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one look. It travels between processes, so it holds nothing of the window itself."""
+    """What came of one look. To travel between processes its details must be worked out."""
 
     found: list[Issue] = field(default_factory=list)
     idle: bool = False
     points: int = 0
     lack: Coverage | None = None
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] | Callable[[], dict[str, Any]] = field(default_factory=dict)
+    """Statistics as JSON knows them, or what works them out."""
     error: str = ""
     """The traceback, when the rule raised."""
     fatal: bool = False
@@ -41,13 +44,17 @@ class Outcome:
     """First and last step of the rows that it read."""
 
 
-def judge(name: str, rule: Rule, window: Window) -> Outcome:
-    """Let a rule judge a window. Whatever it raises, `SystemExit` too, stays its own fault."""
+def judge(name: str, rule: Rule, window: Window, *, apart: bool = False) -> Outcome:
+    """Let a rule judge a window. Whatever it raises, `SystemExit` too, stays its own fault.
+
+    With `apart` the outcome is to leave this process, so that nothing in it can wait to be worked out.
+    """
     began = time.perf_counter()
     try:
         found = list(rule.evaluate(window))
         if wrong := [f for f in found if not isinstance(f, Issue)]:
             raise TypeError(f"{name} yielded {wrong[0]!r}, which is no Issue")
+        details = finite(window.details) if apart else window.handed_over
     except (Exception, SystemExit):
         return Outcome(error=traceback.format_exc(limit=-_FRAMES), seconds=time.perf_counter() - began)
     return Outcome(
@@ -55,7 +62,7 @@ def judge(name: str, rule: Rule, window: Window) -> Outcome:
         idle=window.idle,
         points=window.points,
         lack=window.lack,
-        details=finite(window.details) if window.details else {},
+        details=details,
         seconds=time.perf_counter() - began,
         tensors=0 if window.idle else window.tensors_read,
         steps=None if window.idle else window.steps_read,

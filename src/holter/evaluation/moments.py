@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holter.rules import Rule
 
@@ -33,15 +33,18 @@ def grid(start: int, after: int, until: int) -> Iterator[int]:
         yield after
 
 
-def spacing(rule: Rule, elapsed_ns: int) -> int:
-    """Return how many ns lie between two looks of a rule once the job is so old.
+def spacing(rule: Rule) -> Callable[[int], int]:
+    """Return what tells how many ns lie between two looks of a rule, once the job is so old, ns.
 
     It never is longer than the rule looks back, so that nothing falls between two looks.
     """
-    if elapsed_ns <= EARLY_S * SECOND:
-        return 0
     every_s = float(type(rule).every_s)
-    longest = LONGEST_CRITICAL_S if type(rule).severity == "critical" else LONGEST_S
-    older = min(OLDER * elapsed_ns / SECOND, longest)
-    far = rule.lookback.seconds
-    return round(max(every_s, older if far is None else min(older, far)) * SECOND)
+    longest = float(LONGEST_CRITICAL_S if type(rule).severity == "critical" else LONGEST_S)
+    longest = min(longest, rule.lookback.seconds or longest)
+
+    def between(elapsed_ns: int) -> int:
+        if elapsed_ns <= EARLY_S * SECOND:
+            return 0
+        return round(max(every_s, min(OLDER * elapsed_ns / SECOND, longest)) * SECOND)
+
+    return between

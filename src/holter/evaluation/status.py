@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from holter.evaluation.findings import Findings
-from holter.evaluation.judging import Outcome, judge
+from holter.evaluation.judging import Outcome, finite, judge
 from holter.evaluation.moments import spacing
 from holter.rules import SEVERITIES, Reason, Rule, Window
 
 if TYPE_CHECKING:
-    from holter.rules import Issue
+    from collections.abc import Callable
+
+    from holter.rules import Issue, Lookback
 
 Status = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Stopping", "Stopped", "Error"]
 
@@ -44,7 +47,7 @@ class RuleRun:
     need: float | None = None
     findings: Findings = field(default_factory=Findings)
     streaks: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    details: dict[str, Any] = field(default_factory=dict)
+    _details: dict[str, Any] | Callable[[], dict[str, Any]] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     failures: int = 0
     """Exceptions in a row."""
@@ -62,6 +65,26 @@ class RuleRun:
     on_first_fire: Literal["go_on", "stop"] = "go_on"
     strict_coverage: bool = False
     """Whether a rule that never could judge has failed."""
+
+    lookback: Lookback = field(init=False)
+    """How far its windows reach back."""
+    _between: Callable[[int], int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lookback, self._between = self.rule.lookback, spacing(self.rule)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the rule handed over last, as JSON knows it."""
+        given = self._details
+        if callable(given):
+            try:
+                given = self._details = given()
+            except Exception:  # stays the rule's own fault
+                given = self._details = {}
+                self.faults, self.error = self.faults + 1, traceback.format_exc()
+        found: dict[str, Any] = finite(given)
+        return found
 
     @property
     def disabled(self) -> bool:
@@ -107,7 +130,7 @@ class RuleRun:
         if moment < self.rests_until:
             return False
         since = moment if self.judged_until is None else moment - self.judged_until
-        return since >= spacing(self.rule, elapsed) * self.thinned
+        return since >= self._between(elapsed) * self.thinned
 
     def look(self, window: Window) -> None:
         """Let the rule judge one window, here. Whatever it raises stays its own fault."""
@@ -117,7 +140,7 @@ class RuleRun:
         """Take what came of a look at a window, wherever it was judged."""
         before, self.judged_until = self.judged_until, window.end
         # Looks only become rarer, so what lies between two of them now is the least.
-        self.rests_until = window.end + spacing(self.rule, window.end - window.job.start) * self.thinned
+        self.rests_until = window.end + self._between(window.end - window.job.start) * self.thinned
         if outcome.error:
             self.evaluations += 1
             self.failures = MAX_FAILURES if outcome.fatal else self.failures + 1
@@ -129,7 +152,7 @@ class RuleRun:
             return
         self.evaluations += 1
         if outcome.details:
-            self.details = outcome.details
+            self._details = outcome.details
         self._cover(outcome)
         needed = type(self.rule).consecutive
         held = {issue.key: self.streaks.get(issue.key, 0) + 1 for issue in outcome.found}
@@ -141,8 +164,8 @@ class RuleRun:
         self.triggered += bool(due)
         self.findings.take(due, window.end)
         if self._resolves and (outcome.points or outcome.found or outcome.lack is None):
-            look = max(spacing(self.rule, window.end - window.job.start), window.end - (before or window.end))
-            reach = round((self.rule.lookback.seconds or 0.0) * 1e9)
+            look = max(self._between(window.end - window.job.start), window.end - (before or window.end))
+            reach = round((self.lookback.seconds or 0.0) * 1e9)
             self.findings.settle(held, window.end, max(look, reach), self._told_once)
 
     @property
@@ -152,7 +175,7 @@ class RuleRun:
         A rule that looks back judges the same data again and again; one that is handed new rows only may tell
         a thing once, and its silence says nothing.
         """
-        look = self.rule.lookback
+        look = self.lookback
         looks_back = (look.seconds or look.steps or look.readings) is not None
         return looks_back and getattr(type(self.rule), "tells_once", False) is not True
 
@@ -234,5 +257,5 @@ class RuleRun:
         self.steps = (steps[0], steps[1]) if steps else None
         self.findings.restore(kept["issues"], kept["more"])
         self.streaks = {tuple(key): count for key, count in kept["streaks"]}
-        self.details, self.state, self.error = kept["details"], kept["state"], kept["error"]
+        self._details, self.state, self.error = kept["details"], kept["state"], kept["error"]
         return True

@@ -28,13 +28,15 @@ class Kept:
     @property
     def due(self) -> NDArray[np.int64]:
         """When each row is due, in order."""
-        self._settle()
+        if self._chunks:
+            self._settle()
         return self._due
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
         """The rows, in the order in which they are due."""
-        self._settle()
+        if self._chunks:
+            self._settle()
         return self._columns
 
     def add(self, due: NDArray[np.int64], columns: dict[str, NDArray[Any]]) -> None:
@@ -99,8 +101,6 @@ class Kept:
         self._ranks = None
 
     def _settle(self) -> None:
-        if not self._chunks:
-            return
         if not self._columns:
             self._columns = {name: column[:0] for name, column in self._chunks[0][1].items()}
         due = np.concatenate([self._due, *(d for d, _ in self._chunks)])
@@ -108,9 +108,13 @@ class Kept:
             name: np.concatenate([column, *(c[name] for _, c in self._chunks)])
             for name, column in self._columns.items()
         }
-        if np.any(due[1:] < due[:-1]):
-            order = np.argsort(due, kind="stable")
-            due, columns = due[order], {name: column[order] for name, column in columns.items()}
+        back = np.flatnonzero(due[1:] < due[:-1])
+        if len(back):
+            # Mostly few rows come late: what is due before the first of them stays where it is.
+            first = due[: back[0] + 1].searchsorted(due[back[0] + 1 :].min(), side="right")
+            order = np.argsort(due[first:], kind="stable")
+            for column in (due, *columns.values()):
+                column[first:] = column[first:][order]
         self._due, self._columns, self._ranks = due, columns, None
         self._chunks.clear()
 

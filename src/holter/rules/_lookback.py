@@ -118,13 +118,15 @@ class Recent:
         if metric not in self._order:
             self._order[metric] = sorted(self._series[metric].items())
         found = {}
+        shared: NDArray[np.int64] | None = None
         before: Kept | None = None
         for place, kept in self._order[metric]:
             # Devices of one node are read together, so that what holds of one holds of the next.
-            if before is None or not kept.shares(before):
+            due = kept.due
+            if due is not shared and (before is None or not kept.shares(before)):
                 low, high = kept.range(since, until, last)
-                time = kept.due[low:high]
-            before = kept
+                time = due[low:high]
+            before, shared = kept, kept.due
             if low < high:
                 found[place] = Series(time, kept.columns["value"][low:high])
         return found

@@ -27,19 +27,26 @@ Sketch = dict[str, Any]
 
 def add(sketch: Sketch, values: NDArray[np.float64]) -> None:
     """Count readings in; those that are not finite or below zero are left out."""
-    values = values[np.isfinite(values) & (values >= 0)]
-    if not len(values):
+    ordered = np.sort(values)
+    # What is no number is sorted last; so what counts are the values between two places.
+    low, high = ordered.searchsorted(0.0), ordered.searchsorted(math.inf)
+    n = int(high - low)
+    if not n:
         return
-    sketch["n"] = sketch.get("n", 0) + len(values)
-    sketch["min"] = min(sketch.get("min", math.inf), float(values.min()))
-    sketch["max"] = max(sketch.get("max", -math.inf), float(values.max()))
+    sketch["n"] = sketch.get("n", 0) + n
+    sketch["min"] = min(sketch.get("min", math.inf), float(ordered[low]))
+    sketch["max"] = max(sketch.get("max", -math.inf), float(ordered[high - 1]))
     bins: dict[str, int] = sketch.setdefault("bins", {})
-    zero = values < _LEAST
-    if zero.any():
-        bins["zero"] = bins.get("zero", 0) + int(zero.sum())
-    numbers = np.ceil(np.log(values[~zero]) / _GAMMA).astype(np.int64)
-    for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
-        bins[str(number)] = bins.get(str(number), 0) + int(count)
+    first = ordered.searchsorted(_LEAST)
+    if first > low:
+        bins["zero"] = bins.get("zero", 0) + int(first - low)
+    if first == high:
+        return
+    numbers = np.ceil(np.log(ordered[first:high]) / _GAMMA).astype(np.int64)
+    begins = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()]
+    for at, end in zip(begins, [*begins[1:], len(numbers)], strict=True):
+        name = str(numbers[at])
+        bins[name] = bins.get(name, 0) + end - at
 
 
 def statistics(sketch: Sketch) -> dict[str, float]:

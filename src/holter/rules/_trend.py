@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.spread import median
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -28,7 +30,7 @@ def theil_sen(values: NDArray[np.float64]) -> float:
     if n < 2:
         return 0.0
     first, second = np.triu_indices(n, k=1)
-    return float(np.median((values[second] - values[first]) / (second - first)))
+    return median((values[second] - values[first]) / (second - first))
 
 
 def rising(values: NDArray[np.float64], *, min_z: float = 4.0) -> float | None:

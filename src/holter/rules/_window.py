@@ -15,6 +15,8 @@ from holter.schema.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
 Reason = Literal[
     "ok",
     "no_input",
@@ -56,8 +58,7 @@ class Window:
         self.job = job
         self.state: dict[str, Any] = {} if state is None else state
         """What the rule keeps between windows; only what JSON can hold."""
-        self.details: dict[str, Any] = {}
-        """Statistics the rule hands over, whether it finds something or not; the last ones count."""
+        self._details: dict[str, Any] | Callable[[], dict[str, Any]] = {}
         self.idle = False
         self.points = 0
         self._read: set[str] = set()
@@ -96,6 +97,29 @@ class Window:
             baselines=baselines,
         )
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """Statistics the rule hands over, whether it finds something or not; the last ones count."""
+        if callable(self._details):
+            self._details = self._details()
+        return self._details
+
+    @details.setter
+    def details(self, details: dict[str, Any]) -> None:
+        self._details = details
+
+    def hand_over(self, work_out: Callable[[], dict[str, Any]]) -> None:
+        """Hand over `details` that are worked out when somebody asks, after the last of many looks.
+
+        They may come from `state`, which is what it is then: as the last look left it.
+        """
+        self._details = work_out
+
+    @property
+    def handed_over(self) -> dict[str, Any] | Callable[[], dict[str, Any]]:
+        """The details, worked out or not."""
+        return self._details
+
     @cached_property
     def samples(self) -> Table:
         """The samples as a table; `series` is the cheaper way."""
@@ -118,11 +142,15 @@ class Window:
         self._read.add("spans")
         since = self.start if new else self._since
 
-        def answer() -> Table:
+        def answer() -> dict[str, Table]:
             rows = self._recent.rows("spans", since, self.end)
-            return rows.where(rows["phase"] == phase)
+            phases = rows["phase"].tolist()
+            code = {text: number for number, text in enumerate(dict.fromkeys(phases))}
+            codes = np.fromiter(map(code.__getitem__, phases), np.int16, rows.rows)
+            return {text: rows.where(codes == number) for text, number in code.items()}
 
-        return self._recent.shared(("spans of", phase, since, self.end), self.end, answer)
+        found = self._recent.shared(("spans by phase", since, self.end), self.end, answer)
+        return found[phase] if phase in found else Table.empty("spans")
 
     @cached_property
     def steps(self) -> Table:
@@ -199,12 +227,13 @@ class Window:
         found = self._recent.series(metric, self.start if new else self._since, self.end, last)
         if since is None or all(one.time[0] > since for one in found.values()):
             return found
-        cut = {place: int(np.searchsorted(s.time, since, side="right")) for place, s in found.items()}
-        return {
-            place: Series(s.time[cut[place] :], s.value[cut[place] :])
-            for place, s in found.items()
-            if cut[place] < len(s.time)
-        }
+        cuts: dict[int, tuple[int, NDArray[np.int64]]] = {}
+        for series in found.values():
+            if id(series.time) not in cuts:  # series of one node have one array of times, and keep it so
+                at = int(series.time.searchsorted(since, side="right"))
+                cuts[id(series.time)] = at, series.time[at:]
+        later = {place: (series.value, *cuts[id(series.time)]) for place, series in found.items()}
+        return {place: Series(time, value[at:]) for place, (value, at, time) in later.items() if len(time)}
 
     def seen(self, metric: str, *, since: int | None = None) -> dict[Place, int]:
         """Count all readings of a metric up to now, kept in `state`; to be asked once in each window."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.snapshots import busiest, matrix, moments
+from holter.analysis.spread import quantile
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
 from holter.rules._ours import READS, ours, owners
 from holter.rules._ranks import by_rank
-from holter.rules._sketch import add, box
+from holter.rules._sketch import Sketch, add, box
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +84,10 @@ class BatchSize(Rule):
         both = ours(gpus.keys() & memory.keys(), known)
         if not both or not cores:
             return window.insufficient("no_input", f"gpu.util, {metric} and cpu.core.util are needed")
-        self._remember(window, metric, since)
+        sketches = self._remember(window, metric, since)
         busy = self._busy_elsewhere(window)
+        silent = {} if busy is None else {"silent_because": busy}
+        window.hand_over(lambda: {"boxes": {n: box(s) for n, s in sorted(sketches.items())}, **silent})
         for node in sorted({node for node, _ in both} & {node for node, _ in cores}):
             at = moments(cores, node)
             readings = matrix(cores, node, at)
@@ -107,12 +110,10 @@ class BatchSize(Rule):
                 # What holds training back elsewhere comes first: mended, the same batch uses the GPU more.
                 if self._little(cpu, gpu, used) and busy is None:
                     yield self._found(window, node, device, series, (cpu, gpu, used))
-        if busy is not None:
-            window.details["silent_because"] = busy
 
-    def _remember(self, window: Window, metric: str, since: int) -> None:
-        """Count the new readings in, and hand over the box plots of all."""
-        sketches = window.state.setdefault("sketches", {})
+    def _remember(self, window: Window, metric: str, since: int) -> dict[str, Sketch]:
+        """Count the new readings in; return all."""
+        sketches: dict[str, Sketch] = window.state.setdefault("sketches", {})
         cores = window.series("cpu.core.util", since=since, new=True)
         for node in sorted({node for node, _ in cores}):
             readings = matrix(cores, node, moments(cores, node))
@@ -120,7 +121,7 @@ class BatchSize(Rule):
         for what, name in (("gpu", "gpu.util"), ("memory", metric)):
             for (node, device), series in window.series(name, since=since, new=True).items():
                 add(sketches.setdefault(f"{what} of {node}/{device}", {}), series.value)
-        window.details = {"boxes": {name: box(sketch) for name, sketch in sorted(sketches.items())}}
+        return sketches
 
     def _little(self, cpu: float, gpu: float, memory: float) -> bool:
         low = cpu < self.cpu_threshold_p95 and gpu < self.gpu_threshold_p95
@@ -152,7 +153,7 @@ class BatchSize(Rule):
             value = value[-self.window :]
         elif self.window_s is not None:
             value = value[series.time > window.end - round(self.window_s * 1e9)]
-        return float(np.quantile(value, 0.95)) if len(value) else None
+        return quantile(value, 0.95) if len(value) else None
 
     def _busy_elsewhere(self, window: Window) -> str | None:
         steps = window.steady

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from holter.analysis.snapshots import any_above, any_below, busiest, matrix, moments, told
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._ours import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -63,12 +64,15 @@ class CPUBottleneck(Rule):
         gpus = {place: gpus[place] for place in ours(gpus, owners(window))}
         cores = window.series("cpu.core.util", since=since)
         totals = window.state.setdefault("snapshots", {})
+        details: dict[str, Callable[[], dict[str, Any]]] = {}
         for node in sorted({node for node, _ in gpus} & {node for node, _ in cores}):
             at = moments(gpus, node)
             used, busy = matrix(gpus, node, at), matrix(cores, node, at)
             low = any_below(used, self.gpu_threshold)
             both = low & self._saturated(window, node, busy)
-            window.details[node] = told(
+            window.hand_over(lambda: {node: one() for node, one in details.items()})
+            details[node] = partial(
+                told,
                 at,
                 both,
                 low,

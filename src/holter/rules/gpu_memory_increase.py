@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.spread import median
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
 from holter.rules._ours import READS, ours, owners
 from holter.rules._sketch import add, box, quantile
@@ -88,18 +89,20 @@ class GPUMemoryIncrease(Rule):
         for (node, device), series in window.series(metric, new=True).items():
             add(sketches.setdefault(f"{node}/{device}", {}), series.value)
             last[f"{node}/{device}"] = int(series.time[-1])
-        window.details = {
-            "gpus": {
-                key: {
-                    **box(sketch),
-                    "p05": quantile(sketch, 0.05),
-                    "gpu_max": sketch.get("max"),
-                    "increase": grown.get(key),
-                    "last_timestamp": last[key],
+        window.hand_over(
+            lambda: {
+                "gpus": {
+                    key: {
+                        **box(sketch),
+                        "p05": quantile(sketch, 0.05),
+                        "gpu_max": sketch.get("max"),
+                        "increase": grown.get(key),
+                        "last_timestamp": last[key],
+                    }
+                    for key, sketch in sorted(sketches.items())
                 }
-                for key, sketch in sorted(sketches.items())
             }
-        }
+        )
 
     def _shifted(
         self, window: Window, kept: dict[str, Any], new: Series, width: int
@@ -138,7 +141,7 @@ class GPUMemoryIncrease(Rule):
             if window.end >= first + width:
                 early = series.value[(series.time > first) & (series.time <= first + width)]
                 early = early if len(early) else series.value
-                kept["reference"] = float(np.median(early))
+                kept["reference"] = median(early)
             else:
                 have, need = (window.end - loop) / 1e9, (first + width - loop) / 1e9
                 text = "training has not settled"
@@ -152,7 +155,7 @@ class GPUMemoryIncrease(Rule):
                 text = "too few windows since training settled"
                 window.insufficient("patience_not_reached", text, have=back, need=_WINDOWS)
                 return None
-            medians.append(float(np.median(part)))
+            medians.append(median(part))
         window.judged(len(series.value))
         grown = min(medians) - kept["reference"]
         if grown <= self.increase:

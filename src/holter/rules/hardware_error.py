@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.spread import median
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
 from holter.rules._ours import READS, ours, owners
 
@@ -153,7 +154,7 @@ class HardwareError(Rule):
                 yield self._issue(place, code, text, "warning", evidence={"rate": rate, "limit": limit})
         util = window.series("gpu.util").get(place)
         # An idle GPU lowers its link to save power.
-        if util is None or np.median(util.value) < _BUSY_PCT:
+        if util is None or median(util.value) < _BUSY_PCT:
             return
         for metric, unit in (("gpu.pcie_gen", "generation"), ("gpu.pcie_width", "lanes")):
             now, best = window.series(metric).get(place), window.series(f"{metric}_max").get(place)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._ours import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holter.schema.table import Table
 
@@ -96,6 +97,7 @@ class IOBottleneck(Rule):
             {node for node, _ in pressure} if self.psi_threshold else set()
         )
         totals = window.state.setdefault("snapshots", {})
+        details: dict[str, Callable[[], dict[str, Any]]] = {}
         for node in sorted({node for node, _ in gpus} & waits):
             at = moments(gpus, node)
             used, waits_of = matrix(gpus, node, at), matrix(cores, node, at)
@@ -104,7 +106,9 @@ class IOBottleneck(Rule):
             if self.psi_threshold is not None:
                 some = np.nan_to_num(matrix(pressure, node, at), nan=-1.0)
                 slow |= np.asarray((some >= self.psi_threshold).any(axis=0))
-            window.details[node] = told(
+            window.hand_over(lambda: {node: one() for node, one in details.items()})
+            details[node] = partial(
+                told,
                 at,
                 low & slow,
                 low,

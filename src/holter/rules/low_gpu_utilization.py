@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.spread import quantile
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
 from holter.rules._ours import READS, ours, owners
 from holter.rules._sketch import add, box
@@ -69,7 +70,8 @@ class LowGPUUtilization(Rule):
         if not found:
             wanted = "gpu.util" if self.metric == "auto" else self.metric
             return window.insufficient("no_input", f"no reading of {wanted}")
-        seen = self._remember(window, new)
+        now: dict[str, dict[str, Any]] = {}
+        seen = self._remember(window, new, now)
         for node, device in ours(found, owners(window)):
             metric, series = found[node, device]
             have: float = seen.get((node, device), 0)
@@ -88,7 +90,7 @@ class LowGPUUtilization(Rule):
                 window.insufficient("no_match", f"{device} was not used at all")
                 continue
             window.judged(len(series.value))
-            yield from self._judge(window, (node, device), metric, series)
+            yield from self._judge(window, (node, device), metric, series, now)
 
     def _series(self, window: Window, since: int, *, new: bool = False) -> dict[Place, tuple[str, Series]]:
         """Return the readings that are judged of each GPU, and of which metric they are."""
@@ -99,27 +101,36 @@ class LowGPUUtilization(Rule):
                 found |= {place: (metric, series) for place, series in every.items()}
         return found
 
-    def _remember(self, window: Window, new: dict[Place, tuple[str, Series]]) -> dict[Place, int]:
+    def _remember(
+        self, window: Window, new: dict[Place, tuple[str, Series]], now: dict[str, dict[str, Any]]
+    ) -> dict[Place, int]:
         """Count the new readings in; return how many there were of each GPU; hand over box plots."""
         sketches = window.state.setdefault("sketches", {})
         last = window.state.setdefault("last", {})
         for (node, device), (_, series) in new.items():
             add(sketches.setdefault(f"{node}/{device}", {}), series.value)
             last[f"{node}/{device}"] = int(series.time[-1])
-        window.details = {
-            "gpus": {key: {**box(s), "last_timestamp": last[key]} for key, s in sorted(sketches.items())}
-        }
+        window.hand_over(
+            lambda: {
+                "gpus": {
+                    key: {**box(s), "last_timestamp": last[key], **now.get(key, {})}
+                    for key, s in sorted(sketches.items())
+                }
+            }
+        )
         return {(k.rpartition("/")[0], k.rpartition("/")[2]): s.get("n", 0) for k, s in sketches.items()}
 
-    def _judge(self, window: Window, place: Place, metric: str, series: Series) -> Iterator[Issue]:
+    def _judge(
+        self, window: Window, place: Place, metric: str, series: Series, now: dict[str, dict[str, Any]]
+    ) -> Iterator[Issue]:
         node, device = place
         threshold_mean = self.sm_threshold_mean if metric == "gpu.sm_active" else self.threshold_mean
         mean = float(series.value.mean())
-        high = float(np.quantile(series.value, 0.95))
+        high = quantile(series.value, 0.95)
         calm = _training(series, window.steps) if self.skip_before_first_step else series.value
-        low = float(np.quantile(calm, 0.05)) if len(calm) else None
+        low = quantile(calm, 0.05) if len(calm) else None
         numbers = {"mean_pct": mean, "p95_pct": high, "p5_pct": low, "readings": len(series.value)}
-        window.details["gpus"][f"{node}/{device}"] |= {
+        now[f"{node}/{device}"] = {
             "metric": metric,
             "gpu_max": float(series.value.max()),
             "gpu_95": high,

@@ -60,12 +60,14 @@ class NonFiniteLoss(Rule):
         bad = ~np.isfinite(values["value"])
         if not known["ranks"]:
             # By time and then by rank, so that the first is the first whatever the order of arrival.
-            order = np.lexsort((values["rank"], values["step"], values["time"]))
-            for row in values.where(order).to_rows():
-                if not math.isfinite(row["value"]):
-                    known["first"] = {**row, "value": _text(row["value"])}
-                    break
-                known["last"][str(row["rank"])] = [row["step"], row["value"]]
+            ordered = values.sorted("time", "step", "rank")
+            wild = np.flatnonzero(~np.isfinite(ordered["value"]))
+            sound = int(wild[0]) if len(wild) else ordered.rows
+            if sound < ordered.rows:
+                first = next(ordered.where(slice(sound, sound + 1)).to_rows())
+                known["first"] = {**first, "value": _text(first["value"])}
+            before = (ordered[column][:sound].tolist() for column in ("rank", "step", "value"))
+            known["last"] |= {str(rank): [step, value] for rank, step, value in zip(*before, strict=True)}
         if not bad.any():
             return
         first, wrong = known["first"], values.where(bad)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.spread import median
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
 from holter.rules._levels import grade
 from holter.rules._ours import READS, owners
@@ -152,7 +153,7 @@ class OutOfMemoryRisk(Rule):
         for (node, device), series in window.series("gpu.mem.used_pct", since=loop).items():
             early = first.setdefault(f"{node}/{device}", float(series.value[0]))
             window.judged(len(series.value))
-            now = float(np.median(series.value[-10:]))
+            now = median(series.value[-10:])
             # Memory that somebody else takes cannot be told from ours, unless the driver names its owner.
             if known.get((node, device), 0) and now - early >= _GROWN_POINTS:
                 severity = self._severity(now, grows=False)

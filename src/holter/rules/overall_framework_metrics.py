@@ -51,7 +51,9 @@ class OverallFrameworkMetrics(Rule):
         if not ranks:
             window.insufficient("no_input", "no step")
         window.judged(steps.rows)
-        window.details = _shares(list(ranks.values())) | _profiled(window)
+        _count_profiled(window)
+        state = window.state
+        window.hand_over(lambda: _shares(list(ranks.values())) | _profiled(state))
         yield from ()
 
 
@@ -83,7 +85,7 @@ def _shares(ranks: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _profiled(window: Window) -> dict[str, Any]:
+def _count_profiled(window: Window) -> None:
     """Add up operators of the host, kernels of each device and collectives, where they were recorded."""
     state = window.state
     operators, kernels = window.new("operators"), window.new("kernels")
@@ -95,6 +97,11 @@ def _profiled(window: Window) -> dict[str, Any]:
         _count(gpu.setdefault(f"gpu_functions-dev:{device}", {}), mine, "name")
     collectives: dict[str, int] = state.setdefault("collectives", {})
     _count(collectives, kernels.where(kernels["kind"] == "communication"), "collective")
+
+
+def _profiled(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the shares of what was added up so."""
+    cpu, gpu, collectives = state["cpu"], state["gpu"], state["collectives"]
     if not cpu and not gpu:
         return {}
     totals = {"cpu_functions": sum(cpu.values())} | {name: sum(one.values()) for name, one in gpu.items()}

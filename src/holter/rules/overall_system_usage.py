@@ -66,11 +66,13 @@ class OverallSystemUsage(Rule):
                     add(sketches.setdefault(node, {}).setdefault(name, {}), one.value)
         if not sketches:
             window.insufficient("no_input", "no reading of the machine")
-        window.details = {
-            "nodes": {
-                node: {g: statistics(s) for g, s in groups.items()} for node, groups in sketches.items()
+        window.hand_over(
+            lambda: {
+                "nodes": {
+                    node: {g: statistics(s) for g, s in groups.items()} for node, groups in sketches.items()
+                }
             }
-        }
+        )
         yield from ()
 
 

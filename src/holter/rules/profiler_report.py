@@ -93,7 +93,7 @@ class ProfilerReport(Rule):
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Hand over which rules it brought, with their parameters."""
-        window.details = {"rules": {type(rule).__name__: rule.values() for rule in self.brings()}}
+        window.hand_over(lambda: {"rules": {type(rule).__name__: rule.values() for rule in self.brings()}})
         steps = window.new("steps").rows
         if steps:
             window.judged(steps)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 SAVED = ("tensors", "tensor_values", "scalars")
 
 
+_BY_STEPS = StalledTraining()
+"""What judges without a threshold."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalledTrainingRule(Rule):
     """No tensor and no number has come for longer than threshold; without one, as StalledTraining judges."""
@@ -43,12 +47,12 @@ class StalledTrainingRule(Rule):
     @property
     def lookback(self) -> Lookback:
         """What StalledTraining needs, where it judges."""
-        return StalledTraining().lookback if self.threshold is None else Lookback()
+        return _BY_STEPS.lookback if self.threshold is None else Lookback()
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Look for gaps between what was saved, and for the silence after the last of it."""
         if self.threshold is None:
-            for issue in StalledTraining().evaluate(window):
+            for issue in _BY_STEPS.evaluate(window):
                 yield dataclasses.replace(
                     issue, rule=type(self).__name__, evidence={**issue.evidence, **self._request()}
                 )

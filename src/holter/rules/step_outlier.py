@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.spread import spread
+from holter.analysis.spread import median, spread
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.schema.phases import BREAKDOWN, Mode
 
@@ -94,7 +94,7 @@ class StepOutlier(Rule):
 
     def _judge(self, steps: Table, details: dict[str, Any]) -> Iterator[Issue]:
         duration = steps["duration"].astype(np.float64)
-        middle = float(np.median(duration))
+        middle = median(duration)
         if self.robust:
             limit = middle + self.stddev * max(spread(duration, middle), 0.02 * middle)
         else:

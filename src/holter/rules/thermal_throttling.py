@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.analysis.snapshots import matrix
+from holter.analysis.spread import median
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._levels import grade, worst
 from holter.rules._ours import READS, ours, owners
@@ -109,7 +110,7 @@ class ThermalThrottling(Rule):
                 _share(reasons, _HARDWARE),
                 _share(reasons, _BRAKE),
                 _share(reasons, _CAP),
-                float(np.median(clock)) if len(clock) else None,
+                median(clock) if len(clock) else None,
             )
             window.judged(int(busy.sum()))
         if not gpus and window.lack is None:

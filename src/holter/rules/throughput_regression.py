@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.spread import median
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules._levels import severity_of
 from holter.rules._speed import Block, add, mann_whitney
@@ -169,7 +170,7 @@ def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None
 
 
 def _median(block: Block) -> float:
-    return float(np.median(block["points"]))
+    return median(np.asarray(block["points"]))
 
 
 def _points(blocks: list[Block]) -> NDArray[np.float64]:
