@@ -182,7 +182,7 @@ def _with_evaluations(pieces: Marks, where: Any, bounds: Marks) -> tuple[Marks, 
     suspicious &= bounds["mode"][where] != Mode.PREDICT
     if not suspicious.any():
         return pieces, where
-    # Spans alike in time stand in the order of what they are, so that the order in which they came is nothing.
+    # Spans alike in time stand in the order of what they are, not in that in which they came.
     order = np.lexsort((pieces["loader"], pieces["mode"], pieces["code"], -pieces["end"], pieces["begin"]))
     pieces, where = pieces[order], where[order]
     added, added_where = [], []

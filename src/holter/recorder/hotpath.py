@@ -2,12 +2,12 @@
 
 Closures, because a closure's cells are read faster than attributes. Everything rare (no file yet, a full
 segment, a first use of a name, a fork) shows as an exception of the fast path and is dealt with there, so
-that the fast path itself checks nothing. A training empties the caches between two marks, so a mark touches
-little: all that it writes are words of mapped memory (docs/decisions/0033 says what is and is not measured).
+that the fast path itself checks nothing. docs/decisions/0033 says what else was measured.
 """
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -28,7 +28,10 @@ _SIZE = record.HEAD_SIZE // 8 - record.HEAD_OPEN  # words of a head page for ope
 _ANNOTATION = int(Phase.ANNOTATION)
 _COST_EVERY = 15  # mask of the steps at which a thread publishes what it cost: one in 16
 
-_NOWHERE, _NO_VALUES = memoryview(b"").cast("q"), memoryview(b"").cast("d")
+_NOWHERE, _NO_SPACE = memoryview(b"").cast("q"), memoryview(b"")
+_PACKED = struct.Struct("<qqdq")
+"""`record.RECORD` with its last four fields as one word: one argument is packed faster than four."""
+_BYTES = _PACKED.size
 
 
 def bind(marks: Marks, session: Recording) -> None:
@@ -39,10 +42,11 @@ def bind(marks: Marks, session: Recording) -> None:
     low_step = session.step & _LOW
     tails: dict[int, int] = {}
     head: memoryview | None = None
-    # The open spans, two words each: begin and code. Words of the head page, or of ours while there is none.
-    # The last stays 0: an end without a begin finds no code there.
-    stack, top = _NOWHERE, 0
-    words, values = _NOWHERE, _NO_VALUES  # the segment, and the same memory as floating point
+    # The open spans, two numbers each: begin and code. The last stays 0: an end without a begin finds no code
+    # there. They stand in the head page too, or in memory of ours while there is none; a list is read faster.
+    stack, top = [0] * (_SIZE + 1), 0
+    page = _NOWHERE
+    space, pack = _NO_SPACE, _PACKED.pack_into  # the segment
     room = Room(marks, session)
     offset = owed = 0  # owed: spans that were open when this process was forked off; their ends may come
 
@@ -50,8 +54,8 @@ def bind(marks: Marks, session: Recording) -> None:
         nonlocal top
         now = clock()
         try:
-            stack[top] = now
-            stack[top + 1] = code
+            page[top] = stack[top] = now
+            page[top + 1] = stack[top + 1] = code
             top += 2
         except Exception:
             begin_slow(now, code)
@@ -75,12 +79,9 @@ def bind(marks: Marks, session: Recording) -> None:
                 tail += (mode - 1) << 48
             # First the place, then the record: what interrupts us between the two writes behind us.
             place = offset
-            offset = place + 4
-            words[place] = began
-            words[place + 1] = now - began
-            values[place + 2] = value
-            words[place + 3] = tail
-            stack[last] = 0
+            offset = place + 32
+            pack(space, place, began, now - began, value, tail)
+            page[last] = 0
             top = last - 1
         except Exception:
             if place >= 0:
@@ -100,12 +101,9 @@ def bind(marks: Marks, session: Recording) -> None:
         nonlocal offset
         tail = (low_step if step is None else step & _LOW) | name_id << 32 | mode << 48 | phase << 56
         place = offset
-        offset = place + 4
+        offset = place + 32
         try:
-            words[place] = begin
-            words[place + 1] = duration
-            values[place + 2] = value
-            words[place + 3] = tail
+            pack(space, place, begin, duration, value, tail)
         except Exception:
             write_slow(place, begin, duration, value, tail)
 
@@ -119,8 +117,8 @@ def bind(marks: Marks, session: Recording) -> None:
             if ident() != mine:
                 return it.enter()
             try:
-                stack[top] = now
-                stack[top + 1] = code
+                page[top] = stack[top] = now
+                page[top + 1] = stack[top + 1] = code
                 top += 2
             except Exception:
                 begin_slow(now, code)
@@ -135,12 +133,9 @@ def bind(marks: Marks, session: Recording) -> None:
                 if stack[last] == code and ident() == mine and error is None:
                     began = stack[last - 1]
                     place = offset
-                    offset = place + 4
-                    words[place] = began
-                    words[place + 1] = now - began
-                    values[place + 2] = NAN
-                    words[place + 3] = base + low_step
-                    stack[last] = 0
+                    offset = place + 32
+                    pack(space, place, began, now - began, NAN, base + low_step)
+                    page[last] = 0
                     top = last - 1
                 else:
                     it.leave(kind, error, trace)
@@ -165,7 +160,8 @@ def bind(marks: Marks, session: Recording) -> None:
             session.fault("marks", fault)
 
     def put(at: int, began: int, code: int) -> None:
-        stack[at], stack[at + 1] = began, code
+        page[at] = stack[at] = began
+        page[at + 1] = stack[at + 1] = code
 
     def end_slow(now: int, value: float, mode: int | None) -> None:
         nonlocal top
@@ -215,18 +211,17 @@ def bind(marks: Marks, session: Recording) -> None:
             if head is None:
                 start()
                 place = offset
-            if place + 4 > len(words):
+            if place + _BYTES > len(space):
                 if not rotate(entered):
                     room.drop()
                     return
                 place = offset
-            offset = max(offset, place + 4)
+            offset = max(offset, place + _BYTES)
             try:
-                values[place + 2] = value
-            except (TypeError, ValueError) as error:
-                values[place + 2] = NAN
+                pack(space, place, began, duration, value, tail)
+            except (struct.error, TypeError) as error:
+                pack(space, place, began, duration, NAN, tail)
                 session.fault("marks", error)
-            words[place], words[place + 1], words[place + 3] = began, duration, tail
         except Exception as fault:
             session.fault("marks", fault)
         finally:
@@ -234,27 +229,26 @@ def bind(marks: Marks, session: Recording) -> None:
 
     def start() -> None:
         """Open this thread's files; called for its first record, and again when that failed."""
-        nonlocal head, stack, low_step
+        nonlocal head, page, low_step
         head = room.open()
-        before = stack or memoryview(bytearray(8 * _SIZE)).cast("q")
-        stack = before if head is None else head[record.HEAD_OPEN :]
-        stack[:] = before
+        page = memoryview(bytearray(8 * _SIZE)).cast("q") if head is None else head[record.HEAD_OPEN :]
+        for at in range(min(top, _SIZE)):
+            page[at] = stack[at]
         if head is not None:
             low_step = session.step & _LOW
             rotate(clock())
 
     def rotate(now: int) -> bool:
-        nonlocal words, values, offset
-        segment = room.segment(now) or memoryview(b"")
-        words, values, offset = segment.cast("q"), segment.cast("d"), 0
-        return len(segment) > 0
+        nonlocal space, offset
+        space, offset = room.segment(now) or _NO_SPACE, 0
+        return len(space) > 0
 
     def fail(error: BaseException) -> None:
         if 0 < top <= _SIZE:
             session.note_failing(error, stack[top - 1])
 
     def open_spans() -> list[tuple[int, int]]:
-        kept = stack[: min(top, _SIZE)].tolist()
+        kept = stack[: min(top, _SIZE)]
         return list(zip(kept[::2], kept[1::2], strict=True))
 
     def reopen(to: int, kept: Iterable[tuple[int, int]] = ()) -> None:
@@ -273,7 +267,7 @@ def bind(marks: Marks, session: Recording) -> None:
         if head is not None:
             head[record.HEAD_STEP] = step
             if step & _COST_EVERY == 1:
-                room.cost(offset * 8)
+                room.cost(offset)
 
     def adopt() -> None:
         nonlocal mine
@@ -287,14 +281,14 @@ def bind(marks: Marks, session: Recording) -> None:
         mine = 0
 
     def detach() -> None:
-        nonlocal head, stack, words, values, offset, top, owed, mine
+        nonlocal head, page, space, offset, top, owed, mine
         owed, mine, offset, top = top // 2, 0, 0, 0
         room.forget()
-        head, stack, words, values = None, _NOWHERE, _NOWHERE, _NO_VALUES
+        head, page, space = None, _NOWHERE, _NO_SPACE
 
     marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
     marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: top // 2, reopen, open_spans
-    marks.recent = lambda: words[:offset].tobytes()
-    marks.spent, marks.cost = room.spent, lambda: room.cost(offset * 8)
+    marks.recent = lambda: space[:offset].tobytes()
+    marks.spent, marks.cost = room.spent, lambda: room.cost(offset)
     marks.settle, marks.adopt, marks.detach = settle, adopt, detach
     marks.ranges, marks.release, marks.serve = ranges, release, lambda: mine
