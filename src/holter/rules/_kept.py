@@ -61,17 +61,23 @@ class Kept:
         self._due = its
         return True
 
-    def tail(self, high: int, last: int) -> int:
-        """Return from where on the last so many rows of each rank surely are, of those before `high`."""
+    def tail(self, high: int, last: int) -> tuple[int, bool]:
+        """Return from where on the last so many rows of each rank are, of those before `high`; if only they.
+
+        Otherwise others may be among them.
+        """
         ranks = self.columns["rank"][:high]
         if self._ranks is None:
             self._ranks = np.unique(self.columns["rank"])
-        # Ranks go on in step, so twice their share is enough but for one that has stopped.
-        low = max(0, high - 2 * last * max(len(self._ranks), 1))
-        if low == 0:
-            return 0
-        counts = np.bincount(np.searchsorted(self._ranks, ranks[low:]), minlength=len(self._ranks))
-        return low if counts.min() >= last else 0
+        # Ranks go on in step, so their share is enough mostly, and twice it but for one that has stopped.
+        for shares in (1, 2):
+            low = high - shares * last * max(len(self._ranks), 1)
+            if low <= 0:
+                break
+            counts = np.bincount(np.searchsorted(self._ranks, ranks[low:]), minlength=len(self._ranks))
+            if counts.min() >= last:
+                return low, shares == 1
+        return 0, False
 
     def forget(self, until: int, since: int, last: int | None) -> None:
         """Drop rows due up to `since`, but for the last so many of those due up to `until`."""

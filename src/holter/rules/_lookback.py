@@ -159,10 +159,11 @@ class Recent:
 
         def answer() -> Table:
             low, high = kept.range(question[1], until)
+            exact = last is None
             if last is not None:
-                low = kept.tail(high, last)
+                low, exact = kept.tail(high, last)
             found = Table({name: column[low:high] for name, column in kept.columns.items()})
-            return found if last is None else last_of_each_rank(found, last)
+            return found if last is None or exact else last_of_each_rank(found, last)
 
         return self.shared(question, until, answer)
 
