@@ -255,3 +255,29 @@ def test_ranges_that_are_open_across_windows_of_a_step_each(train, stacks):
             torch.ones(1000).cos()
             made.steps(1)
     assert [first for _, first, _ in made.ranges()] == [1, 3, 5, 7, 9, 11, 13, 15]
+
+
+def test_activities_tell_what_events_tell(train, monkeypatch):
+    """Versions of torch that can leave out its events are asked for activities alone."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
+
+    def work(step):
+        with torch.profiler.record_function("mine"):
+            model(torch.ones(3, 4)).sum().backward()
+
+    def seen():
+        told, found = trained(train, work)
+        table = found["operators"]
+        return told["events"], sorted(
+            zip(texts(table["name"]), texts(table["kind"]), table["step"].tolist(), strict=True)
+        )
+
+    if not hasattr(torch._C._autograd._ProfilerResult, "trace_activities"):
+        pytest.skip("this torch always makes events")
+    first = seen()
+    taken = profiler._frugal
+    monkeypatch.setattr(
+        profiler, "_frugal", lambda torch, apart, traced: taken(torch, apart=apart, traced=False)
+    )
+    assert seen() == first
+    assert ("mine", "annotation", 3) in first[1]

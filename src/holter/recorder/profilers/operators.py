@@ -1,46 +1,28 @@
 """Operators and kernels of a window: torch's own profiler collects, its events are kept as columns.
 
 When torch's profiler ends it works some microseconds on each event. Where it can collect for all threads, any
-of them can end it: one of ours then does that work, without the interpreter, while the training goes on.
-
-The file: one line of JSON, then one array after the other of `count` native integers, in the order and of the
-types that the line names. Everything that takes longer is done by the agent.
+of them can end it: one of ours does that, beside the training. Torch keeps the interpreter meanwhile, so it
+is spared what nobody needs: links between events and, where it can be, objects for Python.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
-from array import array
-from collections import defaultdict
-from functools import partial
 from mmap import PAGESIZE
-from time import sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Later, Unavailable
+from holter.recorder.profilers import Later, Unavailable, _events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import ModuleType
 
     from holter.recorder.profilers import Found
     from holter.recorder.session import Session
     from holter.recorder.window import Window
 
-HOST = (("start", "start_ns"), ("duration", "duration_ns"), ("thread", "device_resource_id"))
-DEVICE = (
-    ("device", "device_index"),
-    ("correlation", "correlation_id"),
-    ("bytes", "nbytes"),
-)
-"""Columns that mean something only where an accelerator works, and the methods of torch's events."""
-AT_ONCE = 1000
-"""Events of which columns are made without a pause, some milliseconds."""
-MAX_STACK = 20
-"""Frames kept of a stack, innermost first."""
 _PATIENCE_S = 30.0
 MAX_GROWTH = 2 << 30
 """Bytes by which the process may grow in a window, for torch takes about a kilobyte for an event."""
@@ -63,6 +45,8 @@ class Profiler:
         self._device = ""
         self._apart = False
         """Whether another thread may end what this one begins."""
+        self._traced = False
+        """Whether torch makes no events, but activities alone."""
         self._over = False
         self._result: Any = None
         self._grown_from = 0
@@ -83,7 +67,7 @@ class Profiler:
             raise Unavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
         # What torch makes of its profiler differs between versions; only its configuration is used.
-        frugal, self._apart = _frugal(torch, apart=not self._stacks)
+        frugal, self._apart, self._traced = _frugal(torch, apart=not self._stacks, traced=not self._shapes)
         settings = profiler.profile(
             record_shapes=self._shapes,
             with_stack=self._stacks,
@@ -129,19 +113,24 @@ class Profiler:
             self._end()
         result, self._result = self._result, None
         name = f"{self._session.process}.{self._window.number}.operators"
-        events = result.events()
-        methods = sys.modules["torch"]._C._autograd._KinetoEvent
         path = self._session.spool.path(name)
         try:
-            on_device = self._write(path, events, methods)
+            wrote = _events.write(
+                path,
+                result,
+                traced=self._traced,
+                device=bool(self._device),
+                shapes=self._shapes,
+                stacks=self._stacks,
+            )
         except BaseException:
             if os.path.exists(path):
                 os.unlink(path)
             raise
-        found: dict[str, Any] = {"file": name, "events": len(events), "device": self._device or "cpu"}
+        found: dict[str, Any] = {"file": name, "events": wrote.events, "device": self._device or "cpu"}
         if self._cut:
             found["cut"] = self._cut
-        if self._device and not on_device:
+        if self._device and not wrote.on_device:
             found["missing"] = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
         return found
 
@@ -151,10 +140,13 @@ class Profiler:
 
     def _end(self) -> None:
         torch = self._torch
+        link = getattr(torch._C._profiler, "_set_fwd_bwd_enabled_val", lambda _: None)
         try:
+            link(False)  # a sixth of the work, and nobody asks for it
             self._result = torch.autograd._disable_profiler()
             torch.autograd.profiler._run_on_profiler_stop()
         finally:
+            link(True)
             for undo in self._undo:
                 undo()
             self._undo.clear()
@@ -185,78 +177,27 @@ class Profiler:
 
         self._undo.append(undo)
 
-    def _write(self, path: str, events: list[Any], methods: Any) -> bool:
-        """Write the columns; return whether an accelerator did anything."""
-        names, kinds, details = _Numbers(), _Numbers(), _Numbers()
-        makers: list[tuple[str, str, Callable[[list[Any]], Iterable[int]]]] = [
-            ("name", "i", lambda part: names.of(map(methods.name, part)))
-        ]
-        if hasattr(methods, "activity_type"):
-            makers.append(("kind", "i", lambda part: kinds.of(map(methods.activity_type, part))))
-        for column, method in HOST + (DEVICE if self._device else ()):
-            makers.append((column, "q", partial(map, getattr(methods, method))))
-        if self._device or not hasattr(methods, "activity_type"):
-            makers.append(("on_device", "b", lambda part: (one.device_type().value != 0 for one in part)))
-        if self._shapes or self._stacks:
-            makers.append(("detail", "i", lambda part: details.of(map(self._detail, part))))
-        columns = {column: array(code) for column, code, _ in makers}
-        for first in range(0, len(events), AT_ONCE):
-            began = thread_time()
-            part = events[first : first + AT_ONCE]
-            for column, _, make in makers:
-                columns[column].extend(make(part))
-            events[first : first + AT_ONCE] = [None] * len(part)  # freed bit by bit, too
-            del part
-            # The training needs the interpreter, too: a third of the time is its own.
-            sleep((thread_time() - began) / 2)
-        head = {
-            "count": len(events),
-            "columns": [[name, column.typecode] for name, column in columns.items()],
-            "names": list(names.ids),
-            "kinds": list(kinds.ids),
-            "details": list(details.ids),
-        }
-        with open(path, "wb") as file:
-            file.write(json.dumps(head, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
-            for values in columns.values():
-                values.tofile(file)
-        return any(columns.get("on_device", ()))
 
-    def _detail(self, event: Any) -> str:
-        found: dict[str, Any] = {}
-        if self._shapes and event.shapes():
-            # With those of the tensors in lists, as collectives take them, where torch tells.
-            found["shapes"] = getattr(event, "structured_input_shapes", event.shapes)()
-            found["types"] = event.dtypes()
-        if self._stacks and event.stack():
-            found["stack"] = event.stack()[:MAX_STACK]
-        return json.dumps(found, separators=(",", ":")) if found else ""
-
-
-def _frugal(torch: Any, *, apart: bool) -> tuple[Any, bool]:
+def _frugal(torch: Any, *, apart: bool, traced: bool) -> tuple[Any, bool, bool]:
     """Return the setting by which torch does not link kernels to operators, which their times tell anyway.
 
-    With `apart` it collects for all threads, where it can; the second value says whether it does.
+    With `apart` it collects for all threads, and with `traced` it makes no events of its own, each where it
+    can; the other values say whether it does.
     """
-    wanted = {"disable_external_correlation": True}
-    for more in ({"profile_all_threads": True}, {}) if apart else ({},):
+    settings: list[dict[str, bool]] = [{}]
+    if apart:
+        settings.insert(0, {"profile_all_threads": True})
+        if traced and hasattr(torch._C._autograd._ProfilerResult, "trace_activities"):
+            settings.insert(0, {"profile_all_threads": True, "trace_only": True})
+    for more in settings:
         try:
-            return torch._C._profiler._ExperimentalConfig(**wanted, **more), bool(more)
-        except (AttributeError, TypeError):  # before torch 2.7, before 2.5
+            made = torch._C._profiler._ExperimentalConfig(disable_external_correlation=True, **more)
+        except (AttributeError, TypeError):  # before torch 2.13, before 2.7, before 2.5
             continue
-    return None, False
+        return made, "profile_all_threads" in more, "trace_only" in more
+    return None, False, False
 
 
 def _resident() -> int:
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * PAGESIZE
-
-
-class _Numbers:
-    """Numbers texts in the order in which they come."""
-
-    def __init__(self) -> None:
-        self.ids: defaultdict[str, int] = defaultdict(lambda: len(self.ids))
-
-    def of(self, texts: Iterable[str]) -> Iterable[int]:
-        return map(self.ids.__getitem__, texts)
