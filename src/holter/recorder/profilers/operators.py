@@ -1,15 +1,14 @@
 """Operators and kernels of a window: torch's own profiler collects, its events are kept as columns.
 
-When torch's profiler ends it works some microseconds on each event. Where it can collect for all threads, any
-of them can end it: one of ours does that, beside the training. Torch keeps the interpreter meanwhile, so it
-is spared what nobody needs: links between events and, where it can be, objects for Python.
+When torch's profiler ends it works some microseconds on each event and keeps the interpreter meanwhile, so no
+thread of ours could do that beside the training. It is spared what nobody needs: links between events and,
+where it can be, objects for Python. Columns of what it found are made beside the training.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +22,9 @@ if TYPE_CHECKING:
     from holter.recorder.session import Session
     from holter.recorder.window import Window
 
-_PATIENCE_S = 30.0
 MAX_GROWTH = 2 << 30
 """Bytes by which the process may grow in a window, for torch takes about a kilobyte for an event."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
-_idle = threading.Event()
-"""Unset from the begin of torch's profiler in a window until it has ended."""
-_idle.set()
-os.register_at_fork(after_in_child=_idle.set)
 
 
 class Profiler:
@@ -43,11 +37,8 @@ class Profiler:
         self._stacks = bool(window.parameters.get("stacks"))
         self._torch: Any = sys.modules.get("torch")
         self._device = ""
-        self._apart = False
-        """Whether another thread may end what this one begins."""
         self._traced = False
         """Whether torch makes no events, but activities alone."""
-        self._over = False
         self._result: Any = None
         self._grown_from = 0
         self._cut = ""
@@ -59,7 +50,7 @@ class Profiler:
         if self._torch is None:
             raise Unavailable("operators are those of PyTorch, which this process has not imported")
         # What torch's profiler saw begin must not end under its successor: torch would write to freed memory.
-        if not _idle.is_set() or self._session.windows.ended == ("operators", self._window.first_step):
+        if self._session.windows.ended == ("operators", self._window.first_step):
             raise Later
         torch = self._torch
         profiler = torch.autograd.profiler
@@ -67,7 +58,7 @@ class Profiler:
             raise Unavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
         # What torch makes of its profiler differs between versions; only its configuration is used.
-        frugal, self._apart, self._traced = _frugal(torch, apart=not self._stacks, traced=not self._shapes)
+        frugal, self._traced = _frugal(torch, stacks=self._stacks, shapes=self._shapes)
         settings = profiler.profile(
             record_shapes=self._shapes,
             with_stack=self._stacks,
@@ -87,7 +78,6 @@ class Profiler:
             if silent:
                 os.environ.pop(_LOG_LEVEL, None)
         started()
-        _idle.clear()
         self._grown_from = _resident()
         self._give_way(profiler)
 
@@ -101,23 +91,18 @@ class Profiler:
         """End; the events are left to be written."""
         if self._lost:
             return {"refused": self._lost}
-        self._over = True
         self._synchronize()
-        if not self._apart:
-            self._end()
+        self._end()
         return self._keep
 
     def _keep(self) -> dict[str, Any]:
         """Write the events into a file, in the background."""
-        if self._apart:
-            self._end()
-        result, self._result = self._result, None
         name = f"{self._session.process}.{self._window.number}.operators"
         path = self._session.spool.path(name)
         try:
             wrote = _events.write(
                 path,
-                result,
+                self._result,  # freed once the agent has been told: that takes half a second for a million
                 traced=self._traced,
                 device=bool(self._device),
                 shapes=self._shapes,
@@ -150,7 +135,6 @@ class Profiler:
             for undo in self._undo:
                 undo()
             self._undo.clear()
-            _idle.set()
 
     def _give_way(self, profiler: ModuleType) -> None:
         """End this window when the script starts a profiler of its own: torch refuses a second one."""
@@ -160,9 +144,7 @@ class Profiler:
         window = self
 
         def _prepare_trace(self: Any) -> Any:
-            if window._over:
-                _idle.wait(_PATIENCE_S)
-            elif not window._lost:
+            if not window._lost:
                 window._lost = "the script started a profiler of its own"
                 window._synchronize()
                 window._end()
@@ -178,24 +160,24 @@ class Profiler:
         self._undo.append(undo)
 
 
-def _frugal(torch: Any, *, apart: bool, traced: bool) -> tuple[Any, bool, bool]:
+def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
     """Return the setting by which torch does not link kernels to operators, which their times tell anyway.
 
-    With `apart` it collects for all threads, and with `traced` it makes no events of its own, each where it
-    can; the other values say whether it does.
+    Without stacks it collects for all threads, and without shapes either it makes no events of its own, each
+    where it can; the second value says whether it makes none.
     """
     settings: list[dict[str, bool]] = [{}]
-    if apart:
+    if not stacks:
         settings.insert(0, {"profile_all_threads": True})
-        if traced and hasattr(torch._C._autograd._ProfilerResult, "trace_activities"):
+        if not shapes and hasattr(torch._C._autograd._ProfilerResult, "trace_activities"):
             settings.insert(0, {"profile_all_threads": True, "trace_only": True})
     for more in settings:
         try:
             made = torch._C._profiler._ExperimentalConfig(disable_external_correlation=True, **more)
         except (AttributeError, TypeError):  # before torch 2.13, before 2.7, before 2.5
             continue
-        return made, "profile_all_threads" in more, "trace_only" in more
-    return None, False, False
+        return made, "trace_only" in more
+    return None, False
 
 
 def _resident() -> int:
