@@ -150,6 +150,8 @@ def compare(size: str, rounds: int, tools: dict[str, list[str]], scratch: Path) 
 
 
 def ratio(rounds: list[list[tuple[float, ...]]], figure: int) -> str:
+    """Return the median of a figure over all turns, and where it lies between the rounds."""
+
     def middle(chosen: list[list[tuple[float, ...]]]) -> float:
         return statistics.median(turn[figure] for turns in chosen for turn in turns)
 
