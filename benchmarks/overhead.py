@@ -143,13 +143,15 @@ def compare(size: str, rounds: int, tools: dict[str, list[str]], scratch: Path) 
             )
     rows = []
     for name, of_rounds in found.items():
-        cells = [_ratio(of_rounds, figure) for figure in range(len(FIGURES))]
+        cells = [ratio(of_rounds, figure) for figure in range(len(FIGURES))]
         limit = f"≤ {LIMITS[size]}" if name == "holter" else ""
         rows.append(f"| {size} | {name} | {' | '.join(cells)} | {limit} |")
     return rows
 
 
-def _ratio(rounds: list[list[tuple[float, ...]]], figure: int) -> str:
+def ratio(rounds: list[list[tuple[float, ...]]], figure: int) -> str:
+    """Return the median of a figure over all turns, and where it lies between the rounds."""
+
     def middle(chosen: list[list[tuple[float, ...]]]) -> float:
         return statistics.median(turn[figure] for turns in chosen for turn in turns)
 

@@ -101,14 +101,16 @@ class Taken(NamedTuple):
 def windowed(loop: Loop, steps: int) -> Taken:
     """Train a step, at whose end a window begins, and as many steps in it."""
     loop.open_window(steps)
-    ends = loop.steps(steps + 1)
-    began = last = time.perf_counter()
-    longest = 0.0
+    taken = seconds(loop.steps(steps))
+    began = time.perf_counter()  # before the window ends: torch may hold the training at once
+    taken += seconds(loop.steps(1))
+    last = time.perf_counter()
+    longest = last - began
     while any(thread.name == "holter-window" for thread in threading.enumerate()):
         loop.steps(1)
         now = time.perf_counter()
         longest, last = max(longest, now - last), now
-    return Taken(seconds(ends), longest, time.perf_counter() - began)
+    return Taken(taken, longest, time.perf_counter() - began)
 
 
 def profiled(loop: Loop, steps: int, path: Path) -> Taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from holter.agent import python_samples
-from holter.agent.python_samples import MAX_HZ, VARIABLE, missing, rate
+from holter.agent.python_samples import MAX_HZ, VARIABLE, missing, rate, refused
 
 TRAINING = """
 import sys, time
@@ -75,3 +76,15 @@ def test_a_job_that_ends_before_its_first_part_loses_only_that(start):
     run = start(sys.executable, "-c", TRAINING, "60", env={VARIABLE: "10"})
     assert run.wait(60) == 0
     assert run.events("fault") == []
+
+
+def test_that_the_kernel_refuses_is_found_by_trying():
+    """A process whose memory is its own affair, as under ptrace_scope 1 all are."""
+    script = (
+        "import ctypes, os; from holter.agent.python_samples import refused; print(refused())\n"
+        "os.geteuid() or os.setuid(65534); ctypes.CDLL(None).prctl(4, 0); print(refused())"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    before, after = said.stdout.split("\n")[:2]
+    assert before == refused()
+    assert "ptrace is refused" in after

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import job
 
+from holter.agent import python_samples
+from holter.agent.python_samples import VARIABLE
 from holter.cli.run import plan
 from holter.schema.windows import ENV_PROFILE, Order
 
@@ -43,6 +45,21 @@ def test_interval_that_is_not_allowed(holter):
         64, "300ms", "100ms, 200ms, 500ms, 1s, 5s, 1min", "nearest: 200ms"
     )
     holter("run", "--interval", "soon", *TOUCH).refused(64, "'soon'")
+
+
+def test_python_is_sampled_at_a_rate_that_is_possible(holter, monkeypatch, capsys):
+    holter("run", "--python-hz", "often", *TOUCH).refused(64, "--python-hz often", "0 (never) to 20")
+    Path("run.toml").write_text("python-hz = 21\n")
+    holter("run", "--config", "run.toml", *TOUCH).refused(64, "--python-hz 21", "0 (never) to 20")
+    Path("run.toml").write_text("[run]\npython_hz = 2.5\n")
+    assert plan(["--config", "run.toml", *TOUCH]).variables[VARIABLE] == "2.5"
+    assert plan(["--config", "run.toml", "--python-hz", "0", *TOUCH]).variables[VARIABLE] == "0"
+    assert VARIABLE not in plan(TOUCH).variables
+    monkeypatch.setenv("PATH", os.defpath)
+    monkeypatch.setattr(python_samples.sysconfig, "get_path", lambda name: "gone")
+    capsys.readouterr()
+    plan(["--python-hz", "5", *TOUCH])
+    assert "--python-hz 5: py-spy is not installed" in capsys.readouterr().err
 
 
 def test_job_name_that_is_taken(holter):

@@ -8,6 +8,10 @@ import time
 import pytest
 import torch
 
+from holter.agent.clock import Clock
+from holter.agent.drain import Drain
+from holter.agent.notes import Notes
+from holter.agent.profiling import Profiling
 from holter.schema import windows
 
 NOW = 3  # the step at which an order is looked at
@@ -180,3 +184,18 @@ def test_starting_and_ending_a_window_is_no_part_of_a_step(train):
     (told,) = made.told()
     assert told["bounds"][0] == begun
     assert made.session.since > told["bounds"][-1]
+
+
+def test_an_order_waits_until_the_one_before_was_taken(train):
+    """As when two are typed while a step, or the start of the training, takes long."""
+    made = train()
+    made.steps(1)
+    drain = Drain(made.spool, Clock.now())
+    drain.poll()
+    profiling, notes = Profiling(drain), Notes(drain.clock)
+    for at, profiler in enumerate(({"operators": True}, {"python": "cprofile"})):
+        profiling.obey({"id": str(at), "steps": 1, **profiler}, notes)
+    for _ in range(4):
+        made.steps(1)
+        profiling.pass_on()
+    assert [profiler for profiler, _, _ in made.ranges()] == ["operators", "python"]

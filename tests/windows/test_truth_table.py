@@ -9,6 +9,7 @@ import json
 import time
 
 import pytest
+import torch  # noqa: F401  windows of operators are refused in a process without it
 
 from holter.agent.profilerconfig import load, read
 from holter.schema import windows
@@ -17,7 +18,7 @@ NOW = 3
 DETAILED, LOADER, PYTHON = "DetailedProfilingConfig", "DataloaderProfilingConfig", "PythonProfilingConfig"
 PARALLEL = "SMDataparallelProfilingConfig"
 KINDS = {DETAILED: "operators", LOADER: "dataloader", PYTHON: "python", PARALLEL: "operators"}
-ERROR, PAST, NO_RANGE = "error", "past", "no range"
+ERROR, PAST, NO_RANGE, NO_MATCH = "error", "past", "no range", "no match"
 
 
 def opened(train, category: str, given: object, steps: int = 8, pause: float = 0.0):
@@ -41,7 +42,10 @@ def opened(train, category: str, given: object, steps: int = 8, pause: float = 0
         (DETAILED, {"NumSteps": 2}, (3, 5)),
         (DETAILED, {"StartStep": 1}, PAST),
         (DETAILED, {"StartStep": 0}, PAST),
-        (LOADER, {"StartStep": 3, "MetricsRegex": "Dataloader:Event"}, (3, 4)),
+        (LOADER, {"StartStep": 3, "MetricsRegex": ".*GetNext"}, (3, 4)),
+        (LOADER, {"StartStep": 3, "MetricsRegex": "_multiprocessing"}, (3, 4)),
+        (LOADER, {"StartStep": 3, "MetricsRegex": "GetNext"}, NO_MATCH),  # a prefix, as there
+        (LOADER, {"StartStep": 3, "MetricsRegex": "Dataloader:Event2"}, NO_MATCH),
         (LOADER, {"StartStep": 3}, (3, 4)),
         (LOADER, {"StartStep": 3, "MetricsRegex": "*"}, ERROR),
         (PYTHON, {"StartStep": 3, "NumSteps": 2, "ProfilerName": "cprofile", "cProfileTimer": "off_cpu_time"},
@@ -61,8 +65,10 @@ def opened(train, category: str, given: object, steps: int = 8, pause: float = 0
 @pytest.mark.parametrize("spelling", [dict, json.dumps, repr])
 def test_steps(train, category, given, expected, spelling):
     settings, made = opened(train, category, spelling(given))
-    if expected in (ERROR, NO_RANGE):
+    if expected in (ERROR, NO_RANGE, NO_MATCH):
         assert settings.windows == ()
+        assert made.ranges() == []
+        assert (expected == NO_MATCH) == any("MetricsRegex" in one for one in settings.notices)
         assert len(settings.problems) == (expected == ERROR)
         assert all(category.lower() in one.lower() for one in settings.problems)
         return

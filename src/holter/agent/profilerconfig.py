@@ -42,6 +42,16 @@ _OF_FILES = (
 _OF_RECORDING = ("ProfilerEnabled", "CPUProfilingDuration", "SMPFileRotationSecs")
 _TOP = ("DisableProfiler", "ProfilingIntervalInMilliseconds", "ProfilingParameters", "S3OutputPath")
 _RANGE = ("StartStep", "NumSteps", "StartTimeInSecSinceEpoch", "DurationInSeconds", "Duration")
+LOADER_EVENTS = (
+    *(
+        f"_{kind}DataLoaderIter{what}"
+        for kind in ("MultiProcessing", "SingleProcess")
+        for what in ("::GetNext", ".__init__")
+    ),
+    "next batch",
+    "iterator start",
+)
+"""What a window of data loading sees, under the names that SageMaker gives it and under ours."""
 _EXTRAS = {"dataloader": ("MetricsRegex",), "python": ("ProfilerName", "cProfileTimer")}
 
 
@@ -162,6 +172,14 @@ def _window(category: str, given: Any, reading: _Reading) -> Request | None:
         duration_ns=_whole(entries, length, 1e9),
         parameters=parameters,
     )
+    regex = re.compile(parameters.get("names", ""), re.IGNORECASE)
+    if not any(map(regex.match, LOADER_EVENTS)):
+        events = ", ".join(LOADER_EVENTS)
+        reading.notices.append(
+            f"{category}: no event of a data loader begins as MetricsRegex {_short(regex.pattern)} wants, so "
+            f"its window never opens; there are: {events}"
+        )
+        return None
     if not (request.by_steps or request.by_time):
         reading.notices.append(f"{category} names neither steps nor a time, so its window never opens")
         return None

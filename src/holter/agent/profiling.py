@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,17 @@ KEPT_S = 60.0
 _KNOWN = ("profiler", "number", "order", "first_step", "last_step", "bounds", "parameters", "file", "process")
 
 
+@dataclass
+class _Given:
+    """An order on its way to the processes."""
+
+    order: page.Order
+    number: int
+    at: float
+    told: set[str] = field(default_factory=set)
+    """Processes that have taken it, or are none of those it is for."""
+
+
 class Profiling:
     """Windows of all processes of one spool."""
 
@@ -35,14 +46,12 @@ class Profiling:
         self._drain = drain
         self._config = Watched(os.environ.get(VARIABLE))
         self._wanted: Any = None
-        self._order: page.Order | None = None
-        self._given = 0.0
+        self._given: list[_Given] = []
+        """Orders, oldest first: one that comes before another was taken waits for it."""
         self._number = 0
-        self._told: set[str] = set()
-        """Processes that have taken the newest order, or are none of those it is for."""
 
     def obey(self, document: Any, notes: Notes) -> None:
-        """Take what stands under `profile` in `control.json`, in place of the order before; each once.
+        """Take what stands under `profile` in `control.json`, after the orders before; each once.
 
         A `profilerconfig.json` that has changed is such an order, too.
         """
@@ -65,26 +74,29 @@ class Profiling:
         self._give(order)
 
     def _give(self, order: page.Order) -> None:
-        self._order = order
-        self._given = time.monotonic()
+        if order.replace:
+            self._given.clear()
         self._number += 1
-        self._told = set()
+        self._given.append(_Given(order, self._number, time.monotonic()))
         self.pass_on()
 
     def pass_on(self) -> None:
-        """Write the newest order into the page of each process that has not taken it."""
-        order = self._order
-        if order is None:
-            return
-        if time.monotonic() - self._given > KEPT_S:
-            self._order = None
+        """Write into the page of each process the oldest order that it has not taken."""
+        now = time.monotonic()
+        self._given = [given for given in self._given if now - given.at <= KEPT_S]
+        if not self._given:
             return
         for process in self._drain.trainers():
-            if process.died is None and process.key not in self._told and self._write(order, process):
-                self._told.add(process.key)
+            if process.died is not None:
+                continue
+            for given in self._given:
+                if process.key not in given.told and not self._write(given, process):
+                    break  # its page holds one order at a time
+                given.told.add(process.key)
 
-    def _write(self, order: page.Order, process: Process) -> bool:
+    def _write(self, given: _Given, process: Process) -> bool:
         """Write an order into one page; return whether the process has taken it, or never will."""
+        order = given.order
         rank = self._drain.ranks.of(process)
         mine = [replace(one, rank=None) for one in order.requests if one.rank in (None, rank)]
         if not mine and not order.replace:
@@ -100,13 +112,13 @@ class Profiling:
         finally:
             os.close(descriptor)
         words = memory.cast("i")
-        if words[page.TAKEN] == self._number:
+        if words[page.TAKEN] == given.number:
             return True
-        if words[page.NUMBER] != self._number:
+        if words[page.NUMBER] != given.number:
             text = replace(order, requests=tuple(mine)).to_text().encode()
             memory[page.TEXT : page.TEXT + len(text)] = text
             words[page.LENGTH] = len(text)
-            words[page.NUMBER] = self._number
+            words[page.NUMBER] = given.number
         words[page.WAKE] = 0  # again at each call: the process may just have written it
         return False
 

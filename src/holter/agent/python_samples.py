@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sysconfig
 import time
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from holter.store.writer import Writer
 
 VARIABLE = "HOLTER_PYTHON_HZ"
-"""Environment variable that says how often a second; nothing or 0 for never."""
+"""Environment variable that says how often a second; nothing or 0 for never. `--python-hz` sets it."""
 MAX_HZ = 20.0
 PART_S = 10
 """Seconds of one row of `python_stacks`, and how late it comes."""
@@ -59,13 +60,26 @@ def missing() -> str:
     """Return why there can be no samples here; empty when nothing speaks against them."""
     if find() is None:
         return "py-spy is not installed (pip install py-spy)"
+    return refused()
+
+
+def refused() -> str:
+    """Return why py-spy may not read a training; empty when it may. Tried, not guessed.
+
+    What it would do, a child of ours does with us: read the memory of a process that is no child of its own.
+    """
     try:
-        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
-    except (OSError, ValueError):
-        scope = 0
-    if scope > 1 and os.geteuid() != 0:
-        return f"kernel.yama.ptrace_scope is {scope}: no process may read the memory of another"
-    return ""
+        reads = subprocess.run(["/bin/sh", "-c", ": < /proc/$PPID/mem"], capture_output=True, check=False)
+        if reads.returncode == 0:
+            return ""
+    except OSError as error:
+        return f"whether a process may read the memory of another cannot be tried: {error}"
+    why = "no process may read the memory of another here (ptrace is refused)"
+    try:
+        scope = Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip()
+    except OSError:
+        return f"{why}; in a container, --cap-add SYS_PTRACE may help"
+    return f"{why}; kernel.yama.ptrace_scope is {scope}, 0 or the capability SYS_PTRACE would allow it"
 
 
 def samples(

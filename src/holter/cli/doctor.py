@@ -217,10 +217,12 @@ def _collectors() -> Iterator[Finding]:
 
 
 def _python_samples() -> Iterator[Finding]:
-    from holter.agent.python_samples import VARIABLE, missing
+    from holter.agent.python_samples import missing
 
     why = missing()
-    yield Finding("Python sampled", "no" if why else "yes", why or f"from outside, with {VARIABLE}=5")
+    yield Finding(
+        "Python sampled", "no" if why else "yes", why or "from outside, with holter run --python-hz 5"
+    )
 
 
 def _print(findings: list[Finding]) -> None:

@@ -171,6 +171,32 @@ def hang_s(given: str | None) -> float | None:
     return seconds
 
 
+def add_python_hz(parser: argparse.ArgumentParser) -> None:
+    """Add `--python-hz`."""
+    parser.add_argument(
+        "--python-hz",
+        metavar="N",
+        help="read the Python stack N times a second for as long as CMD runs, from outside, by py-spy; to 20",
+    )
+
+
+def python_hz(given: str | None) -> dict[str, str]:
+    """Read `--python-hz` into the variable for it; says why nothing can be sampled. Raises `Refusal`."""
+    if given is None:
+        return {}
+    from holter.agent.python_samples import MAX_HZ, VARIABLE, missing, rate
+
+    try:
+        asked = rate({VARIABLE: given})
+    except ValueError:
+        raise Refusal(
+            f"--python-hz {given} is out of range; valid: 0 (never) to {MAX_HZ:g} a second"
+        ) from None
+    if asked and (why := missing()):
+        warn(f"--python-hz {given}: {why}; the training runs without")
+    return {VARIABLE: given}
+
+
 def find_job(text: str, store: str | None) -> JobFolder:
     """Return the job that `text` names: a name, `latest`, a path or URL, or the start of exactly one name.
 

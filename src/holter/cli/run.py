@@ -33,7 +33,19 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
 
 ISSUES_FOUND = 3
 
-_WINNING = ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules", "join", "otlp", "price")
+_WINNING = (
+    "store",
+    "job",
+    "interval",
+    "node",
+    "hang-after",
+    "fail-on",
+    "no-rules",
+    "join",
+    "otlp",
+    "price",
+    "python-hz",
+)
 
 
 @dataclass(frozen=True)
@@ -126,6 +138,7 @@ def parser() -> options.Parser:
         help="look closer at these steps: operators by default; shapes, stacks, cprofile, pyinstrument, "
         "dataloader, rank=N; may be repeated",
     )
+    options.add_python_hz(made)
     pushing.add_option(made)
     options.add_price(made)
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
@@ -184,6 +197,7 @@ def plan(words: Sequence[str]) -> Plan:
         variables={
             ENV_SAVE: saving.variable(settings["save"]),
             ENV_PROFILE: profile.variable(settings["profile-steps"], settings.get("windows", ())),
+            **options.python_hz(settings.get("python-hz")),
         },
         hang_s=options.hang_s(settings.get("hang-after")),
         otlp=pushing.endpoint(settings.get("otlp")),

@@ -1,54 +1,30 @@
 """Operators and kernels of a window: torch's own profiler collects, its events are kept as columns.
 
-When torch's profiler ends it works some microseconds on each event. Where it can collect for all threads, any
-of them can end it: one of ours then does that work, without the interpreter, while the training goes on.
-
-The file: one line of JSON, then one array after the other of `count` native integers, in the order and of the
-types that the line names. Everything that takes longer is done by the agent.
+When torch's profiler ends it works some microseconds on each event and keeps the interpreter meanwhile, so no
+thread of ours could do that beside the training. It is spared what nobody needs: links between events and,
+where it can be, objects for Python. Columns of what it found are made beside the training.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import threading
-from array import array
-from collections import defaultdict
-from functools import partial
 from mmap import PAGESIZE
-from time import sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Later, Unavailable
+from holter.recorder.profilers import Later, Unavailable, _events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import ModuleType
 
     from holter.recorder.profilers import Found
     from holter.recorder.session import Session
     from holter.recorder.window import Window
 
-HOST = (("start", "start_ns"), ("duration", "duration_ns"), ("thread", "device_resource_id"))
-DEVICE = (
-    ("device", "device_index"),
-    ("correlation", "correlation_id"),
-    ("bytes", "nbytes"),
-)
-"""Columns that mean something only where an accelerator works, and the methods of torch's events."""
-AT_ONCE = 1000
-"""Events of which columns are made without a pause, some milliseconds."""
-MAX_STACK = 20
-"""Frames kept of a stack, innermost first."""
-_PATIENCE_S = 30.0
 MAX_GROWTH = 2 << 30
 """Bytes by which the process may grow in a window, for torch takes about a kilobyte for an event."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
-_idle = threading.Event()
-"""Unset from the begin of torch's profiler in a window until it has ended."""
-_idle.set()
-os.register_at_fork(after_in_child=_idle.set)
 
 
 class Profiler:
@@ -61,9 +37,8 @@ class Profiler:
         self._stacks = bool(window.parameters.get("stacks"))
         self._torch: Any = sys.modules.get("torch")
         self._device = ""
-        self._apart = False
-        """Whether another thread may end what this one begins."""
-        self._over = False
+        self._traced = False
+        """Whether torch makes no events, but activities alone."""
         self._result: Any = None
         self._grown_from = 0
         self._cut = ""
@@ -75,7 +50,7 @@ class Profiler:
         if self._torch is None:
             raise Unavailable("operators are those of PyTorch, which this process has not imported")
         # What torch's profiler saw begin must not end under its successor: torch would write to freed memory.
-        if not _idle.is_set() or self._session.windows.ended == ("operators", self._window.first_step):
+        if self._session.windows.ended == ("operators", self._window.first_step):
             raise Later
         torch = self._torch
         profiler = torch.autograd.profiler
@@ -83,7 +58,7 @@ class Profiler:
             raise Unavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
         # What torch makes of its profiler differs between versions; only its configuration is used.
-        frugal, self._apart = _frugal(torch, apart=not self._stacks)
+        frugal, self._traced = _frugal(torch, stacks=self._stacks, shapes=self._shapes)
         settings = profiler.profile(
             record_shapes=self._shapes,
             with_stack=self._stacks,
@@ -103,7 +78,6 @@ class Profiler:
             if silent:
                 os.environ.pop(_LOG_LEVEL, None)
         started()
-        _idle.clear()
         self._grown_from = _resident()
         self._give_way(profiler)
 
@@ -117,31 +91,31 @@ class Profiler:
         """End; the events are left to be written."""
         if self._lost:
             return {"refused": self._lost}
-        self._over = True
         self._synchronize()
-        if not self._apart:
-            self._end()
+        self._end()
         return self._keep
 
     def _keep(self) -> dict[str, Any]:
         """Write the events into a file, in the background."""
-        if self._apart:
-            self._end()
-        result, self._result = self._result, None
         name = f"{self._session.process}.{self._window.number}.operators"
-        events = result.events()
-        methods = sys.modules["torch"]._C._autograd._KinetoEvent
         path = self._session.spool.path(name)
         try:
-            on_device = self._write(path, events, methods)
+            wrote = _events.write(
+                path,
+                self._result,  # freed once the agent has been told: that takes half a second for a million
+                traced=self._traced,
+                device=bool(self._device),
+                shapes=self._shapes,
+                stacks=self._stacks,
+            )
         except BaseException:
             if os.path.exists(path):
                 os.unlink(path)
             raise
-        found: dict[str, Any] = {"file": name, "events": len(events), "device": self._device or "cpu"}
+        found: dict[str, Any] = {"file": name, "events": wrote.events, "device": self._device or "cpu"}
         if self._cut:
             found["cut"] = self._cut
-        if self._device and not on_device:
+        if self._device and not wrote.on_device:
             found["missing"] = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
         return found
 
@@ -151,14 +125,16 @@ class Profiler:
 
     def _end(self) -> None:
         torch = self._torch
+        link = getattr(torch._C._profiler, "_set_fwd_bwd_enabled_val", lambda _: None)
         try:
+            link(False)  # a sixth of the work, and nobody asks for it
             self._result = torch.autograd._disable_profiler()
             torch.autograd.profiler._run_on_profiler_stop()
         finally:
+            link(True)
             for undo in self._undo:
                 undo()
             self._undo.clear()
-            _idle.set()
 
     def _give_way(self, profiler: ModuleType) -> None:
         """End this window when the script starts a profiler of its own: torch refuses a second one."""
@@ -168,9 +144,7 @@ class Profiler:
         window = self
 
         def _prepare_trace(self: Any) -> Any:
-            if window._over:
-                _idle.wait(_PATIENCE_S)
-            elif not window._lost:
+            if not window._lost:
                 window._lost = "the script started a profiler of its own"
                 window._synchronize()
                 window._end()
@@ -185,78 +159,27 @@ class Profiler:
 
         self._undo.append(undo)
 
-    def _write(self, path: str, events: list[Any], methods: Any) -> bool:
-        """Write the columns; return whether an accelerator did anything."""
-        names, kinds, details = _Numbers(), _Numbers(), _Numbers()
-        makers: list[tuple[str, str, Callable[[list[Any]], Iterable[int]]]] = [
-            ("name", "i", lambda part: names.of(map(methods.name, part)))
-        ]
-        if hasattr(methods, "activity_type"):
-            makers.append(("kind", "i", lambda part: kinds.of(map(methods.activity_type, part))))
-        for column, method in HOST + (DEVICE if self._device else ()):
-            makers.append((column, "q", partial(map, getattr(methods, method))))
-        if self._device or not hasattr(methods, "activity_type"):
-            makers.append(("on_device", "b", lambda part: (one.device_type().value != 0 for one in part)))
-        if self._shapes or self._stacks:
-            makers.append(("detail", "i", lambda part: details.of(map(self._detail, part))))
-        columns = {column: array(code) for column, code, _ in makers}
-        for first in range(0, len(events), AT_ONCE):
-            began = thread_time()
-            part = events[first : first + AT_ONCE]
-            for column, _, make in makers:
-                columns[column].extend(make(part))
-            events[first : first + AT_ONCE] = [None] * len(part)  # freed bit by bit, too
-            del part
-            # The training needs the interpreter, too: a third of the time is its own.
-            sleep((thread_time() - began) / 2)
-        head = {
-            "count": len(events),
-            "columns": [[name, column.typecode] for name, column in columns.items()],
-            "names": list(names.ids),
-            "kinds": list(kinds.ids),
-            "details": list(details.ids),
-        }
-        with open(path, "wb") as file:
-            file.write(json.dumps(head, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
-            for values in columns.values():
-                values.tofile(file)
-        return any(columns.get("on_device", ()))
 
-    def _detail(self, event: Any) -> str:
-        found: dict[str, Any] = {}
-        if self._shapes and event.shapes():
-            # With those of the tensors in lists, as collectives take them, where torch tells.
-            found["shapes"] = getattr(event, "structured_input_shapes", event.shapes)()
-            found["types"] = event.dtypes()
-        if self._stacks and event.stack():
-            found["stack"] = event.stack()[:MAX_STACK]
-        return json.dumps(found, separators=(",", ":")) if found else ""
-
-
-def _frugal(torch: Any, *, apart: bool) -> tuple[Any, bool]:
+def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
     """Return the setting by which torch does not link kernels to operators, which their times tell anyway.
 
-    With `apart` it collects for all threads, where it can; the second value says whether it does.
+    Without stacks it collects for all threads, and without shapes either it makes no events of its own, each
+    where it can; the second value says whether it makes none.
     """
-    wanted = {"disable_external_correlation": True}
-    for more in ({"profile_all_threads": True}, {}) if apart else ({},):
+    settings: list[dict[str, bool]] = [{}]
+    if not stacks:
+        settings.insert(0, {"profile_all_threads": True})
+        if not shapes and hasattr(torch._C._autograd._ProfilerResult, "trace_activities"):
+            settings.insert(0, {"profile_all_threads": True, "trace_only": True})
+    for more in settings:
         try:
-            return torch._C._profiler._ExperimentalConfig(**wanted, **more), bool(more)
-        except (AttributeError, TypeError):  # before torch 2.7, before 2.5
+            made = torch._C._profiler._ExperimentalConfig(disable_external_correlation=True, **more)
+        except (AttributeError, TypeError):  # before torch 2.13, before 2.7, before 2.5
             continue
+        return made, "trace_only" in more
     return None, False
 
 
 def _resident() -> int:
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * PAGESIZE
-
-
-class _Numbers:
-    """Numbers texts in the order in which they come."""
-
-    def __init__(self) -> None:
-        self.ids: defaultdict[str, int] = defaultdict(lambda: len(self.ids))
-
-    def of(self, texts: Iterable[str]) -> Iterable[int]:
-        return map(self.ids.__getitem__, texts)
