@@ -49,10 +49,10 @@ def of_rows(
         axis: The y axis.
         note: What is to be known of it.
     """
-    series = [
-        Series(name, *(spread(rows, what, reading) for what in ("mean", "low", "high")))
-        for name, rows in named
-    ]
+    series = []
+    for name, rows in named:
+        middle, low, high = (spread(rows, what, reading) for what in ("mean", "low", "high"))
+        series.append(Series(name, middle, low, high))
     return Figure(
         title=title,
         kind="lines",
