@@ -183,8 +183,8 @@ def test_sigkill_loses_no_finished_span_and_names_the_unfinished_one(start, tmp_
 def test_a_rank_that_vanishes_while_others_live_is_told_at_once(start, tmp_path):
     code = (
         "def die(step):\n"
-        "    if step == 400 and os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
-        "train(900, die)"
+        "    if step == 100 and os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "train(600, die)"
     )
     train = " ".join(script(tmp_path, code))
     run = start(
@@ -194,13 +194,13 @@ def test_a_rank_that_vanishes_while_others_live_is_told_at_once(start, tmp_path)
     (lost,) = run.events("lost")
     assert lost["rank"] == 1
     assert lost["detail"]["living"] == [0]
-    assert lost["detail"]["step"] == 400
+    assert lost["detail"]["step"] == 100
     failed = run.folder.manifest()["failure"]
     assert (failed["kind"], failed["rank"]) == ("lost", 1)
     steps = run.trial.sql(
         "select rank, count(*) n from spans where phase = 'step' group by rank order by rank"
     )
-    assert steps["n"].tolist() == [900, 400]
+    assert steps["n"].tolist() == [600, 100]
 
 
 @pytest.fixture

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.agent.conftest import until
+from tests.agent.spool import Writer
 
+from holter.agent.clock import Clock
+from holter.agent.drain import Drain
 from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis
 from holter.agent.stacks import Frame, common_frame, main_stack, own_frame
+from holter.agent.watch import Watch
+from holter.schema.phases import Phase
 
 SECOND = 1_000_000_000
 
@@ -92,6 +98,86 @@ def test_the_frame_that_most_stand_in():
     a, b = [Frame("x.py", 1, "f")], [Frame("y.py", 2, "g")]
     assert common_frame([a, a, b, []]) == ("f (x.py:1)", 2)
     assert common_frame([[], []]) is None
+
+
+def watched(tmp_path, limits: HangLimits):
+    """A training of files whose main thread stands in forward in step 40, and who watches it."""
+    drain = Drain(tmp_path, Clock.now())
+    training = Writer(tmp_path, rank=0, world_size=1)
+    training.steps(40)
+    training.head(step=40, open_=[(time.monotonic_ns(), Phase.FORWARD, "Net")])
+    poll(drain, time.monotonic_ns())
+    return training, drain, Watch(drain, limits)
+
+
+def poll(drain: Drain, now: int) -> None:
+    """Take all: a record counts as complete when it is seen a second time."""
+    for _ in range(2):
+        drain.poll(now=now)
+
+
+def told(events) -> list[str]:
+    return [event.name for event in events if event.kind == "hang"]
+
+
+@pytest.fixture
+def hung(tmp_path):
+    """A training that hangs, of which everybody was told; its clock stands at the third value."""
+    training, drain, watch = watched(tmp_path, HangLimits(min_s=1, max_s=10))
+    now = time.monotonic_ns() + 2 * SECOND
+    assert told(watch.look(now)) == []
+    now += 2 * SECOND
+    assert len(told(watch.look(now))) == 1
+    return training, drain, watch, now
+
+
+def interrupted(training: Writer, drain: Drain, now: int) -> None:
+    """What the agent sees in the moment in which Ctrl-C unwinds: the span is over, no exception is noted."""
+    training.put(Phase.FORWARD, now - 4 * SECOND, 4 * SECOND, step=40, name="Net")
+    training.put(Phase.CHECKPOINT, now, SECOND // 10, step=40)
+    training.head(step=40)
+    poll(drain, now)
+
+
+def test_a_training_that_is_woken_up_to_end_has_hung_to_its_end(hung):
+    training, drain, watch, now = hung
+    interrupted(training, drain, now)
+    assert told(watch.look(now + SECOND)) == []
+    assert watch.hanging
+    training.journal(end={"time": now + SECOND, "cost_ns": 0})
+    drain.poll(final=True)
+    assert told(watch.end(now + 2 * SECOND, well=False)) == []
+    assert watch.hanging
+
+
+def test_a_hang_is_over_when_the_training_begins_something_new(hung):
+    training, drain, watch, now = hung
+    interrupted(training, drain, now)
+    training.put(Phase.BACKWARD, now, SECOND // 10, step=40)
+    poll(drain, now + SECOND)
+    assert told(watch.look(now + SECOND)) == ["recovered"]
+    assert not watch.hanging
+
+
+def test_a_training_that_ends_well_has_left_its_hang(hung):
+    training, drain, watch, now = hung
+    training.journal(end={"time": now, "cost_ns": 0})
+    drain.poll(final=True)
+    assert told(watch.end(now, well=True)) == ["recovered"]
+    assert not watch.hanging
+
+
+def test_a_hang_of_a_moment_is_not_told_and_one_that_the_end_cuts_short_is(tmp_path):
+    training, drain, watch = watched(tmp_path, HangLimits(min_s=1, max_s=10))
+    now = time.monotonic_ns() + 2 * SECOND
+    watch.look(now)
+    training.put(Phase.BACKWARD, now + 1, 1, step=40)
+    poll(drain, now + SECOND)
+    assert told(watch.look(now + SECOND)) == []
+    now += 3 * SECOND
+    assert told(watch.look(now)) == [], "another one began just now: its stacks are awaited"
+    (kind,) = told(watch.end(now, well=False))
+    assert kind != "recovered"
 
 
 SCRIPT = """

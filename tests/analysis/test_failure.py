@@ -115,3 +115,18 @@ def test_where_numbers_stopped_being_finite_is_named(detail, said):
     assert (
         headline({}, events, numbers) == f"The loss turned NaN in step 2 (rank 0); it was 1.5 before.{said}"
     )
+
+
+def hang(at, rank, ranks=None, **detail):
+    told = {"text": f"ranks {ranks}", "step": 40, "phase": "forward", "ranks": ranks, **detail}
+    return {"time": at, "rank": rank, "kind": "hang", "name": "", "detail": json.dumps(told)}
+
+
+def test_a_hang_leads_until_every_rank_in_it_has_left_it():
+    both, later, one = hang(1, -1, [0, 1]), hang(2, 2, [2]), hang(3, 2, recovered=True)
+    ended = {"status": "Stopped"}
+    said = headline(ended, Table.of("events", [both, later, one, hang(4, 1, recovered=True)]), None)
+    assert said == "Hung in step 40 while in forward: ranks [0, 1]."
+    left = [hang(4, 1, recovered=True), hang(5, 0, recovered=True)]
+    assert headline(ended, Table.of("events", [both, later, one, *left]), None) is None
+    assert headline(ended, Table.of("events", [hang(1, 0, "nonsense")]), None).startswith("Hung in step 40")

@@ -12,8 +12,10 @@ import pytest
 from tests.cli.conftest import told
 
 import holter.views
+from holter.agent.outcome import Outcome
 from holter.cli.card import MOST_LINES, bar, legend, print_card
 from holter.cli.describe import show
+from holter.cli.finish import finish
 from holter.cli.output import console
 from holter.store.trial import Trial
 from holter.views.description import describe
@@ -180,3 +182,24 @@ def test_description_tells_symptoms_under_their_cause_and_what_could_not_be_judg
     )
     assert "\n  no issue: Calm\n" in text
     assert re.search(r"\n  could not judge \(.*\): Blind\n", text)
+
+
+def test_a_store_that_is_full_at_the_end_is_told_of_on_the_card(tmp_path):
+    folder, _ = told("before", str(tmp_path / "store"), ranks=1, cores=1, steps=30, samples=60)
+    folder.update(status="InProgress", end=None)
+    lost = "300 rows of spans were lost, because the store could not be written"
+    outcome = Outcome(
+        exit_code=1, signal=None, failure=None, status="Failed", started=0, ended=5 * 10**9,
+        faults=[
+            {"where": "store", "error": lost, "count": 1},
+            {"where": "manifest", "error": "OSError: [Errno 28] No space left on device", "count": 1},
+        ],
+        dropped=300,
+        processes=[{"steps": 30}],
+    )  # fmt: skip
+    card = io.StringIO()
+    finish(folder, outcome, "node-0", "holter describe before", card)
+    assert "running for" not in card.getvalue()
+    assert " 5.0 s " in card.getvalue().splitlines()[0]
+    assert "300" in card.getvalue()
+    assert "nothing dropped" not in card.getvalue()

@@ -114,7 +114,6 @@ def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
     expect(page.locator("#state")).to_have_text("live")
     page.locator("summary").first.click()
     page.evaluate("document.activeElement.blur()")
-    page.wait_for_timeout(1500)  # the server has looked once
     folder = store / "before/job.json"
     manifest = json.loads(folder.read_text())
     folder.write_text(json.dumps({**manifest, "status": "Stopped"}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import os
 import re
@@ -242,6 +243,24 @@ def test_the_age_of_what_is_shown_is_that_of_the_newest_sample(server, store):
     assert lines[1] == "event: hello\n"
     age = json.loads(lines[2].removeprefix("data: "))["age_s"]
     assert age == pytest.approx(time.time() - newest / 1e9, abs=5)
+
+
+def test_what_changed_while_a_page_was_on_its_way_is_told_at_once(tmp_path):
+    told("before", str(tmp_path / "store"), ranks=1, cores=1, steps=30, samples=30)
+    manifest = tmp_path / "store/before/job.json"
+    heard = []
+    with serving(tmp_path / "store") as server:
+        listens_to = html.unescape(re.search('data-events="([^"]+)"', server.get("/jobs/before")[1])[1])
+        manifest.write_text(manifest.read_text().replace("Completed", "Stopped"))
+        while server.json("/api/v1/jobs/before")[1]["job"]["status"] != "Stopped":
+            time.sleep(0.05)
+        with closing(server.connection()) as connection:
+            connection.request("GET", listens_to, headers=BEARER)
+            with connection.getresponse() as stream:
+                while "event: changed" not in heard and ": still here" not in heard:
+                    heard.append(stream.readline().decode().strip())
+    assert "event: hello" in heard
+    assert "event: changed" in heard
 
 
 def test_answers_are_compressed(server):

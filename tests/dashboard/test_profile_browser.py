@@ -202,7 +202,6 @@ def test_a_sorted_table_follows_its_job_and_stays_sorted(look, store):
     table = page.locator("[data-key=tensors]")
     table.get_by_role("button", name="tensor").click()
     expect(page.locator("#state")).to_contain_text("live")
-    page.wait_for_timeout(1500)  # the server has looked once
     writer = Writer(find(str(store), "growing"), "later")
     row = {"time": [10**18], "rank": [0], "step": [99], "mode": ["train"], "name": [name], "role": ["grad"]}
     writer.append("tensors", {**row, "count": [1], "mean": [1.0], "std": [0.0], "abs_mean": [1.0]})

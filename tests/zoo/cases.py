@@ -22,24 +22,25 @@ class Case(NamedTuple):
         return self.rule.partition(":")[0]
 
 
-# Parameters are given where the default waits for more time to be lost than a test should take.
+# Parameters are given where the default waits for more time to be lost than a test should take. What the
+# clock judges loses well more than that, and its twin less even on a machine that is busy.
 CASES = [
     Case("DataloaderBottleneck", "slow_input", "convolutions", "data"),
     Case("Dataloader:patience=0,min_threshold=1000", "slow_input", "convolutions"),
     Case("IOBottleneck", "slow_storage", "slow_input", "reading"),
     Case("LoaderWorkerImbalance", "lame_worker", "lame_worker_well", "worker 1"),
     Case("CheckpointStall:min_lost_s=0.1", "saves_too_often", "checkpointed"),
-    Case("NoCheckpoint:after_h=0.0003", "hangs", "checkpointed"),
+    Case("NoCheckpoint:after_h=0.0008", "hangs", "checkpointed"),
     Case("EvalOverhead:min_lost_s=0.02", "evaluates_too_often", "evaluated"),
     Case("ValidationNotRun", "forgets_to_evaluate", "evaluated", "since step 6"),
-    Case("GCPause:min_lost_s=0.1", "litters", "litters_well"),
-    Case("BetweenStepOverhead:min_lost_s=0.2", "dawdles", "tiny"),
-    Case("StepOutlier:min_lost_s=0.2", "stumbles", "tiny"),
-    Case("FirstStepSlow:min_s=0.5", "starts_late", "tiny"),
-    Case("MaxInitializationTime:threshold=0.03", "starts_late", "tiny"),
+    Case("GCPause:min_lost_s=0.4", "litters", "litters_well"),
+    Case("BetweenStepOverhead:min_lost_s=0.8", "dawdles", "dawdles_well"),
+    Case("StepOutlier:min_lost_s=1.2", "stumbles", "stumbles_well"),
+    Case("FirstStepSlow:min_s=2", "starts_late", "tiny"),
+    Case("MaxInitializationTime:threshold=0.06", "starts_late", "tiny"),
     Case("RecompilationStorm:min_lost_s=0.1", "compiles_again", "compiles_again_well"),
-    Case("StalledTraining:min_s=2,max_s=2", "hangs", "dawdles"),
-    Case("ObserverOverhead:min_lost_s=0.01", "watches_itself", "hangs"),
+    Case("StalledTraining:min_s=3,max_s=3", "hangs", "dawdles"),
+    Case("ObserverOverhead:min_lost_s=0.15", "watches_itself", "hangs"),
     Case("LossNotDecreasing:num_steps=100", "learns_nothing", "learns_nothing_well"),
     Case("LossSpike", "jumps", "tiny"),
     Case("GradientNormSpike", "jumps", "brain_float"),
@@ -73,7 +74,7 @@ CASES = [
     Case("SimilarAcrossRuns:other_trials=tiny", "fine_tuned", "tiny_again"),
     Case("DeadExperts:steps=50", "lonely_expert", "lonely_expert_well"),
     Case("NonFiniteGradient", "nan_in_one_module", "transformer", "gelu"),
-    Case("StalledTrainingRule:threshold=2", "hangs", "dawdles"),
+    Case("StalledTrainingRule:threshold=3", "hangs", "dawdles"),
 ]
 
 _GPU = "needs a GPU"

@@ -10,6 +10,7 @@ import io
 import os
 import threading
 import time
+from collections.abc import Callable
 
 import torch
 from tests.zoo.material import batches, classifier, learn, points
@@ -143,7 +144,7 @@ def litters() -> None:
     def collect(_step: int) -> None:
         gc.collect()
 
-    learn(batches(points, 60), after=collect)
+    learn(batches(points, 100), after=collect)
     assert alive
     gc.unfreeze()
 
@@ -159,42 +160,43 @@ def dawdles() -> None:
     """After each step the loop does something that is no part of training."""
 
     def dawdle(_step: int) -> None:
-        time.sleep(0.008)
+        time.sleep(0.015)
 
     learn(batches(points, 100), after=dawdle)
 
 
+class Waiting(nn.Module):
+    """A network whose forward pass waits as long as it is told for each call, counted from 1."""
+
+    def __init__(self, seconds: Callable[[int], float]) -> None:
+        super().__init__()
+        self.inner, self.calls, self.seconds = classifier(16, 64), 0, seconds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        time.sleep(self.seconds(self.calls))
+        return self.inner(x)
+
+
+def dawdles_well() -> None:
+    """The time goes into the forward pass."""
+    learn(list(batches(points, 100)), Waiting(lambda call: 0.008))
+
+
 def stumbles() -> None:
-    """One step in ten takes far longer than the others."""
+    """One step in twelve takes far longer than the others."""
+    learn(batches(points, 240), Waiting(lambda call: 0.002 if call % 12 else 0.1))
 
-    class Stumbling(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner, self.calls = classifier(16, 64), 0
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.calls += 1
-            time.sleep(0.03 if self.calls % 12 == 0 else 0.002)
-            return self.inner(x)
-
-    learn(batches(points, 240), Stumbling())
+def stumbles_well() -> None:
+    """All steps take equally long."""
+    learn(batches(points, 240), Waiting(lambda call: 0.006))
 
 
 def starts_late() -> None:
     """Nothing happens for a while, and then the first step takes as long as hundreds of others."""
-
-    class Warming(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner, self.calls = classifier(16, 64), 0
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.calls += 1
-            time.sleep(0.9 if self.calls == 1 else 0.001)
-            return self.inner(x)
-
-    time.sleep(2.0)
-    learn(batches(points, 80), Warming())
+    time.sleep(4.0)
+    learn(batches(points, 80), Waiting(lambda call: 3.0 if call == 1 else 0.001))
 
 
 def compiles_again() -> None:
@@ -227,7 +229,7 @@ def hangs() -> None:
     """After some steps nothing moves any more for a while."""
 
     def stick(step: int) -> None:
-        time.sleep(4.0 if step == 60 else 0.005)
+        time.sleep(5.0 if step == 60 else 0.005)
 
     learn(batches(points, 80), after=stick)
 
@@ -236,7 +238,7 @@ def watches_itself() -> None:
     """So many annotations that recording them is much of the work."""
 
     def annotate(_step: int) -> None:
-        for _ in range(400):
+        for _ in range(1500):
             with holter.annotate("nothing"):
                 pass
 

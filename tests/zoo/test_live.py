@@ -12,7 +12,7 @@ from tests.zoo.conftest import HERE, surroundings
 ISSUES_FOUND = 3
 WATCHED = {
     "slow_input": (["DataloaderBottleneck"], []),
-    "hangs": (["StalledTraining:min_s=2,max_s=2", "NoCheckpoint:after_h=0.0003"], []),
+    "hangs": (["StalledTraining:min_s=3,max_s=3", "NoCheckpoint:after_h=0.0008"], []),
     "jumps": (["LossSpike", "NonFiniteLoss", "GradientNormSpike"], []),
     "nan_in_one_module": (["NonFiniteGradient"], []),
     "deep_sigmoid": (["VanishingGradient"], ["gradients@10"]),
@@ -29,7 +29,7 @@ def jobs(tmp_path: Path) -> Jobs:
 
 
 def _run(jobs: Jobs, name: str, rules: list[str], saved: list[str]):
-    options = ["--no-rules", "--fail-on", "issue", "--interval", "100ms", "--hang-after", "2"]
+    options = ["--no-rules", "--fail-on", "issue", "--interval", "100ms", "--hang-after", "3"]
     for rule in rules:
         options += ["--rule", rule]
     for one in saved:

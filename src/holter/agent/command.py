@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,13 +54,8 @@ def find_command(command: list[str], *, path: str | None = None) -> str:
 
 
 def _advice(file: str) -> str:
-    return (
-        f"; run it as: python {file}"
-        if file.endswith(".py")
-        else f"; run it as: sh {file}"
-        if file.endswith(".sh")
-        else ""
-    )
+    runs = {".py": "python", ".sh": "sh"}.get(os.path.splitext(file)[1])
+    return f"; run it as: {runs} {shlex.quote(file)}" if runs else ""
 
 
 def _near(name: str, names: set[str]) -> str:

@@ -39,6 +39,10 @@ _NO_PROGRESS = [int(Phase.STACK), int(Phase.GC)]
 
 _SLOW = (Phase.CHECKPOINT, Phase.EVAL, Phase.COMPILE)
 
+_TRAINING = np.zeros(256, bool)
+"""By phase: what only a training that goes on begins; one that is ended may still write a checkpoint."""
+_TRAINING[[Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.EVAL]] = True
+
 
 @dataclass(slots=True)
 class Batch:
@@ -215,6 +219,8 @@ class Drain:
     def _note_steps(self, process: Process, records: NDArray[Any]) -> None:
         for slow in _SLOW:
             self.slow[slow.name.lower()].extend(records["duration"][records["phase"] == slow].tolist())
+        if len(begins := records["begin"][_TRAINING[records["phase"]]]):
+            process.begun = max(process.begun, int(begins.max()))
         steps = records[records["phase"] == Phase.STEP]
         process.steps += len(steps)
         process.durations.extend(steps["duration"].tolist())

@@ -78,6 +78,8 @@ class Process:
     """Monotonic ns at which the agent last saw a record that means work was done."""
     steps: int = 0
     last_step: int = -1
+    begun: int = 0
+    """Monotonic ns at which the newest finished piece of training on the main thread began."""
     durations: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     """Of the newest steps, ns."""
     records: int = 0
@@ -97,6 +99,11 @@ class Process:
     def is_worker(self) -> bool:
         """Whether it is a data-loader worker."""
         return self.role == "worker"
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it said that it ends, and nothing of an exception."""
+        return self.end is not None and self.exception is None
 
     def summary(self) -> dict[str, Any]:
         """Return what the outcome says of it."""

@@ -68,6 +68,8 @@ class Scribe(threading.Thread):
         """What `control.json` says about stopping."""
         self.interrupted: float | None = None
         """When somebody pressed Ctrl-C last, monotonic seconds; the supervisor keeps it."""
+        self.asked = False
+        """Whether a signal asked the job to end; the supervisor keeps it."""
         self.failure: dict[str, Any] | None = None
         self.intake: Intake | None = None
         self.watch: Watch | None = None
@@ -92,8 +94,6 @@ class Scribe(threading.Thread):
         self._began = time.monotonic()
         self._cgroup = Cgroup((), (), unified=False)
         self._oom_before = OomCounters(None, None)
-
-    # What the supervisor calls
 
     @property
     def companion_pids(self) -> list[int]:
@@ -122,8 +122,6 @@ class Scribe(threading.Thread):
     def hurry(self) -> None:
         """Wait for nothing more."""
         self._hurry.set()
-
-    # The thread.
 
     def run(self) -> None:
         """Work until `finish`; whatever fails here concerns neither the command nor the other duties."""
@@ -256,8 +254,6 @@ class Scribe(threading.Thread):
             self._framework = drain.facts.framework
             self.plan.folder.update(framework=self._framework)
 
-    # The end.
-
     def _final(self, ended: Ended) -> None:
         """Take what is left of everything, say how it ended, and close."""
         intake, attached = self.intake, self.plan.attached
@@ -279,6 +275,9 @@ class Scribe(threading.Thread):
         if ended.exit_code is not None:
             detail = {"exit_code": ended.exit_code, "signal": ended.signal, "role": "command"}
             self.notes.note("exit", "command", detail)
+        if self.watch is not None:
+            well = ended.exit_code in (0, None) and not self.asked and self.stop_wanted is None
+            self.notes.add(*self.watch.end(time.monotonic_ns(), well=well))
         if self.stopped:
             return
         drain, limit = None if self.intake is None else self.intake.drain, self._cgroup.memory_limit()

@@ -33,6 +33,7 @@ INTERRUPT_GRACE_S = 10.0
 """A second Ctrl-C within this time of the first kills the job."""
 STOP_GRACE_S = 30.0
 """Time between SIGTERM and SIGKILL when the job is stopped on request."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FINISH_S = 90.0
 _IDLE_S = 1.0
 
@@ -178,6 +179,7 @@ class Agent:
             send(pid, number)
         if number == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)  # like the command, until the shell continues both
+        scribe.asked = scribe.asked or number in _ENDING
         if number == signal.SIGINT:
             now = time.monotonic()
             if self._interrupted is not None and now - self._interrupted < INTERRUPT_GRACE_S:
@@ -215,7 +217,7 @@ class Agent:
         deadline = time.monotonic() + _FINISH_S
         while scribe.is_alive() and time.monotonic() < deadline:
             for message in signals.wait(0.02):
-                if message.number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                if message.number in _ENDING:
                     scribe.hurry()
                     deadline = min(deadline, time.monotonic() + 10.0)
         if scribe.is_alive():

@@ -37,13 +37,16 @@ class Watch:
         self._requests: list[Request] = []
         self._asked: int | None = None
         self._begun: dict[str, Silence] = {}
+        """Those that began to hang, and of which nobody was told yet."""
+        self._noticed: dict[str, int] = {}
+        """For each trainer that hangs: when that was noticed, monotonic ns."""
         self._wanted: list[Request] = []
         """Stacks that somebody asked for, hang or no hang."""
         self._wanted_at = 0
 
     @property
     def hanging(self) -> bool:
-        """Whether any rank hangs now."""
+        """Whether any rank hangs, or hung to its end."""
         return bool(self.hangs.hanging)
 
     def look(self, now: int, *, ending: bool = False) -> list[Event]:
@@ -60,6 +63,14 @@ class Watch:
             events += filter(None, (self._stacks(request, request.text(), now) for request in self._wanted))
             self._wanted = []
         return events
+
+    def end(self, now: int, *, well: bool) -> list[Event]:
+        """Look a last time, after the job's end; `well`: nobody ended it, and nothing went wrong."""
+        told = self._tell_hang(now) if self._begun else []
+        kept = self.hangs.hanging
+        if well:
+            kept = {key: one for key, one in kept.items() if not self._drain.processes[key].ended_well}
+        return told + self._recovered(self.hangs.update(kept, now)[1], now)
 
     def ask(self, now: int) -> None:
         """Ask every process that records for its stacks; the events follow when it has had time to write."""
@@ -102,19 +113,29 @@ class Watch:
             silence = self._silence(process, stat, now)
             if silence is not None:
                 silences[process.key] = silence
+        for key, silence in self.hangs.hanging.items():
+            # A process that is ended leaves what it hung in too; only one that goes on begins something new.
+            if self._drain.processes[key].begun <= self._noticed[key]:
+                silences.setdefault(key, silence)
         begun, ended = self.hangs.update(silences, now)
         if begun:
+            self._noticed |= dict.fromkeys(begun, now)
             self._asked = now if self._asked is None else self._asked
             self._begun |= begun
             wanted = [self._drain.processes[key] for key in begun]
             wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
             room = _MAX_REQUESTS - len(self._requests)
             self._requests += [Request(self._drain.spool, one, proc=self._proc) for one in wanted[:room]]
+        return self._recovered(ended, now)
+
+    def _recovered(self, ended: dict[str, Silence], now: int) -> list[Event]:
+        """Say which hangs are over; one that ended before anybody was told of it is not worth a word."""
         events = []
         for key, silence in ended.items():
-            process = self._drain.processes[key]
-            if process.died is not None or process.exception:
-                continue  # it hung to its end, or until Ctrl-C woke it up to end
+            if self._begun.pop(key, None):
+                if not self._begun:
+                    self._asked, self._requests = None, []
+                continue
             detail = {
                 "recovered": True,
                 "rank": silence.rank,
@@ -173,8 +194,10 @@ class Watch:
     def _tell_hang(self, now: int) -> list[Event]:
         """Write down the stacks that came, and what they and the processes' state say."""
         clock, self._asked = self._drain.clock, None
+        silences, self._begun = list(self._begun.values()), {}
+        requests, self._requests = self._requests, []
         events, stacks, states, used = [], [], [], []
-        for request in self._requests:
+        for request in requests:
             process, text = request.process, request.text()
             frames = main_stack(text)
             if process.is_trainer:
@@ -185,7 +208,6 @@ class Watch:
                 used += [cpu] if cpu is not None else []
             if (event := self._stacks(request, text, now)) is not None:
                 events.append(event)
-        silences = list(self._begun.values())
         living = [one for one in self._drain.trainers() if one.died is None]
         cpu_pct = sum(used) / len(used) if used else None
         kind, text = diagnosis(silences, cpu_pct=cpu_pct, states=states, trainers=len(living))
@@ -211,5 +233,4 @@ class Watch:
         }
         rank = silences[0].rank if len(silences) == 1 else -1
         events.append(Event(clock.to_wall(now), rank, "hang", kind, found))
-        self._requests, self._begun = [], {}
         return events

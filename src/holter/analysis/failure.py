@@ -84,16 +84,24 @@ def _hung(manifest: Mapping[str, Any], events: Table | None) -> str | None:
     """Describe a hang that lasts, or lasted until something ended the job, whatever that was."""
     if events is None or not events.rows:
         return None
-    rows = list(events.where(events["kind"] == "hang").sorted("time").to_rows())
-    try:
-        detail = json.loads(rows[-1]["detail"]) if rows else None
-    except ValueError:
+    lasting: list[tuple[set[int], dict[str, Any]]] = []
+    for row in events.where(events["kind"] == "hang").sorted("time").to_rows():
+        try:
+            detail = json.loads(row["detail"])
+        except ValueError:
+            continue
+        if not isinstance(detail, dict):
+            continue
+        if detail.get("recovered"):
+            lasting = [(left, one) for ranks, one in lasting if (left := ranks - {row["rank"]})]
+        elif detail.get("text"):
+            told = detail.get("ranks")
+            ranks = {one for one in told if isinstance(one, int)} if isinstance(told, list) else set()
+            lasting.append((ranks or {row["rank"]}, {**detail, "rank": row["rank"]}))
+    if not lasting:
         return None
-    if not isinstance(detail, dict) or detail.get("recovered") or not detail.get("text"):
-        return None
-    word = "Hangs" if manifest.get("status") == "InProgress" else "Hung"
-    where = _where({**detail, "rank": rows[-1]["rank"]})
-    return f"{word}{where}: {detail['text']}."
+    word, newest = "Hangs" if manifest.get("status") == "InProgress" else "Hung", lasting[-1][1]
+    return f"{word}{_where(newest)}: {newest['text']}."
 
 
 def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:

@@ -51,6 +51,7 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     from holter.views.description import describe
 
     description = describe(Trial(folder))
+    _complete(description, outcome)
     description["cost"]["faults"] += [{"where": "end", "error": text} for text in faults]
     verdict = description["verdict"]
     headline = description["job"]["headline"]
@@ -65,6 +66,19 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     else:
         _print_short(folder, outcome, look, stream)
     return {rule["name"] for rule in description["rules"] if rule["status"] == "IssuesFound"}
+
+
+def _complete(description: dict[str, Any], outcome: Outcome) -> None:
+    """Put in what only the agent knows, where a store that is full or away could not be told of it."""
+    unwritten = [fault for fault in outcome.faults if fault["where"] in ("store", "manifest")]
+    if not unwritten:
+        return
+    description["cost"]["dropped"] = max(description["cost"]["dropped"] or 0, outcome.dropped)
+    known = {fault["error"] for fault in description["cost"]["faults"]}
+    description["cost"]["faults"][:0] = [fault for fault in unwritten if fault["error"] not in known]
+    if any(fault["where"] == "manifest" for fault in unwritten):
+        told = {name: getattr(outcome, name) for name in ("status", "exit_code", "signal", "failure")}
+        description["job"] |= {**told, "duration_s": outcome.duration_s}
 
 
 def _attempt(step: Callable[[], object], what: str, faults: list[str]) -> None:

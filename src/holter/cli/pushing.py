@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -58,8 +59,11 @@ def companion(folder: JobFolder, given: str | None) -> list[list[str]]:
     return [[sys.executable, "-m", "holter.report.otlp", folder.url, *([given] if given else [])]]
 
 
-def push_rest(folder: JobFolder, given: str | None) -> None:
-    """Push what came after the last push that arrived: the end of the job, and what the rules said of it."""
+def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
+    """Push what came after the last push that arrived: the end of the job, and what the rules said of it.
+
+    Where that fails and nobody has told the job yet, as in one too short for a push, it is told of it now.
+    """
     if given is None:
         return
     from holter.report.otlp import Push, address, shown
@@ -68,9 +72,10 @@ def push_rest(folder: JobFolder, given: str | None) -> None:
     manifest = folder.manifest()
     start, end = (int(manifest.get(name) or 0) for name in ("start", "end"))
     try:
-        sent_until = int(json.loads(folder.place.read(TOLD))["sent_until"])
-    except (OSError, ValueError, KeyError, TypeError):
-        sent_until = start
+        kept = json.loads(folder.place.read(TOLD))
+        sent_until, told = int(kept["sent_until"]), bool(kept.get("told"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        sent_until, told = start, False
     url = address(given)
     push = Push(folder, url, sent_until=min(max(sent_until, start), end), timeout_s=LAST_S)
     try:
@@ -80,5 +85,19 @@ def push_rest(folder: JobFolder, given: str | None) -> None:
         return
     if not done:
         left = (end - push.sent_until) / 1e9
-        why = f" ({push.why})" if push.why else ""
-        options.warn(f"{shown(url)} does not take metrics{why}: of the last {left:.0f} s none were sent")
+        fault = f"{shown(url)} does not take metrics" + (f" ({push.why})" if push.why else "")
+        options.warn(f"{fault}: of the last {left:.0f} s none were sent")
+        if not told:
+            _note(folder, node, fault)
+
+
+def _note(folder: JobFolder, node: str, fault: str) -> None:
+    """Add a fault to the events of a job that is over; a store that is away now goes without."""
+    from holter.store.writer import Writer
+
+    writer, now = Writer(folder, node), time.time_ns()
+    detail = json.dumps({"where": "agent: otlp", "error": fault, "count": 1})
+    writer.append(
+        "events", {"time": [now], "rank": [-1], "kind": ["fault"], "name": ["otlp"], "detail": [detail]}
+    )
+    writer.close()

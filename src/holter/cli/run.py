@@ -241,7 +241,7 @@ def _finish(folder: JobFolder, outcome: Outcome, node: str, otlp: str | None) ->
 
     try:
         fired = finish(folder, outcome, node, options.look(folder), sys.stderr)
-        pushing.push_rest(folder, otlp)
+        pushing.push_rest(folder, otlp, node)
         return fired
     except KeyboardInterrupt:
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -41,24 +42,32 @@ class Live:
     async def events(self, request: Request) -> StreamingResponse:
         """Answer with a stream: `hello` now, `changed` after every change of the job, or of the list of jobs.
 
+        A page gives the `stamp` of what it shows; where that is old already it is told at once.
+
         Each has JSON: `age_s`, how old the newest sample of the machine is, where there is one. `lost` says
         in `text` what became of the store.
         """
         job, store = request.query_params.get("job"), store_of(request)
         watch = _OfJob(self.stores, job, store) if job is not None else _OfList(self.stores)
         headers = {"x-accel-buffering": "no"}
-        stream = self._stream(f"{store}/{job}" if job is not None else "", watch)
+        shown = request.query_params.get("stamp", "")
+        stream = self._stream(f"{store}/{job}" if job is not None else "", watch, shown)
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def _stream(self, key: str, fresh: _Watch) -> AsyncIterator[str]:
+    async def _stream(self, key: str, fresh: _Watch, shown: str) -> AsyncIterator[str]:
         watch = self._watches.setdefault(key, fresh)
         watch.readers += 1
-        if watch.task is None:
-            watch.task = asyncio.create_task(watch.run())
         try:
             seen = watch.number
+            with contextlib.suppress(OSError, LookupError, ValueError):  # of which `run` tells
+                now = await run_in_threadpool(watch.stamp)
+                watch.last = now if watch.last is None else watch.last
+            if watch.task is None:
+                watch.task = asyncio.create_task(watch.run())
             told = await run_in_threadpool(watch.facts)
             yield f"retry: 2000\n{_event('hello', told)}"
+            if shown and watch.last is not None and shown != str(watch.last):
+                yield _event("changed", told)
             while True:
                 try:
                     await asyncio.wait_for(watch.later(seen), _BEAT_S)
@@ -68,9 +77,10 @@ class Live:
                     yield ": still here\n\n"
         finally:
             watch.readers -= 1
-            if not watch.readers and watch.task is not None:
-                watch.task.cancel()
+            if not watch.readers:
                 self._watches.pop(key, None)
+                if watch.task is not None:
+                    watch.task.cancel()
 
 
 class _Watch:
@@ -79,6 +89,8 @@ class _Watch:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self.number = 0
+        self.last: int | str | None = None
+        """The stamp of what was told last; None before the first look."""
         self.text = ""
         self.readers = 0
         self.task: asyncio.Task[None] | None = None
@@ -105,7 +117,6 @@ class _Watch:
             await self.news.wait_for(lambda: self.number != seen)
 
     async def run(self) -> None:
-        last: int | str | None = None
         told, shown = 0.0, -_SIGN_S
         while True:
             try:
@@ -113,18 +124,18 @@ class _Watch:
                     shown = time.monotonic()
                     await run_in_threadpool(self.show)
                 now: int | str = await run_in_threadpool(self.stamp)
-                facts = await run_in_threadpool(self.facts) if now != last else {}
+                facts = await run_in_threadpool(self.facts) if now != self.last else {}
                 text = _event("changed", facts)
             except (OSError, LookupError, ValueError) as error:
                 now = "lost"
                 said = " ".join(str(error.args[0] if error.args else error).split())
                 text = _event("lost", {"text": said})
-            if last is None:
-                last = now
+            if self.last is None:
+                self.last = now
             # It must not take more than its share of a core, however fast a job changes and many look.
             rest = min((self.cost_s() + self.readers * _TAB_S) / _SHARE, _MOST_S) - (time.monotonic() - told)
-            if now != last and rest <= 0:
-                last, told = now, time.monotonic()
+            if now != self.last and rest <= 0:
+                self.last, told = now, time.monotonic()
                 async with self.news:
                     self.number += 1
                     self.text = text

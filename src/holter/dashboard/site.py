@@ -77,13 +77,14 @@ class _Site:
                 self.stores, request, key, lambda reading: _with_facts(made(reading), reading), HTML
             )
 
-        def whole() -> tuple[str, dict[str, object]]:
+        def whole() -> tuple[str, dict[str, object], int]:
+            stamp = self.stores.stamp(job, store)  # before it is drawn: what comes meanwhile is told
             html = self.stores.kept(job, store, key, made).decode()
             with self.stores.reading(job, store) as reading:
-                return html, _facts(reading)
+                return html, _facts(reading), stamp
 
-        html, facts = await run_in_threadpool(whole)
-        events = f"/events?{urlencode({'job': job, 'store': store})}"
+        html, facts, stamp = await run_in_threadpool(whole)
+        events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
         data = {"job": job, "store": store, **facts, "events": events, "page": name}
         bar = navigation(job, store, [(name, page.TITLE) for name, page in shelf.items()], name, asked)
         return framed(f"{shelf[name].TITLE} · {job}", html, data=data, navigation=bar)

@@ -101,11 +101,14 @@ def stop() -> None:
     for name in (ENV_SAVE, ENV_PROFILE):
         os.environ.pop(name, None)
     _remove_bootstrap()
+    agent.terminate()  # all is in the spool; waiting for its next look would take a second
     try:
         agent.wait(FINISH_S)
     except subprocess.TimeoutExpired:
-        agent.terminate()
-        tell(f"the agent needed more than {FINISH_S:.0f} s to finish and was told to stop")
+        tell(
+            f"the agent needs more than {FINISH_S:.0f} s to write what is left in {_spool} and goes on alone"
+        )
+        _spool = None
     if _spool is not None:
         shutil.rmtree(_spool, ignore_errors=True)
         _spool = None

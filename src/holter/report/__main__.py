@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import sys
-import threading
-from typing import TYPE_CHECKING
 
 from holter.report.profiler_report import follow
+from holter.schema.companions import stand_by
 from holter.store.job import JobNotFound, at
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 USAGE, NOT_FOUND = 64, 4
 
@@ -23,19 +16,9 @@ def main(words: list[str]) -> int:
     if len(words) != 1 or words[0].startswith("-"):
         print("usage: python -m holter.report JOB_URL", file=sys.stderr)
         return USAGE
-    stop = threading.Event()
-
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
-    with contextlib.suppress(OSError):
-        os.nice(19)  # training comes first, then who judges it
-    # One that outlives the agent that started it would follow a job nobody ends.
-    parent = os.getppid()
+    stopping, wait = stand_by(19)  # training comes first, then who judges it
     try:
-        follow(at(words[0]), stopping=lambda: stop.is_set() or os.getppid() != parent, wait=stop.wait)
+        follow(at(words[0]), stopping=stopping, wait=wait)
     except JobNotFound as error:
         print(f"holter: {error}", file=sys.stderr)
         return NOT_FOUND

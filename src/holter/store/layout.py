@@ -16,7 +16,7 @@ MANIFEST = "job.json"
 CONTROL = "control.json"
 EVALUATIONS = "evaluations.json"
 TOLD = "otlp.json"
-"""Up to when metrics were pushed, where they are; there once the job has ended."""
+"""Up to when metrics were pushed, and whether a fault was told; there once a job that pushes has ended."""
 NODES = "nodes"
 
 _PART = re.compile(r"(\d{1,19})-(\d{1,9})-(\d{1,9})\.parquet")

@@ -11,15 +11,20 @@ from holter.schema.phases import Phase
 SLOW = """
 import sys, time
 
+spent = {"decode": 0.0, "jitter": 0.0}
+
 def decode(i):
-    end = time.perf_counter() + 0.006
-    while time.perf_counter() < end:
+    begin = time.perf_counter()
+    while time.perf_counter() < begin + 0.006:
         pass
+    spent["decode"] += time.perf_counter() - begin
     return torch.full((8,), float(i))
 
 class Jitter:
     def __call__(self, x):
+        begin = time.perf_counter()
         time.sleep(0.002)
+        spent["jitter"] += time.perf_counter() - begin
         return x
 
 class Slow(Dataset):
@@ -55,14 +60,18 @@ def shares(process) -> dict[str, float]:
 
 
 def test_batches_built_by_the_training_process(record):
-    trainer = record(
+    recording = record(
         SLOW
         + """
 def loader():
     return DataLoader(torch.utils.data.Subset(Slow(), range(96)), batch_size=8, collate_fn=my_collate)
 """
         + LOOP
-    ).trainer
+        + """
+    print(spent["decode"] / sum(spent.values()))
+"""
+    )
+    trainer = recording.trainer
     waits = trainer.of(Phase.DATA_LOADING, "next batch")
     fetches, collates = trainer.of(Phase.FETCH), trainer.of(Phase.COLLATE)
     assert len(waits) == 13  # the last one finds nothing more
@@ -81,8 +90,10 @@ def loader():
         assert re.match(r"Slow\.__getitem__ \(train\.py:\d+\)(;|$)", name), name
     decoding = sum(v for k, v in paths.items() if re.search(r";decode \(train\.py:\d+\)$", k))
     jitter = sum(v for k, v in paths.items() if ";Jitter.__call__ " in k)
-    assert decoding == pytest.approx(0.75, abs=0.15)
-    assert jitter == pytest.approx(0.25, abs=0.15)
+    # About three quarters; where others keep the machine busy, whatever it really was.
+    truth = float(recording.stdout.split()[-1])
+    assert decoding == pytest.approx(truth, abs=0.15)
+    assert jitter == pytest.approx(1 - truth, abs=0.15)
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])

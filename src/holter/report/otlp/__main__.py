@@ -57,7 +57,8 @@ def main(words: list[str]) -> int:
             stop.wait(LOOK_S)
     if push.why and not told:  # it ended amid the first attempt
         _tell(push, url)
-    folder.place.write(TOLD, json.dumps({"schema": 1, "sent_until": push.sent_until}).encode())
+    kept = {"schema": 1, "sent_until": push.sent_until, "told": told or bool(push.why)}
+    folder.place.write(TOLD, json.dumps(kept).encode())
     return 0
 
 

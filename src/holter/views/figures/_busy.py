@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._buckets import over_time, seconds, spread
+from holter.views.figures import Axis, Figure
+from holter.views.figures._buckets import over_time
 from holter.views.figures._kernels import shares
+from holter.views.figures._metrics import of_rows
 
 if TYPE_CHECKING:
     from holter.views.figures import Reading
@@ -43,17 +44,6 @@ def by_node(reading: Reading, title: str, metrics: tuple[str, ...], where: str =
     rows = over_time(reading, metrics, "node", where=where)
     if not rows:
         return None
-    series = []
-    for node, group in groupby(rows, lambda row: str(row["series"])):
-        mine = list(group)
-        middle, low, high = (spread(mine, what, reading) for what in ("mean", "low", "high"))
-        series.append(Series(node, middle, low, high))
-    return Figure(
-        title=title,
-        kind="lines",
-        x=seconds(reading),
-        x_axis=Axis("time since the start", "s"),
-        y_axis=Axis("busy", "%", top=100.0),
-        series=series,
-        note="Mean of each node; the band holds every single reading.",
-    )
+    nodes = [(node, list(group)) for node, group in groupby(rows, lambda row: str(row["series"]))]
+    note = "Mean of each node; the band holds every single reading."
+    return of_rows(reading, title, nodes, Axis("busy", "%", top=100.0), note=note)

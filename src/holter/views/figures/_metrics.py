@@ -1,4 +1,4 @@
-"""A few metrics of the machine in one chart."""
+"""Samples of the machine over time: a line of means for each of a few series, in a band of all readings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from holter.views.figures import Axis, Figure, Reading, Series
 from holter.views.figures._buckets import over_time, seconds, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
 
 def of_metrics(
@@ -27,11 +28,31 @@ def of_metrics(
     if not rows:
         return None
     rows = [{**row, **{what: row[what] * scale for what in ("mean", "low", "high")}} for row in rows]
+    named = [(name, [row for row in rows if row["series"] == metric]) for metric, name in names.items()]
+    return of_rows(reading, title, [(name, mine) for name, mine in named if mine], axis)
+
+
+def of_rows(
+    reading: Reading,
+    title: str,
+    named: Iterable[tuple[str, list[dict[str, Any]]]],
+    axis: Axis,
+    *,
+    note: str = "",
+) -> Figure:
+    """Draw what `over_time` found.
+
+    Args:
+        reading: The job.
+        title: What it is called.
+        named: The name of each series, and its rows.
+        axis: The y axis.
+        note: What is to be known of it.
+    """
     series = []
-    for metric, name in names.items():
-        if mine := [row for row in rows if row["series"] == metric]:
-            middle, low, high = (spread(mine, what, reading) for what in ("mean", "low", "high"))
-            series.append(Series(name, middle, low, high))
+    for name, rows in named:
+        middle, low, high = (spread(rows, what, reading) for what in ("mean", "low", "high"))
+        series.append(Series(name, middle, low, high))
     return Figure(
         title=title,
         kind="lines",
@@ -39,4 +60,5 @@ def of_metrics(
         x_axis=Axis("time since the start", "s"),
         y_axis=axis,
         series=series,
+        note=note,
     )

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.compat.smdebug.profiler.readers import MetricsReader
-from holter.compat.smdebug.profiler.utils import TimeUnits
 from holter.importers.profiler_output import SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_log = logging.getLogger(__name__)
 
 FILE_TYPES = dict(
     zip(
@@ -77,47 +73,18 @@ class EventParser:
         return self.reader.get_events(0, file_suffix_filter=[self.suffix])
 
 
-class AlgorithmMetricsReader(MetricsReader):
+class AlgorithmMetricsReader(MetricsReader[TraceEvent]):
     """Reads framework metrics."""
 
     _EVENTS = True
 
-    def get_events(
-        self,
-        start_time: float,
-        end_time: float | None = None,
-        unit: TimeUnits = TimeUnits.MICROSECONDS,
-        event_type: str | None = None,
-        file_suffix_filter: Sequence[str] | None = None,
+    def _read(
+        self, start: int, end: int | None, event_type: str | None, suffixes: Sequence[str] | None
     ) -> list[TraceEvent]:
-        """Return the events that overlap [start_time, end_time].
-
-        Args:
-            start_time: Since the epoch.
-            end_time: The same; all that there is when not given.
-            unit: What both count.
-            event_type: Without meaning here, as in smdebug.
-            file_suffix_filter: Only of files whose names end so; see `FILE_TYPES`.
-        """
-        rows = self.source.events(*self._asked(start_time, end_time, unit), file_suffix_filter)
-        self._done()
+        rows = self.source.events(start, end, suffixes)
         columns = {name: rows[name].tolist() for name in _COLUMNS}
         columns["suffix"] = [FILE_TYPES[suffix] for suffix in columns["suffix"]]
         return [TraceEvent(*row) for row in zip(*(columns[name] for name in _COLUMNS), strict=True)]
-
-    def get_events_by_step(
-        self,
-        start_step: int,
-        end_step: int,
-        event_type: str | None = None,
-        file_suffix_filter: Sequence[str] | None = None,
-    ) -> list[TraceEvent]:
-        """Return events between the first events of two steps; none when a step is not known."""
-        asked = self.steps_as_time(start_step, end_step)
-        if asked is None:
-            _log.info("no event of step %s or %s in %s", start_step, end_step, self.path)
-            return []
-        return self.get_events(*asked, file_suffix_filter=file_suffix_filter)
 
     def get_all_event_parsers(self) -> list[EventParser]:
         """Return one parser for each kind of file."""

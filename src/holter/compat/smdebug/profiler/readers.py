@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from holter.compat.smdebug.profiler.sources import source
 from holter.compat.smdebug.profiler.utils import TimeUnits
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Sequence
+
+_log = logging.getLogger(__name__)
+Event = TypeVar("Event")
 
 
-class MetricsReader:
+class MetricsReader(Generic[Event]):
     """Reads a `profiler-output` folder or a job of holter's."""
 
     _EVENTS = False
@@ -42,6 +47,48 @@ class MetricsReader:
     def get_timestamp_of_latest_available_file(self) -> int:
         """Return the time of the last file, microseconds since the epoch; 0 when there is none."""
         return self.source.available(self._EVENTS)[1]
+
+    def get_events(
+        self,
+        start_time: float,
+        end_time: float | None = None,
+        unit: TimeUnits = TimeUnits.MICROSECONDS,
+        event_type: str | None = None,
+        file_suffix_filter: Sequence[str] | None = None,
+    ) -> list[Event]:
+        """Return what happened in [start_time, end_time]: readings in it, or events that overlap it.
+
+        Args:
+            start_time: Since the epoch.
+            end_time: The same; all that there is when not given.
+            unit: What both count.
+            event_type: Only cpu, gpu, memory, i/o or network; without meaning for events, as in smdebug.
+            file_suffix_filter: Only of files whose names end so, see `FILE_TYPES`; without meaning for
+                readings, as in smdebug.
+        """
+        found = self._read(*self._asked(start_time, end_time, unit), event_type, file_suffix_filter)
+        self._done()
+        return found
+
+    def get_events_by_step(
+        self,
+        start_step: int,
+        end_step: int,
+        event_type: str | None = None,
+        file_suffix_filter: Sequence[str] | None = None,
+    ) -> list[Event]:
+        """Return what happened between the first events of two steps; nothing when a step is not known."""
+        asked = self.steps_as_time(start_step, end_step)
+        if asked is None:
+            _log.info("no event of step %s or %s in %s", start_step, end_step, self.path)
+            return []
+        return self.get_events(*asked, event_type=event_type, file_suffix_filter=file_suffix_filter)
+
+    def _read(
+        self, start: int, end: int | None, event_type: str | None, suffixes: Sequence[str] | None
+    ) -> list[Event]:
+        """Return what a range of microseconds holds."""
+        raise NotImplementedError
 
     def _asked(self, start: float, end: float | None, unit: TimeUnits) -> tuple[int, int | None]:
         """Return a range in microseconds; asks for newer files when it reaches beyond those known."""
