@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8
 """Parquet's numbers of encodings; DELTA is DELTA_BINARY_PACKED, DICTIONARY is RLE_DICTIONARY."""
 
-_BLOCK, _PART = 1024, 32
+_BLOCK, _PART = 8192, 32
 """Numbers that share one least difference, and those that share one width."""
+_BYTES = np.array([1, *(1 << 8 * n for n in range(1, 8))], np.uint64)
+"""From each of these on, a number takes one byte more."""
 
 
 def varint(number: int) -> bytes:
@@ -64,7 +66,7 @@ def levels(present: NDArray[np.bool_]) -> bytes:
 
 
 def differences(numbers: NDArray[Any]) -> bytes:
-    """Return whole numbers as DELTA_BINARY_PACKED: differences of neighbors, in as few bits as they need."""
+    """Return whole numbers as DELTA_BINARY_PACKED: differences of neighbors, in as few bytes as they need."""
     head = varint(_BLOCK) + varint(_BLOCK // _PART) + varint(len(numbers)) + zigzag(int(numbers[0]))
     # Differences wrap around in the numbers' own size, as the format says; above the least they are unsigned.
     deltas = numbers[1:] - numbers[:-1]
@@ -80,19 +82,19 @@ def differences(numbers: NDArray[Any]) -> bytes:
 
 
 def _packed(parts: NDArray[np.uint64], used: int) -> tuple[bytes, bytes]:
-    """Return the widths of parts in bits, and the numbers of those that are used, each part in its width."""
+    """Return the widths of parts in bits, and the numbers of those that are used, each part in its width.
+
+    Widths are whole bytes, which are cut and not shifted, and in which a compression sees what repeats.
+    """
     largest = np.bitwise_or.reduce(parts, axis=1)
-    bits = np.unpackbits(largest.view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-    widths = np.where(largest > 0, 64 - bits[:, ::-1].argmax(axis=1), 0)
-    sizes = widths[:used] * (_PART // 8)
+    widths = np.searchsorted(_BYTES, largest, "right")
+    sizes = widths[:used] * _PART
     ends = np.cumsum(sizes)
     out = np.empty(int(ends[-1]), np.uint8)
     for width in np.unique(widths[:used]).tolist():
         if width:
             rows = np.flatnonzero(widths[:used] == width)
-            # Each number as its 64 bits, of which the lowest are kept.
-            every = np.unpackbits(parts[rows].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-            packed = np.packbits(every[:, :width].reshape(len(rows), -1), axis=1, bitorder="little")
+            cut = parts[rows].view(np.uint8).reshape(len(rows), _PART, 8)[:, :, :width]
             begins = (ends - sizes)[rows]
-            out[begins[:, None] + np.arange(packed.shape[1])] = packed
-    return widths.astype(np.uint8).tobytes(), out.tobytes()
+            out[begins[:, None] + np.arange(_PART * width)] = cut.reshape(len(rows), -1)
+    return (widths * 8).astype(np.uint8).tobytes(), out.tobytes()
