@@ -87,7 +87,7 @@ def _packed(parts: NDArray[np.uint64], used: int) -> tuple[bytes, bytes]:
     Widths are whole bytes, which are cut and not shifted, and in which a compression sees what repeats.
     """
     largest = np.bitwise_or.reduce(parts, axis=1)
-    widths = np.searchsorted(_BYTES, largest, "right")
+    widths: NDArray[np.int64] = np.asarray(np.searchsorted(_BYTES, largest, "right"), np.int64)
     sizes = widths[:used] * _PART
     ends = np.cumsum(sizes)
     out = np.empty(int(ends[-1]), np.uint8)
