@@ -15,8 +15,8 @@ from holter.importers.kernel_kinds import collective
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from holter.importers.event_decoding import Event
     from holter.importers.trace import Trace
-    from holter.importers.trace_events import Event
 
 COLLECTIVES = "Communication Kernel"
 """What the thread is called on which collectives stand as a whole; their parts are tasks of streams."""

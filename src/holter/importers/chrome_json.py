@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from decimal import Decimal
 from operator import attrgetter
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.importers import ascend, device_events, host_events, marks, named_devices
-from holter.importers.trace_events import Event, TraceEvents
+from holter.importers.event_shapes import shape
+from holter.importers.trace_events import TraceEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.importers.event_decoding import Event
     from holter.importers.trace import Trace
 
 FORMAT = "chrome-json"
 
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
-_TIME = attrgetter("ts")
+_TIME, _DURATION = attrgetter("ts"), attrgetter("dur")
 _UNTOLD = ("", "op", "gpu_functions")
 """Categories of traces whose devices are told by the names of processes."""
 _OMITTED = {
@@ -58,7 +61,7 @@ def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]]
         UnreadableError: It holds no trace events.
         OSError: It cannot be read at all.
     """
-    source = TraceEvents(path, trace.skipped)
+    source = TraceEvents(path, trace.skipped, shape)
     flows, pairs = marks.Flows(trace), marks.Pairs(trace)
     for events in source:
         trace.events += len(events)
@@ -79,6 +82,9 @@ def _groups(events: list[Event]) -> Iterator[tuple[str, str, list[Event]]]:
         by_category[event.cat].append(event)
     for cat, group in by_category.items():
         name = (cat or "").lower()
+        if (only := group[0].kind) is not None:
+            yield only, name, group
+            continue
         kinds = {event.ph for event in group}
         if name in marks.LAUNCH_FLOWS and kinds <= {"s", "t", "f"}:
             yield "s", name, group
@@ -103,16 +109,18 @@ def _take(
     if cat == "trace":
         trace.omitted["marks of the profiler"] += len(events)
         return
-    times = list(map(_TIME, events))
-    if None in times:
+    time = _whole(times := [*map(_TIME, events)])
+    if time is None:
         trace.skipped["an event without a time"] += times.count(None)
         events = [event for event in events if event.ts is not None]
-        times = [event.ts for event in events]
+        time = nanoseconds([event.ts for event in events])
     if not events:
         return
-    time = nanoseconds(times)
     if ph == "X":
-        duration = nanoseconds([event.dur or 0 for event in events])
+        durations = [*map(_DURATION, events)]
+        duration = _whole(durations)
+        if duration is None:
+            duration = nanoseconds([duration or 0 for duration in durations])
         if (duration < 0).any():
             trace.skipped["a duration below 0, taken as 0"] += int((duration < 0).sum())
             duration = duration.clip(0)
@@ -179,22 +187,24 @@ def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> Non
 
 def nanoseconds(microseconds: list[Any]) -> NDArray[np.int64]:
     """Return times in whole nanoseconds; one that 64 bits cannot hold becomes the latest there is."""
+    time = _whole(microseconds)
+    return np.array([_one(value) for value in microseconds], np.int64) if time is None else time
+
+
+def _whole(microseconds: list[Any]) -> NDArray[np.int64] | None:
+    """Return times in whole nanoseconds; None where some are no numbers, or too large for any."""
     try:
-        array = np.array(microseconds)
-        if array.dtype.kind == "i":
-            exact = array.astype(np.int64)
-            far = np.abs(exact) > 2**62 // 1000
-            return np.where(far, 2**62, np.where(far, 0, exact) * 1000) if far.any() else exact * 1000
-    except (OverflowError, ValueError, TypeError):
-        array = np.empty(0, object)
+        exact = np.frombuffer(array("d", microseconds), np.float64)
+    except (TypeError, OverflowError, ValueError):
+        return None
     # Microseconds since the epoch take 51 bits: whole and fraction apart, nothing more is lost.
-    if array.dtype.kind != "f":
-        return np.array([_one(value) for value in microseconds], np.int64)
-    far = ~(np.abs(array) < 2**62 / 1000)
-    array = np.where(far, 0.0, array)
-    whole = np.floor(array)
-    time = whole.astype(np.int64) * 1000 + np.rint((array - whole) * 1000).astype(np.int64)
-    return np.where(far, 2**62, time)
+    near = np.abs(exact) < 2**62 / 1000
+    whole = np.floor(exact)
+    if near.all():
+        return whole.astype(np.int64) * 1000 + np.rint((exact - whole) * 1000).astype(np.int64)
+    exact, whole = np.where(near, exact, 0.0), np.where(near, whole, 0.0)
+    time = whole.astype(np.int64) * 1000 + np.rint((exact - whole) * 1000).astype(np.int64)
+    return np.where(near, time, 2**62)
 
 
 def _one(microseconds: Any) -> int:

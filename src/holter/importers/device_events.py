@@ -12,13 +12,14 @@ from msgspec import Raw
 
 from holter.importers.event_args import Details, decode_args
 from holter.importers.kernel_kinds import collective, is_communication, moved_bytes
-from holter.importers.trace import whole, whole_numbers
+from holter.importers.threads import whole
+from holter.importers.trace import whole_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from holter.importers.event_decoding import Event
     from holter.importers.trace import Trace
-    from holter.importers.trace_events import Event
 
 KERNELS = frozenset(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"))
 MEMORY = frozenset(("gpu_memcpy", "gpu_memset", "memcpy", "memset"))

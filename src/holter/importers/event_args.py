@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from holter.importers.event_decoding import Event
     from holter.importers.trace import Trace
-    from holter.importers.trace_events import Event
 
 
 _ARGS = attrgetter("args")
@@ -38,11 +38,10 @@ class Details:
 
 def decode_args(events: list[Event], type_: Any) -> list[Any]:
     """Decode what events carry, each into one object of a type whose fields all have defaults."""
-    return _decoded(_joined(events), events, type_)
-
-
-def _joined(events: list[Event]) -> bytes:
-    return b"\n".join(map(_ARGS, events))
+    args: list[Any] = [*map(_ARGS, events)]
+    if args and type(args[0]) is type_:  # events of one block and category are of one shape
+        return args
+    return _decoded(b"\n".join(args), events, type_)
 
 
 def _decoded(joined: bytes, events: list[Event], type_: Any) -> list[Any]:

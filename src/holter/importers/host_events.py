@@ -15,8 +15,8 @@ from holter.importers.trace import whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from holter.importers.event_decoding import Event
     from holter.importers.trace import Trace
-    from holter.importers.trace_events import Event
 
 LONGEST_DETAIL = 1 << 16
 """Bytes that an event of unknown kind may carry to be kept."""
@@ -30,7 +30,7 @@ _WAIT = re.compile(r"synchronize|^(cuda|hip)Memcpy(WithStream|HtoD|DtoH)?$", re.
 _WAITS = (("stream", "stream"), ("event", "event"), ("memcpy", "copy"))
 
 
-class _OperatorArgs(msgspec.Struct, gc=False, omit_defaults=True):
+class OperatorArgs(msgspec.Struct, gc=False, omit_defaults=True):
     """What is kept of an operator; numbers that only order events within the file are not."""
 
     dims: Raw = msgspec.field(default=Raw(), name="Input Dims")
@@ -44,11 +44,13 @@ class _OperatorArgs(msgspec.Struct, gc=False, omit_defaults=True):
     kernel: Raw = msgspec.field(default=Raw(), name="kernel_file")
 
 
-class _RuntimeArgs(msgspec.Struct, gc=False):
+class RuntimeArgs(msgspec.Struct, gc=False):
+    """What is kept of a call: what it launched."""
+
     correlation: int = 0
 
 
-_DETAILS = Details(_OperatorArgs)
+_DETAILS = Details(OperatorArgs)
 
 
 def operators(
@@ -72,13 +74,13 @@ def python(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
     texts, names = trace.staging.texts, _names(events)
     module, function = texts["module"], texts["python"]
     codes = trace.text(names)
-    kinds = np.where(trace.texts_that(names, _is_module)[codes], np.int32(module), np.int32(function))
+    kinds = np.where(trace.texts_that(_is_module)[codes], np.int32(module), np.int32(function))
     _operators(trace, events, codes, time, duration, kinds, _no_details(trace, events))
 
 
 def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in calls of the runtime and the driver: launches, waits for the device, and others."""
-    correlation = whole_numbers([args.correlation for args in decode_args(events, _RuntimeArgs)], 0)
+    correlation = whole_numbers([args.correlation for args in decode_args(events, RuntimeArgs)], 0)
     threads = trace.threads.numbers(events)
     calls(trace, _names(events), threads, time, duration, correlation)
 
@@ -94,7 +96,7 @@ def calls(
     """Take in calls of a runtime by their names: launches, waits for the device, and others."""
     codes = trace.text(names)
     # A copy may be launched and waited for.
-    launched, waited = (trace.texts_that(names, pattern.search) for pattern in (_LAUNCH, _WAIT))
+    launched, waited = (trace.texts_that(pattern.search) for pattern in (_LAUNCH, _WAIT))
     sorts = (launched, waited, ~(launched | waited))
     launches, waits, others = (np.flatnonzero(sort[codes]) for sort in sorts)
     trace.append(

@@ -161,6 +161,7 @@ class _Job:
                 max_rows=ROWS_A_FILE,
                 max_waiting_rows=4 * ROWS_A_FILE,
                 clock=lambda: 0.0,
+                direct=True,
             )
         return self._writers[node]
 

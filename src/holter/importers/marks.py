@@ -9,12 +9,13 @@ import msgspec
 import numpy as np
 
 from holter.importers.event_args import decode_args
-from holter.importers.trace import MOST_NAMES, Trace, whole
+from holter.importers.threads import whole
+from holter.importers.trace import MOST_NAMES, Trace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.trace_events import Event
+    from holter.importers.event_decoding import Event
 
 MOST_OPEN = 1_000_000
 """Arrows and slices that wait for their other end, at most."""

@@ -14,13 +14,14 @@ import numpy as np
 from holter.importers.device_events import copy_kind
 from holter.importers.event_args import decode_args
 from holter.importers.kernel_kinds import collective, is_communication
-from holter.importers.trace import whole, whole_numbers
+from holter.importers.threads import whole
+from holter.importers.trace import whole_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from holter.importers.event_decoding import Event
     from holter.importers.trace import Trace
-    from holter.importers.trace_events import Event
 
 _XLA = re.compile(r"/device:(?P<kind>GPU|TPU|XLA_GPU|CUSTOM)[^:]*:(?P<number>\d{1,4})(?!\d)")
 _NUMBERED = re.compile(r"(?:gpu_functions-dev:|GPU ?)(\d{1,4})")

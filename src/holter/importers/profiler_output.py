@@ -14,8 +14,8 @@ import numpy as np
 
 from holter.importers.report import UnreadableError
 from holter.importers.sagemaker import METADATA, lines
-from holter.importers.trace import whole
-from holter.importers.trace_events import Event, TraceEvents, microseconds
+from holter.importers.threads import whole
+from holter.importers.trace_events import TraceEvents, microseconds
 from holter.schema.table import Table
 from holter.store.place import place
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from holter.importers.event_decoding import Event
     from holter.store.place import Entry
 
 SUFFIXES = (

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 
 from holter.importers.event_args import decode_args
-from holter.importers.trace import whole
+from holter.importers.threads import whole
 from holter.importers.trace_events import microseconds
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 
 if TYPE_CHECKING:
+    from holter.importers.event_decoding import Event
     from holter.importers.trace import Trace
-    from holter.importers.trace_events import Event
 
 _STEP = "Step:ModeKeys."
 _PHASES = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import pairwise
-from operator import attrgetter
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.importers.staging import Staging
+from holter.importers.threads import Threads, whole
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ MOST_BYTES = 1 << 50
 MOST_NAMES = 1_000_000
 """Names of threads that are kept, at most."""
 
-_THREAD = attrgetter("pid", "tid")
 _MANY = 50_000
 """So many rows of one trace are worth a file of their own."""
 _DEVICE_TABLES = ("kernels", "memory_operations")
@@ -68,6 +67,7 @@ class Trace:
         """What was named already: kind of name, process, thread."""
         self._streams: set[tuple[int, int]] = set()
         self._names: dict[tuple[str, str | None], list[Any]] = {}
+        self._passed: dict[Callable[[str], object], tuple[Any, NDArray[np.bool_]]] = {}
         self._first: int | None = None
         self._last = 0
 
@@ -112,13 +112,17 @@ class Trace:
         """Return the numbers of texts, for a column of text."""
         return self.staging.texts.codes(texts)
 
-    def texts_that(self, names: Sequence[str], test: Callable[[str], object]) -> NDArray[np.bool_]:
-        """Tell of each number of a text whether the text passes a test; only those of `names` are tested."""
+    def texts_that(self, test: Callable[[str], object]) -> NDArray[np.bool_]:
+        """Tell of each number of a text whether the text passes a test; each is tested once."""
         texts = self.staging.texts
-        passed = [texts[name] for name in set(names) if test(name)]
-        found = np.zeros(len(texts), bool)
-        found[passed] = True
-        return found
+        of, known = self._passed.get(test, (texts, np.zeros(0, bool)))
+        if of is not texts:
+            known = np.zeros(0, bool)
+        new = [isinstance(text, str) and bool(test(text)) for text in islice(texts, len(known), None)]
+        if new:
+            known = np.concatenate((known, np.array(new)))
+        self._passed[test] = texts, known
+        return known
 
     def same(self, text: str, rows: int) -> NDArray[np.int32]:
         """Return a column that says one text in each row."""
@@ -248,33 +252,6 @@ class Trace:
         """Return the rank that the file's name tells, if it does."""
         found = _RANK_IN_NAME.findall(self.path.name)
         return int(found[-1]) if found else None
-
-
-class Threads(dict[tuple[Any, Any], int]):
-    """Numbers threads: by their own number, unless another process has one of that number."""
-
-    def __init__(self) -> None:
-        self._taken: set[int] = set()
-
-    def __missing__(self, key: tuple[Any, Any]) -> int:
-        told = whole(key[1])
-        number = told if told is not None and told not in self._taken else -2 - len(self)
-        self._taken.add(number)
-        self[key] = number
-        return number
-
-    def numbers(self, events: Sequence[Any]) -> NDArray[np.int64]:
-        """Return the number of each event's thread."""
-        return np.fromiter(map(self.__getitem__, map(_THREAD, events)), np.int64, len(events))
-
-
-def whole(value: Any) -> int | None:
-    """Return the number that a number or text is, if it is one that fits 64 bits."""
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if -(2**63) <= number < 2**63 else None
 
 
 def whole_numbers(values: Iterable[Any], default: int = -1) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
+from holter.importers.event_decoding import Blocks, Event
 from holter.importers.report import UnreadableError
 
 zlib: Any
@@ -49,23 +50,6 @@ _CONTROL = bytes(32 if n < 32 else n for n in range(256))
 _LENIENT = json.JSONDecoder(strict=False)
 
 
-class Event(msgspec.Struct, gc=False):
-    """One event; `ts` and `dur` in microseconds, as some write them as text; `args` not decoded yet."""
-
-    ph: str = ""
-    cat: str | None = None
-    name: str | None = None
-    pid: int | str | None = None
-    tid: int | str | None = None
-    ts: int | float | str | None = None
-    dur: int | float | str | None = None
-    args: Raw = Raw(b"{}")
-    id: int | str | None = None
-
-
-_DECODER = msgspec.json.Decoder(list[Event])
-
-
 def microseconds(value: int | float | str | None) -> int | float | None:
     """Return a time or a duration as a number; None where it is none."""
     if isinstance(value, str):
@@ -84,8 +68,12 @@ class TraceEvents:
         read: Bytes read of the file as it is on disk.
     """
 
-    def __init__(self, path: Path, skipped: Counter[str]) -> None:
+    def __init__(
+        self, path: Path, skipped: Counter[str], shape: Callable[[str], type[msgspec.Struct]] | None = None
+    ) -> None:
+        """Take what gives for each category of events the type that is tried first to decode them."""
         self.path = path
+        self._decoder = Blocks(shape)
         self.header: dict[str, Any] = {}
         self.read = 0
         self._skipped = skipped
@@ -159,7 +147,7 @@ class TraceEvents:
                 close = match.start() + 1
                 over, text[close] = text[close], ord("]")
                 try:
-                    events = _DECODER.decode(view[: close + 1])
+                    events = self._decoder.decode(view[: close + 1])
                 except (ValueError, RecursionError):
                     text[close] = over
                     continue

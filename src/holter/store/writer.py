@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
-from holter.store import parquet
+from holter.store import packed, parquet
 from holter.store.columns import Batch, Columns
 from holter.store.layout import node_folder, parse_part, part_key
 
@@ -50,7 +50,9 @@ class Writer:
         max_rows: int = MAX_ROWS,
         max_waiting_rows: int = MAX_WAITING_ROWS,
         clock: Callable[[], float] = time.monotonic,
+        direct: bool = False,
     ) -> None:
+        self._direct = direct
         self.folder = folder
         self.node = node
         self.bytes_written = 0
@@ -177,9 +179,12 @@ class Writer:
         place = self.folder.place
         draft = place.draft(part_key(table, self.node, t0, 0, 0))
         try:
-            if self._connection is None:
-                self._connection = parquet.connect(threads=1, memory="256MB")
-            parquet.write(self._connection, draft, TABLES[table], columns, values, self.node)
+            if self._direct:
+                packed.write(draft, TABLES[table], columns, values, self.node)
+            else:
+                if self._connection is None:
+                    self._connection = parquet.connect(threads=1, memory="256MB")
+                parquet.write(self._connection, draft, TABLES[table], columns, values, self.node)
             size = draft.stat().st_size
             self._add(table, t0, draft, batch.rows)
         except BaseException:
