@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
-    from holter.views.figures import Reading
+    from holter.views.figures import Figure, Reading
 
 
 _SEEN = ("store", "names", "html", "from", "to", "width", "node", "devices")
@@ -78,8 +78,18 @@ def _drawn(name: str, reading: Reading, asked: Mapping[str, str], *, html: bool)
     found = draw(name, reading, **chosen(name, asked))
     if isinstance(found, str):
         return {"missing": found}
-    if html and not (found.kind in ("lines", "stacked") or is_histogram(found)):
+    if html and not in_browsers(found):
         return {"title": found.title, "html": figure(found)}
+    return as_told(found)
+
+
+def in_browsers(of: Figure) -> bool:
+    """Whether browsers draw it; else it is a picture."""
+    return of.kind in ("lines", "stacked") or is_histogram(of)
+
+
+def as_told(found: Figure) -> dict[str, Any]:
+    """Return a chart as browsers draw it: with the classes of its colors, no more digits than are seen."""
     told = found.to_json()
     for at, (series, one) in enumerate(zip(told["series"], found.series, strict=True)):
         series["color"] = color(one, at)
