@@ -96,6 +96,27 @@ def test_pages_are_turned_by_links_and_by_the_back_button(look):
     assert seen.wrong == []
 
 
+def test_the_timeline_is_looked_at_closely(look):
+    seen = look()
+    page = seen.page
+    page.click("a[data-page=timeline]")
+    island = page.locator("#timeline [data-island=timeline]")
+    expect(island).to_have_attribute("data-state", "ready")
+    expect(page.locator(".timeline-label").first).to_be_visible()
+    canvas = page.locator("#timeline canvas.surface")
+    picture = "canvas => canvas.toDataURL()"
+    before = canvas.evaluate(picture)
+    canvas.focus()
+    for _ in range(5):
+        page.keyboard.press("w")
+    expect(page.locator(".window")).to_contain_text(" – ")  # noqa: RUF001 - as the page writes it
+    page.wait_for_function("([one, was]) => one.toDataURL() !== was", arg=[canvas.element_handle(), before])
+    assert page.locator("#timeline p.note[role=status]").inner_text() == ""
+    page.keyboard.press(".")
+    expect(page.locator(".timeline-panel h3")).to_be_visible()
+    assert seen.wrong == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_without_scripts_all_pages_can_be_read_and_printed(look, scheme):
     seen = look(java_script_enabled=False, color_scheme=scheme)

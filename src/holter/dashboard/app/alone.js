@@ -13,7 +13,7 @@ import { bar } from "./window.js";
 /** @type {Record<string, {mount: (element: HTMLElement, page: any) => any}>} */
 const ISLANDS = Object.fromEntries(Object.entries({ figure, flame, heatmap, table, timeline }).map(([name, mount]) => [name, { mount }]));
 /** What an answer of the file does not depend on: it is of the whole job, as fine as there is room for. */
-const ANY = new Set(["store", "names", "html", "from", "to", "width"]);
+const ANY = new Set(["store", "names", "html", "from", "to", "width", "from_ns", "to_ns", "pixels", "lanes", "series", "most"]);
 const SAID = "Charts over time show this window; histograms, rings, tables and texts are of the whole job.";
 
 export class Alone extends Page {
