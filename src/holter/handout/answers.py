@@ -56,7 +56,7 @@ def answers(reading: Reading, html: str) -> dict[str, str]:
         found["flames"] = encoded({"flames": list(flames(reading.trial))})
     if 'data-island="timeline"' in html:
         found |= _timeline(TIMELINES.of(reading.trial.folder))
-    return {key: base64.b64encode(zlib.compress(body, 9)).decode() for key, body in found.items()}
+    return {key: base64.b64encode(zlib.compress(body)).decode() for key, body in found.items()}
 
 
 def _heatmap(reading: Reading) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -90,12 +91,23 @@ def in_browsers(of: Figure) -> bool:
 
 def as_told(found: Figure) -> dict[str, Any]:
     """Return a chart as browsers draw it: with the classes of its colors, no more digits than are seen."""
-    told = found.to_json()
-    for at, (series, one) in enumerate(zip(told["series"], found.series, strict=True)):
-        series["color"] = color(one, at)
-        for part in ("values", "low", "high"):
-            series[part] = series[part] and [value and float(f"{value:.6g}") for value in series[part]]
+    # Charts have many numbers: only what changes is copied.
+    told: dict[str, Any] = {name: getattr(found, name) for name in found.__slots__}
+    told |= {"x_axis": asdict(found.x_axis), "y_axis": asdict(found.y_axis)}
+    told["series"] = [
+        {
+            "name": one.name,
+            "key": one.key,
+            "color": color(one, at),
+            **{part: _short(getattr(one, part)) for part in ("values", "low", "high")},
+        }
+        for at, one in enumerate(found.series)
+    ]
     return told
+
+
+def _short(values: list[float | None] | None) -> list[float | None] | None:
+    return values and [value and float(f"{value:.6g}") for value in values]
 
 
 async def _kept(stores: Stores, request: Request, what: str, made: Callable[[Reading], bytes]) -> Response:
