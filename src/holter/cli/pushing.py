@@ -63,18 +63,22 @@ def push_rest(folder: JobFolder, given: str | None) -> None:
     if given is None:
         return
     from holter.report.otlp import Push, address, shown
+    from holter.report.otlp.issues import IssuePush, beside
     from holter.store.layout import TOLD
 
     manifest = folder.manifest()
     start, end = (int(manifest.get(name) or 0) for name in ("start", "end"))
     try:
-        sent_until = int(json.loads(folder.place.read(TOLD))["sent_until"])
-    except (OSError, ValueError, KeyError, TypeError):
-        sent_until = start
+        sent = json.loads(folder.place.read(TOLD))
+        sent_until, marks = int(sent["sent_until"]), [str(mark) for mark in sent.get("issues") or ()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        sent_until, marks = start, []
     url = address(given)
     push = Push(folder, url, sent_until=min(max(sent_until, start), end), timeout_s=LAST_S)
     try:
         done = push.send(end)
+        if done:  # an endpoint that does not answer is not waited for twice
+            IssuePush(folder, beside(url), told=marks, timeout_s=LAST_S).send()
     except Exception as error:  # the job is over and its verdict stands
         options.warn(f"own fault while pushing metrics: {type(error).__name__}: {error}")
         return
