@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-PROVIDED = {"holter.rules.run": ("holter.job", "run_rules")}
+PROVIDED = {
+    "holter.report.page": ("holter.handout", "page"),
+    "holter.rules.run": ("holter.job", "run_rules"),
+}
 """Names that a room offers and a room above it provides: which module, and what it is called there."""
 
 

@@ -12,10 +12,6 @@ from tests.dashboard.conftest import Looked, violations
 from tests.dashboard.stories import judged
 from tests.dashboard.test_server import serving
 
-from holter.report.html import page as report
-from holter.store.trial import Trial
-from holter.views.figures import Reading
-
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect
 pytestmark = pytest.mark.slow
@@ -149,19 +145,3 @@ def test_without_third_party_files_pages_are_pictures_and_say_what_to_run(browse
         assert violations(page) == []
         assert seen.wrong == []
         context.close()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_report_opens_from_a_file_without_scripts(browser, store, tmp_path, scheme):
-    from holter.store.job import at
-
-    file = tmp_path / "report.html"
-    file.write_text(report(Reading(Trial(at(str(store / "before"))))), encoding="utf-8")
-    context = browser.new_context(color_scheme=scheme, java_script_enabled=False)
-    seen = Looked(context, None)
-    seen.page.goto(file.as_uri())
-    assert seen.page.locator("svg.chart").count() >= 8
-    assert seen.page.locator("svg.chart").first.bounding_box()["width"] > 300
-    assert len(seen.page.pdf()) > 20_000
-    assert seen.wrong == []
-    context.close()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 
@@ -26,9 +27,27 @@ class Collector:
     arrived: list[int] = field(default_factory=list)
     """When each request came, ns since the epoch."""
 
+    logs: list[ExportLogsServiceRequest] = field(default_factory=list)
+    logs_answer: int = 200
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def issues(self) -> list[dict[str, Any]]:
+        """Return every log record: body, severity, time, attributes."""
+        return [
+            {
+                "body": record.body.string_value,
+                "severity": record.severity_number,
+                "time": record.time_unix_nano,
+                **{one.key: getattr(one.value, one.value.WhichOneof("value")) for one in record.attributes},
+            }
+            for request in self.logs
+            for of_resource in request.resource_logs
+            for of_scope in of_resource.scope_logs
+            for record in of_scope.log_records
+        ]
 
     def points(self) -> list[dict[str, Any]]:
         """Return every point: name, time, value, unit, kind, labels, resource."""
@@ -60,6 +79,9 @@ class _Answers(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
+        if self.path == "/v1/logs":
+            collector.logs.append(ExportLogsServiceRequest.FromString(body))
+            return self._say(collector.logs_answer)
         status = collector.answers.pop(0) if collector.answers else 200
         if status == 200:
             assert self.path == "/v1/metrics", self.path
@@ -67,6 +89,10 @@ class _Answers(BaseHTTPRequestHandler):
             collector.requests.append(ExportMetricsServiceRequest.FromString(body))
             collector.headers.append(dict(self.headers))
             collector.arrived.append(time.time_ns())
+        self._say(status)
+        return None
+
+    def _say(self, status: int) -> None:
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()

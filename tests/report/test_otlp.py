@@ -22,6 +22,7 @@ from tests.report.collector import collecting, points
 from holter.cli import main
 from holter.cli.pushing import push_rest
 from holter.report.otlp import Push, address, shown
+from holter.report.otlp.issues import IssuePush, beside
 from holter.store.job import JobNotFound, find
 from holter.store.layout import TOLD
 from holter.store.trial import Trial
@@ -120,6 +121,11 @@ def test_a_job_that_runs_is_pushed_to_its_end(tmp_path):
     found = [p["value"] for p in got if p["labels"].get("rule") == "NonFiniteLoss"]
     assert found
     assert found[-1] == 1
+    told_issues = [one for one in collector.issues() if one["rule"] == "NonFiniteLoss"]
+    assert [(one["job_name"], one["severity"], one["status"]) for one in told_issues][:1] == [
+        ("pushed", 17, "open")
+    ]
+    assert len({(one["rule"], one["status"], one.get("rank")) for one in told_issues}) == len(told_issues)
     assert all(headers["authorization"] == f"Bearer {SECRET}" for headers in collector.headers)
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert not kept, "the secret was stored"
@@ -239,3 +245,30 @@ def test_without_the_client_it_is_said_what_to_install(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 64
     assert "pip install 'holter[otlp]'" in done.stderr
+
+
+def test_an_issue_is_sent_when_it_is_found_and_when_it_is_over(tmp_path):
+    folder, _ = told("before", str(tmp_path / "store"), steps=20, samples=20)
+    issue = {
+        "code": "slow", "summary": "it is slow", "severity": "warning", "status": "open", "node": "node-0",
+        "rank": 1, "time_start": 5_000_000_000, "last_found": 7_000_000_000, "count": 3, "advice": "do less",
+    }  # fmt: skip
+    folder.write_evaluations({"rules": [{"name": "Mine", "issues": [issue]}]})
+    with collecting() as collector:
+        push = IssuePush(folder, beside(address(collector.url)))
+        assert push.send()
+        assert push.send()
+        (got,) = collector.issues()
+        assert (got["body"], got["severity"], got["time"]) == ("it is slow", 13, 5_000_000_000)
+        assert (got["rule"], got["rank"], got["count"], got["advice"]) == ("Mine", 1, 3, "do less")
+        over = {**issue, "status": "resolved", "resolved": 9_000_000_000, "count": 4}
+        folder.write_evaluations({"rules": [{"name": "Mine", "issues": [over]}]})
+        again = IssuePush(folder, beside(address(collector.url)), told=push.told)
+        assert again.send()
+        assert [(one["status"], one["time"]) for one in collector.issues()][1:] == [
+            ("resolved", 9_000_000_000)
+        ]
+        collector.logs_answer = 404
+        refused = IssuePush(folder, beside(address(collector.url)))
+        assert not refused.send()
+        assert not refused.told

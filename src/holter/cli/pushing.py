@@ -67,6 +67,7 @@ def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
     if given is None:
         return
     from holter.report.otlp import Push, address, shown
+    from holter.report.otlp.issues import IssuePush, beside
     from holter.store.layout import TOLD
 
     manifest = folder.manifest()
@@ -74,12 +75,15 @@ def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
     try:
         kept = json.loads(folder.place.read(TOLD))
         sent_until, told = int(kept["sent_until"]), bool(kept.get("told"))
+        marks = [str(mark) for mark in kept.get("issues") or ()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        sent_until, told = start, False
+        sent_until, told, marks = start, False, []
     url = address(given)
     push = Push(folder, url, sent_until=min(max(sent_until, start), end), timeout_s=LAST_S)
     try:
         done = push.send(end)
+        if done:  # an endpoint that does not answer is not waited for twice
+            IssuePush(folder, beside(url), told=marks, timeout_s=LAST_S).send()
     except Exception as error:  # the job is over and its verdict stands
         options.warn(f"own fault while pushing metrics: {type(error).__name__}: {error}")
         return

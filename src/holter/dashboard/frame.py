@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from starlette.responses import HTMLResponse
 
 from holter.dashboard import assets
+from holter.dashboard.alone import ALONE
 from holter.report.html import style
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def framed(
         f'<script src="{at}theme.js"></script>{style()}{vendor}<link rel="stylesheet" href="{at}pages.css">'
         f'<link rel="stylesheet" href="{at}tables.css">'
         f'<link rel="stylesheet" href="{at}canvas.css">'
-        f'<link rel="icon" href="data:,"><script type="module" src="{at}page.js"></script></head>'
+        f'<link rel="icon" href="data:,"><script type="module" src="{at}start.js"></script></head>'
         '<body><a class="skip" href="#main">to the content</a>'
         f'<header><nav aria-label="pages"><a class="home" href="/">holter</a>{navigation}</nav>'
         '<span id="state" role="status"></span><span id="commands"></span></header>'
@@ -63,6 +64,8 @@ def framed(
 def job_address(job: str, store: int, page: str = "overview", asked: Mapping[str, str] | None = None) -> str:
     """Return the address of a job's page, looking where the one that asks looks."""
     kept = {key: asked[key] for key in KEPT if asked and asked.get(key)}
+    if ALONE.get():
+        return f"#{page}{'?' if kept else ''}{urlencode(kept)}"
     below = "" if page == "overview" else f"/{page.replace('_', '-')}"
     return f"/jobs/{quote(job)}{below}?{urlencode({'store': store, **kept})}"
 

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from html import escape
 from typing import TYPE_CHECKING
 
+from holter.dashboard.alone import ALONE
 from holter.dashboard.assets import APP
 from holter.report.html import figure
 from holter.views.figures import draw
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from holter.views.figures import Reading
 
+_ALONE = ("figure", "flame", "heatmap", "table", "timeline")
+"""Islands that live in a file too."""
 REFRESHED: ContextVar[bool] = ContextVar("refreshed", default=False)
 """Whether the page is only brought up to date: islands live on their own, nobody looks at a first paint."""
 
@@ -32,7 +35,7 @@ def island(name: str, paint: Callable[[], str], **data: str | float | None) -> s
         for key, value in data.items()
         if value is not None
     )
-    if not (APP / "islands" / f"{name}.js").is_file():
+    if not (APP / "islands" / f"{name}.js").is_file() or (ALONE.get() and name not in _ALONE):
         return f'<div class="island"{more}>{paint()}</div>'
     inside = "" if REFRESHED.get() else paint()
     return f'<div class="island" data-island="{name}"{more}>{inside}</div>'

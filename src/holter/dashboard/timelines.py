@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from holter.dashboard.alone import ALONE
 from holter.store.trial import Trial
 from holter.views.timeline import Timeline
 from holter.views.timeline_reading import SOURCES
@@ -125,6 +126,8 @@ class Timelines:
             self._known[folder.url] = opened
             while len(self._known) > _KEPT:
                 self._known.pop(next(iter(self._known)))
+        if ALONE.get():
+            return opened  # nobody zooms
         # What zooms need is loaded behind the first picture, which shall not wait for it.
         later = threading.Timer(_WARM_S, _warm, (timeline,))
         later.daemon = True

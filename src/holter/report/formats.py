@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from holter.report.html import page
+from holter.plugins import provided
 from holter.views.figures import Reading, draw, names
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ def report(trial: Trial, kind: str, *, price: float | None = None) -> str:
         ValueError: There is no such kind.
     """
     if kind == "html":
-        return page(Reading(trial, price=price))
+        html: str = provided("holter.report.page")(Reading(trial, price=price))
+        return html
     if kind == "json":
         return json.dumps(plain(document(trial, price)), ensure_ascii=False, allow_nan=False) + "\n"
     if kind == "ipynb":

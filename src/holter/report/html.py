@@ -1,26 +1,24 @@
-"""One page that holds all of a job's report: no script, no request, no file beside it."""
+"""What a job's report says, section by section, and how a chart stands on a page."""
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from holter.report import sections
+from holter.report import overview, sections
 from holter.report.pieces import color
 from holter.report.rings import listed as listed_parts
 from holter.report.svg import svg
+from holter.report.thin import thin
 from holter.views.bill import bill_lines
 from holter.views.figures import Reading, draw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holter.views.figures import Figure
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""Nothing but the page's own style and pictures: what a job's names say is never executed."""
-
 
 _OF_ACCELERATORS = (
     "gpu_active", "gpu_over_time", "kernel_time", "kernel_launches", "kernel_precision", "device_activity",
@@ -28,40 +26,37 @@ _OF_ACCELERATORS = (
 )  # fmt: skip
 
 
-def page(reading: Reading) -> str:
-    """Return the report of a job, running or finished, as HTML."""
-    told = reading.description
-    name = escape(told["job"]["name"])
-    inside = "".join(body(reading))
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name} · holter</title>'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"{style()}</head><body><main>{inside}</main></body></html>\n"
-    )
+def body(
+    reading: Reading, frame: Callable[[str, Figure], str] = lambda _, drawn: figure(drawn)
+) -> Iterator[str]:
+    """Yield what the report says, section by section.
 
-
-def body(reading: Reading) -> Iterator[str]:
-    """Yield what the report says, section by section."""
+    Args:
+        reading: The job.
+        frame: Makes HTML of a chart and its name.
+    """
     told = reading.description
+    charts = partial(_charts, reading, frame)
     yield sections.head(told)
     yield from sections.verdict(told)
-    yield "<h2>The job</h2>" + sections.job(told)
-    yield from _charts(reading, "job_phases", "losses")
+    yield f"<h2>The job</h2>{sections.job(told)}{overview.details(told)}"
+    yield from charts("job_phases", "phases_over_time", "losses")
     if told["breakdown"]:
         yield "<h2>Where a step's time goes</h2>" + sections.breakdown(told)
     else:
         yield "<h2>Steps</h2>"
     yield sections.steps(told)
-    yield from _charts(reading, "breakdown_over_steps", "step_times", "step_histogram", "data_loading")
+    yield from charts("breakdown_over_steps", "step_times", "step_histogram", "data_loading")
     if reading.profiled.ran:
         yield "<h2>On the accelerators</h2>"
-        yield from _charts(reading, *_OF_ACCELERATORS)
+        yield from charts(*_OF_ACCELERATORS)
     yield "<h2>The machine</h2>" + sections.machine(told)
-    yield from _charts(reading, "utilization", "devices", "gpu_boxes")
+    yield from charts("utilization", "devices", "gpu_boxes")
+    if told["operators"]:
+        yield f"<h2>Operations that took most time</h2>{overview.operations(told)}"
     yield "<h2>What the rules found</h2>" + sections.issues(told) + sections.rules(told)
     yield "<h2>Numbers of the training</h2>"
-    yield from _charts(reading, "gradient_norm", "learning_rate", "gradients")
+    yield from charts("gradient_norm", "learning_rate", "gradients")
     if told["bill"]:
         yield "<h2>What the job cost</h2>" + sections.bullets(bill_lines(told["bill"]))
     yield "<h2>What holter cost</h2>" + sections.cost(told)
@@ -69,22 +64,24 @@ def body(reading: Reading) -> Iterator[str]:
         yield "<h2>Files that could not be read</h2>" + sections.skipped(told)
 
 
-def _charts(reading: Reading, *names: str) -> Iterator[str]:
+def _charts(reading: Reading, frame: Callable[[str, Figure], str], *names: str) -> Iterator[str]:
     """Draw some charts; of what cannot be drawn say why, once for all of them that say the same."""
     drawn, absent = [], []
-    for one in (draw(name, reading) for name in names):
+    for name in names:
+        one = draw(name, reading)
         if isinstance(one, str):
             absent.append(one)
         else:
-            drawn.append(one)
+            drawn.append(frame(name, one))
     if drawn:
-        yield f'<div class="charts">{"".join(map(figure, drawn))}</div>'
+        yield f'<div class="charts">{"".join(drawn)}</div>'
     for why in dict.fromkeys(absent):
         yield f'<p class="note">{escape(why)}</p>'
 
 
 def figure(of: Figure) -> str:
     """Draw one chart with its title, legend and note."""
+    of = thin(of)
     several = of.kind in ("stacked", "stretches") or (of.kind == "lines" and len(of.series) > 1)
     legend = "".join(
         f'<li><i class="{color(series, at)}"></i>{escape(series.name)}</li>'

@@ -67,4 +67,6 @@ def bill_lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def money(value: float | None) -> str:
     """Write an amount in whatever currency the price was in."""
-    return "unknown" if value is None else f"{value:,.2f}"
+    if value is None:
+        return "unknown"
+    return f"{value:,.2f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"

@@ -56,11 +56,23 @@ def changes(change: Mapping[str, Any]) -> Iterator[str]:
         yield f"In a step: {told}."
     if change["saving"]:
         yield _saving(change["saving"])
-    for what in change["changed"][:MOST_CHANGED]:
+    changed, unknown = _known(change["changed"])
+    for what in changed[:MOST_CHANGED]:
         yield f"changed: {what['what']}: {_value(what['before'])} → {_value(what['after'])}"
-    more = len(change["changed"]) - MOST_CHANGED
+    yield from unknown
+    more = len(changed) - MOST_CHANGED
     if more > 0:
         yield f"and {more} more differences; --json has them all"
+
+
+def _known(changed: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Return the changes, and in words what cannot be compared: packages of a job that told none."""
+    packages = [one for one in changed if one["what"].startswith("packages ")]
+    for side, name in (("before", "the baseline"), ("after", "the other job")):
+        if len(packages) > MOST_CHANGED and all(one[side] is None for one in packages):
+            told = f"packages cannot be compared: of {name} none were recorded"
+            return [one for one in changed if one not in packages], [told]
+    return changed, []
 
 
 def step_sentence(step: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
-    from holter.views.figures import Reading
+    from holter.views.figures import Figure, Reading
 
 
 _SEEN = ("store", "names", "html", "from", "to", "width", "node", "devices")
@@ -78,14 +79,35 @@ def _drawn(name: str, reading: Reading, asked: Mapping[str, str], *, html: bool)
     found = draw(name, reading, **chosen(name, asked))
     if isinstance(found, str):
         return {"missing": found}
-    if html and not (found.kind in ("lines", "stacked") or is_histogram(found)):
+    if html and not in_browsers(found):
         return {"title": found.title, "html": figure(found)}
-    told = found.to_json()
-    for at, (series, one) in enumerate(zip(told["series"], found.series, strict=True)):
-        series["color"] = color(one, at)
-        for part in ("values", "low", "high"):
-            series[part] = series[part] and [value and float(f"{value:.6g}") for value in series[part]]
+    return as_told(found)
+
+
+def in_browsers(of: Figure) -> bool:
+    """Whether browsers draw it; else it is a picture."""
+    return of.kind in ("lines", "stacked") or is_histogram(of)
+
+
+def as_told(found: Figure) -> dict[str, Any]:
+    """Return a chart as browsers draw it: with the classes of its colors, no more digits than are seen."""
+    # Charts have many numbers: only what changes is copied.
+    told: dict[str, Any] = {name: getattr(found, name) for name in found.__slots__}
+    told |= {"x_axis": asdict(found.x_axis), "y_axis": asdict(found.y_axis)}
+    told["series"] = [
+        {
+            "name": one.name,
+            "key": one.key,
+            "color": color(one, at),
+            **{part: _short(getattr(one, part)) for part in ("values", "low", "high")},
+        }
+        for at, one in enumerate(found.series)
+    ]
     return told
+
+
+def _short(values: list[float | None] | None) -> list[float | None] | None:
+    return values and [value and float(f"{value:.6g}") for value in values]
 
 
 async def _kept(stores: Stores, request: Request, what: str, made: Callable[[Reading], bytes]) -> Response:

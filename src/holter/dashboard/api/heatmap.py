@@ -17,11 +17,13 @@ from holter.views.figures import Reading
 from holter.views.heatmap import Heatmap, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
     from starlette.requests import Request
 
     from holter.dashboard.stores import Stores
+    from holter.views.heatmap import Heat
 
 _KEPT = 8
 
@@ -76,8 +78,26 @@ class _Heatmaps:
             since, until = window or (0.0, (heatmap.end_ns - start) / 1e9)
             begin = start + round(since * 1e9)
             heat = heatmap.heat(begin, max(begin + width, start + round(until * 1e9)), width)
-        head, parts = packed(heat, start, asked.get("node") or None)
-        text = encoded({"schema": 1, **head, "end": (heatmap.end_ns - start) / 1e9})
-        text += b" " * (-(4 + len(text)) % 8)
-        columns = [np.ascontiguousarray(part, "<f4").tobytes() for part in parts]
-        return b"".join([len(text).to_bytes(4, "little"), text, *columns])
+        return laid_out(heat, heatmap, asked.get("node") or None)
+
+
+def laid_out(
+    heat: Heat,
+    heatmap: Heatmap,
+    node: str | None = None,
+    shorten: Callable[[NDArray[np.float32]], NDArray[np.float32]] = lambda part: part,
+) -> bytes:
+    """Return a heat map as bytes: the length of a head as JSON, that, then mean, least and greatest.
+
+    Args:
+        heat: What is seen.
+        heatmap: Of what it is a part.
+        node: The only node that is meant; None for all of them.
+        shorten: Applied to the numbers.
+    """
+    start = heatmap.start_ns
+    head, parts = packed(heat, start, node)
+    text = encoded({"schema": 1, **head, "end": (heatmap.end_ns - start) / 1e9})
+    text += b" " * (-(4 + len(text)) % 8)
+    columns = [np.ascontiguousarray(shorten(part), "<f4").tobytes() for part in parts]
+    return b"".join([len(text).to_bytes(4, "little"), text, *columns])

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from holter.dashboard.answers import which
 from holter.dashboard.api import JOB
-from holter.report.html import page
+from holter.plugins import provided
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -26,7 +26,8 @@ def routes(stores: Stores) -> list[Route]:
 
         def made() -> str:
             with stores.reading(job, store) as reading:
-                return page(reading)
+                html: str = provided("holter.report.page")(reading)
+                return html
 
         name = f'attachment; filename="{job}.html"'
         return HTMLResponse(await run_in_threadpool(made), headers={"content-disposition": name})

@@ -64,10 +64,10 @@ def routes(stores: Stores) -> list[Route]:
         return Route(f"{JOB}/timeline{path}", answer)
 
     return [
-        route("", _head, _JSON),
+        route("", head, _JSON),
         route("/tiles", _tiles, "application/octet-stream"),
-        route("/curves", _curves, _JSON),
-        route("/steps", _steps, _JSON),
+        route("/curves", curved, _JSON),
+        route("/steps", steps, _JSON),
         route("/event", _event, _JSON),
         route("/search", _search, _JSON),
         route("/following", _following, _JSON),
@@ -77,7 +77,8 @@ def routes(stores: Stores) -> list[Route]:
 _JSON = "application/json"
 
 
-def _head(opened: Opened, asked: Asked) -> bytes:
+def head(opened: Opened, asked: Asked) -> bytes:
+    """Return what there is: its version, from when to when, and the tree of its rows."""
     timeline = opened.timeline
     seconds = opened.trial.manifest.get("end")
     end = max(timeline.end_ns, int(seconds or 0)) - opened.origin_ns
@@ -117,7 +118,8 @@ def _tiles(opened: Opened, asked: Asked) -> bytes:
     return packed(picture, opened.origin_ns, opened.numbers, opened.version)
 
 
-def _curves(opened: Opened, asked: Asked) -> bytes:
+def curved(opened: Opened, asked: Asked) -> bytes:
+    """Return counters and metrics, `series`, in a range of time."""
     numbers = _numbers(asked, "series", len(opened.series), MOST_LANES)
     start, end = _range(opened, asked)
     reading = opened.timeline.reading
@@ -136,7 +138,8 @@ def _curves(opened: Opened, asked: Asked) -> bytes:
     return encoded({"schema": 1, "curves": drawn})
 
 
-def _steps(opened: Opened, asked: Asked) -> bytes:
+def steps(opened: Opened, asked: Asked) -> bytes:
+    """Return at most `most` steps of a range of time."""
     seen = opened.steps.within(*_range(opened, asked), _number(asked, "most", 1, 1000))
     columns = (seen.step.tolist(), (seen.time - opened.origin_ns).tolist(), seen.duration.tolist())
     keys = ("step", "time", "duration")

@@ -2,9 +2,6 @@
 
 import { Clock } from "./clock.js";
 import { Keys } from "./keys.js";
-import { follow } from "./live.js";
-import { orders } from "./orders.js";
-import { bar } from "./window.js";
 
 /** @typedef {{from: number, to: number}} Range seconds since the job's start */
 /** @typedef {"range" | "live" | "theme" | "axis"} Happening */
@@ -43,6 +40,11 @@ export class Page {
   /** How long the job has run or did run, seconds. */
   get seconds() {
     return Number(main.dataset.seconds ?? 0);
+  }
+
+  /** Whether there is no server behind it: all there is, is in the page's file. */
+  get alone() {
+    return false;
   }
 
   get running() {
@@ -98,10 +100,21 @@ export class Page {
    * @returns {Promise<any>}
    */
   async ask(path, params = {}) {
-    const answer = await fetch(this.address(path, params));
+    const answer = await this.fetch(path, params);
     const told = await answer.json().catch(() => ({ error: `the server answers ${answer.status}` }));
     if (!answer.ok) throw new Error(told.error);
     return told;
+  }
+
+  /**
+   * The answer to a question as it comes, of any kind.
+   * @param {string} path
+   * @param {Record<string, string | number | null | undefined>} [params]
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<Response>}
+   */
+  fetch(path, params = {}, signal) {
+    return fetch(this.address(path, params), { signal });
   }
 
   /**
@@ -157,12 +170,17 @@ export class Page {
   async mount(element) {
     this.islands.set(element, {});
     try {
-      const module = await import(`./islands/${element.dataset.island}.js`);
+      const module = await this.module(element.dataset.island ?? "");
       this.islands.set(element, (await module.mount(element, this)) ?? {});
     } catch (error) {
       // What the server drew stays; the others live.
       console.warn(`island ${element.dataset.island}:`, error);
     }
+  }
+
+  /** The module of an island. @param {string} name @returns {Promise<any>} */
+  module(name) {
+    return import(`./islands/${name}.js`);
   }
 
   /** The job has changed: bring every island up to date. */
@@ -213,9 +231,3 @@ function stamp(address, page) {
 
 /** A timeline goes down to nanoseconds. @param {number} seconds */
 const round = (seconds) => Math.round(seconds * 1e9) / 1e9;
-
-const page = new Page();
-bar(page);
-orders(page);
-follow(page);
-page.settle();

@@ -11,13 +11,13 @@ export function bar(page) {
   const help = button("?", "keyboard", () => page.keyboard.help());
   page.keys("this help", "?", () => page.keyboard.help());
   page.keys("light or dark", "t", () => theme.click());
-  page.keys("the list of jobs", "g j", () => location.assign("/"));
+  if (!page.alone) page.keys("the list of jobs", "g j", () => location.assign("/"));
   page.keys("search", "/", () => /** @type {HTMLElement | null} */ (document.querySelector("input[type=search]"))?.focus());
   for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-page]"))) {
     const letter = letterOf(link.dataset.page ?? "");
     if (letter) page.keys(`page ${link.textContent}`, `g ${letter}`, () => link.click());
   }
-  if (page.main.dataset.page === "insights") {
+  if (page.alone || page.main.dataset.page === "insights") {
     page.keys("next finding", "j", () => finding(1));
     page.keys("finding before", "k", () => finding(-1));
   }

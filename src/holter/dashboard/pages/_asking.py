@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from holter.dashboard.alone import ALONE
 from holter.dashboard.islands import island
 from holter.report.html import figure
 from holter.views.figures import chosen, draw
@@ -60,6 +61,8 @@ def marked(text: str) -> str:
 
 def form(asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()) -> str:
     """Return a form that asks for the page anew, with what `keep` names as it is."""
+    if ALONE.get():
+        return ""
     hidden = "".join(
         f'<input type="hidden" name="{name}" value="{escape(asked[name], quote=True)}">'
         for name in (*_KEPT, *keep)
@@ -90,5 +93,7 @@ def entry(
 
 def link(asked: Mapping[str, str], text: str, **changed: str) -> str:
     """Return a link to the same page that asks for something else; what is empty is left out."""
+    if ALONE.get():
+        return escape(text)
     query = {name: value for name, value in {**asked, **changed}.items() if value and name != "part"}
     return f'<a href="?{escape(urlencode(query), quote=True)}">{escape(text)}</a>'

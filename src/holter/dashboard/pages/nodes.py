@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from holter.dashboard.alone import ALONE
 from holter.dashboard.frame import KEPT
 from holter.dashboard.islands import chart, charts, island
 from holter.report.html import figure
@@ -56,7 +57,7 @@ def _chart(reading: Reading, name: str, asked: Mapping[str, str]) -> str:
 
 
 def _choose(names: Sequence[str], node: str | None, asked: Mapping[str, str]) -> str:
-    if len(names) < 2:
+    if len(names) < 2 or ALONE.get():
         return ""
     options = "".join(
         f"<option{' selected' if name == node else ''}>{escape(name)}</option>" for name in names
@@ -70,7 +71,7 @@ def _choose(names: Sequence[str], node: str | None, asked: Mapping[str, str]) ->
 def _chips(reading: Reading, group: str, metric: str, asked: Mapping[str, str]) -> str:
     """Draw a box to mark for each device; a script makes marking take effect at once."""
     names = devices(reading, metric)
-    if len(names) < 2:
+    if len(names) < 2 or ALONE.get():
         return ""
     marked = set(asked.get(group, "").split(","))
     boxes = "".join(

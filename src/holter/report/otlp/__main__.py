@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.report.otlp import EVERY_NS, Push, address, shown
+from holter.report.otlp.issues import IssuePush, beside
 from holter.schema.companions import FAULT
 from holter.store.job import at
 from holter.store.layout import TOLD
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 LOOK_S = 5.0
+REFUSED_S = 60.0
+"""After so long issues are sent again to an endpoint that did not take them."""
 
 
 def main(words: list[str]) -> int:
@@ -43,7 +46,9 @@ def main(words: list[str]) -> int:
     began = int(folder.manifest().get("start") or folder.manifest().get("created") or time.time_ns())
     url = address("".join(words[1:]))
     push = Push(folder, url, sent_until=began, threads=1)
+    issues = IssuePush(folder, beside(url))
     trial, told = Trial(folder, threads=1), False
+    again = 0.0
     signal.signal(signal.SIGTERM, ask)
     with contextlib.suppress(SystemExit):
         while os.getppid() == parent:
@@ -54,11 +59,14 @@ def main(words: list[str]) -> int:
                 if not push.send(whole) and not told:
                     told = True
                     _tell(push, url)
+            # Many endpoints take metrics only: that issues are refused is no fault.
+            if time.monotonic() >= again and not issues.send():
+                again = time.monotonic() + REFUSED_S
             stop.wait(LOOK_S)
     if push.why and not told:  # it ended amid the first attempt
         _tell(push, url)
     kept = {"schema": 1, "sent_until": push.sent_until, "told": told or bool(push.why)}
-    folder.place.write(TOLD, json.dumps(kept).encode())
+    folder.place.write(TOLD, json.dumps({**kept, "issues": sorted(issues.told)}).encode())
     return 0
 
 

@@ -100,6 +100,8 @@ class Reading:
     """The only node whose machine is drawn; None for all of them."""
     devices: tuple[str, ...] = ()
     """Cores, GPUs or interfaces that are drawn beside the mean of all."""
+    kept: dict[tuple[Any, ...], Figure | str] | None = field(default=None, repr=False, compare=False)
+    """Where what is drawn is kept, for who needs it several times: by chart, part and what was asked for."""
     whole: Reading | None = field(default=None, repr=False)
     """The reading that this is a part of."""
 
@@ -196,8 +198,14 @@ def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
         ValueError: The job has no such rank, device or tensor; the text names those there are.
     """
     chart = _chart(name)
+    key = (name, tuple(sorted(options.items())), reading.node, reading.devices, reading.window, reading.width)
+    if reading.kept is not None and key in reading.kept:
+        return reading.kept[key]
     figure: Figure | None = chart.draw(reading, **options)
-    return str(chart.MISSING) if figure is None else figure
+    drawn = str(chart.MISSING) if figure is None else figure
+    if reading.kept is not None:
+        reading.kept[key] = drawn
+    return drawn
 
 
 def chosen(name: str, asked: Mapping[str, str]) -> dict[str, Any]:

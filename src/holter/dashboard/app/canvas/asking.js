@@ -7,7 +7,7 @@
 
 /** @param {Page} page @param {string} path @param {Params} params @param {AbortSignal} [signal] @returns {Promise<Response>} */
 async function answer(page, path, params, signal) {
-  const found = await fetch(page.address(path, params), { signal });
+  const found = await page.fetch(path, params, signal);
   if (found.ok) return found;
   const told = await found.json().catch(() => ({}));
   throw new Error(told.error ?? `the server answers ${found.status}`);

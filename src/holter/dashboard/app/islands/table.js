@@ -73,6 +73,7 @@ export function mount(element, page) {
   }
 
   async function update() {
+    if (page.alone) return; // it is of the whole job
     const fresh = (await whole()).querySelector(`[data-island=table][data-key="${CSS.escape(element.dataset.key ?? "")}"] tbody`);
     if (!fresh || !element.isConnected) return;
     const old = body();

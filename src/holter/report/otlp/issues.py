@@ -1,0 +1,93 @@
+"""Issues of rules as log records, by OpenTelemetry's own client: when one is found, and when it is over."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from opentelemetry.sdk._logs import ReadableLogRecord
+
+    from holter.store.job import JobFolder
+
+_PATH = "/v1/logs"
+_PLACES = ("code", "node", "rank", "device", "tensor")
+"""What tells an issue from others of its rule."""
+_TOLD = ("step_start", "step_end", "count", "advice")
+_MOST_LETTERS = 4000
+
+
+def beside(metrics: str) -> str:
+    """Return where issues go, when metrics go to this address."""
+    own = os.environ.get("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
+    return own or metrics.removesuffix("/v1/metrics") + _PATH
+
+
+def fresh(rules: Iterable[Mapping[str, Any]], told: set[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield issues that were not told as they are now: their mark, their rule, and the issue itself."""
+    for rule in rules:
+        for issue in rule.get("issues") or ():
+            about = [rule.get("name"), *(issue.get(name) for name in _PLACES), issue.get("status")]
+            mark = hashlib.sha256(repr(about).encode()).hexdigest()[:16]
+            if mark not in told:
+                yield mark, str(rule.get("name")), issue
+
+
+class IssuePush:
+    """Sends a job's issues to one address; `told` holds the marks of those that arrived."""
+
+    def __init__(
+        self, folder: JobFolder, url: str, *, told: Iterable[str] = (), timeout_s: int | None = None
+    ) -> None:
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+
+        self.told = set(told)
+        self._folder = folder
+        self._exporter = OTLPLogExporter(endpoint=url, timeout=timeout_s)
+        # The client says what is wrong by logging only; its words may hold the whole address.
+        log = logging.getLogger("opentelemetry")
+        log.propagate = False
+        log.addHandler(logging.NullHandler())
+
+    def send(self) -> bool:
+        """Send what is new; returns whether all of it was taken."""
+        from opentelemetry.sdk._logs.export import LogRecordExportResult
+
+        found = list(fresh(self._folder.evaluations().get("rules") or (), self.told))
+        if not found:
+            return True
+        records = [self._record(rule, issue) for _, rule, issue in found]
+        if self._exporter.export(records) is not LogRecordExportResult.SUCCESS:
+            return False
+        self.told.update(mark for mark, *_ in found)
+        return True
+
+    def _record(self, rule: str, issue: Mapping[str, Any]) -> ReadableLogRecord:
+        from opentelemetry._logs import LogRecord, SeverityNumber
+        from opentelemetry.sdk._logs import ReadableLogRecord
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+        from holter import __version__
+
+        name = os.environ.get("OTEL_SERVICE_NAME") or "holter"
+        resource = Resource.create({"service.name": name, "service.instance.id": self._folder.name})
+        levels = {"critical": SeverityNumber.ERROR, "warning": SeverityNumber.WARN}
+        severity = str(issue.get("severity"))
+        over = issue.get("status") == "resolved"
+        given = {key: issue.get(key) for key in (*_PLACES, *_TOLD)}
+        when = issue.get("resolved") if over else issue.get("time_start") or issue.get("last_found")
+        record = LogRecord(
+            timestamp=int(when or 0),
+            observed_timestamp=int(issue.get("last_found") or when or 0),
+            severity_text=severity,
+            severity_number=levels.get(severity, SeverityNumber.INFO),
+            body=str(issue.get("summary"))[:_MOST_LETTERS],
+            attributes={"job_name": self._folder.name, "rule": rule, "status": "resolved" if over else "open"}
+            | {key: value for key, value in given.items() if value not in (None, "")},
+        )
+        return ReadableLogRecord(record, resource, InstrumentationScope("holter", __version__))

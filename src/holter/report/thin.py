@@ -1,0 +1,44 @@
+"""A chart with no more points than a picture has room for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from holter.views.figures import Figure, Series
+
+MOST = 400
+_KINDS = ("lines", "stacked", "heatmap")
+
+
+def thin(of: Figure) -> Figure:
+    """Put neighboring points together where a chart has too many: their mean, and all of their bands."""
+    every = -(-len(of.x) // MOST)
+    if every < 2 or of.kind not in _KINDS or not all(isinstance(one, int | float) for one in of.x):
+        return of
+    note = f"Each point of this picture stands for up to {every} of the data."
+    return replace(
+        of,
+        x=[value for value in _put(of.x, every, "mean") if value is not None],
+        series=[_thinned(series, every) for series in of.series],
+        note=f"{of.note} {note}".strip(),
+    )
+
+
+def _thinned(of: Series, every: int) -> Series:
+    low, high = of.low and _put(of.low, every, "min"), of.high and _put(of.high, every, "max")
+    return replace(of, values=_put(of.values, every, "mean"), low=low, high=high)
+
+
+def _put(values: list[float | None], every: int, how: str) -> list[float | None]:
+    known = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    rows = np.append(known, np.full(-len(known) % every, np.nan)).reshape(-1, every)
+    there = ~np.isnan(rows)
+    if how == "mean":
+        found = np.where(there, rows, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    else:
+        found = (np.fmin if how == "min" else np.fmax).reduce(rows, axis=1)
+    return [float(one) if some else None for one, some in zip(found, there.any(axis=1), strict=True)]
