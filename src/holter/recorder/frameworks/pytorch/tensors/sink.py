@@ -208,14 +208,17 @@ class Sink:
             before = self._changes.before(tensor, what.name) if change else None
             self._together.add(Waiting(tensor, before, hashed, quantiles, done))
             return
-        deltas = self._changes.of(tensor, what.name) if change else NO_DELTAS
+        known, deltas = self._changes.of(tensor, what.name) if change else (None, NO_DELTAS)
         fingerprint = self._fingerprints.of(tensor) if hashed else 0
         if tensor.device.type == "cuda":
             self._row_later(tensor, what, at, deltas, fingerprint, absent, state, quantiles)
             return
         deltas = tuple(float(one) for one in deltas)
         wait = quantiles and together and tensor.numel() > EXACT
-        found = self.statistics.of(tensor, quantiles=quantiles and not wait)
+        if known is not None and wait == quantiles:
+            found = known
+        else:
+            found = self.statistics.of(tensor, quantiles=quantiles and not wait)
         if wait and not any(found.counts[1:4]):
             sample = self.statistics.flat(self.statistics.sample(tensor.reshape(-1)))
             self._together.sample(sample, found, lambda: done(found, deltas, int(fingerprint)))
