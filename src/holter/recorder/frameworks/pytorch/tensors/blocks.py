@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BLOCK = 1 << 17
-"""Elements of a block: two of them fit a cache of the second level, and calls are few."""
+BLOCK = 1 << 18
+"""Elements of a block: some fit a cache of the last level, and calls, which cost 2 us each, are few."""
 _DOUBLE = 1 << 16
 """Elements that are summed in double at once."""
 _ROW = 256
 """Elements that are summed in single precision."""
 _PLAIN = (1e-12, 1e15)
 """Largest magnitudes between which squares neither leave single precision nor vanish in it."""
+_ROOMS = 64
+"""Sizes of rooms that are remembered."""
 _CANCELLED = 0.3
 """Below this ratio of a sum to the norm, single precision has lost too many of the sum's digits."""
 
@@ -34,6 +36,7 @@ class Blocks:
         self._torch = torch
         self._norm = torch.linalg.vector_norm
         self._kept: dict[tuple[Any, int], Any] = {}
+        self._rooms: dict[tuple[Any, int, int], Any] = {}
 
     def read(self, flat: Any, tiny: float, before: Any = None) -> tuple[Sums | None, Change]:
         """Return sums over single precision and, if `before` is given, the change since; reads it once.
@@ -84,9 +87,9 @@ class Blocks:
             zeros, small = self.near_zero(magnitudes, tiny)
             sums.zeros, sums.small = sums.zeros + zeros, sums.small + small
         rows, rest = _table(block)
-        if rows.numel():
+        if rows is not None:
             sums.total += float(torch.sum(rows, 1).sum(dtype=torch.float64))
-        if rest.numel():
+        if rest is not None:
             sums.total += float(rest.sum(dtype=torch.float64))
         sums.squares += self._squares(rows, rest)
         return True
@@ -111,8 +114,8 @@ class Blocks:
     def _squares(self, rows: Any, rest: Any) -> float:
         """Return the sum of squares of what `_table` made."""
         double = self._torch.float64
-        found = float(self._norm(self._norm(rows, 2, 1), dtype=double)) ** 2 if rows.numel() else 0.0
-        return found + float(self._norm(rest, dtype=double)) ** 2 if rest.numel() else found
+        found = float(self._norm(self._norm(rows, 2, 1), dtype=double)) ** 2 if rows is not None else 0.0
+        return found + float(self._norm(rest, dtype=double)) ** 2 if rest is not None else found
 
     def near_zero(self, magnitudes: Any, tiny: float) -> tuple[int, int]:
         """Return how many elements are 0, and how many others are below `tiny`; overwrites them.
@@ -127,10 +130,14 @@ class Blocks:
 
     def room(self, dtype: Any, size: int, which: int = 0) -> Any:
         """Return room for some elements, kept for the next time."""
-        room = self._kept.get((dtype, which))
-        if room is None or room.numel() < size:
-            room = self._kept[dtype, which] = self._torch.empty(size, dtype=dtype, device="cpu")
-        return room[:size]
+        room = self._rooms.get((dtype, size, which))
+        if room is None:
+            whole = self._kept.get((dtype, which))
+            if whole is None or whole.numel() < size or len(self._rooms) > _ROOMS:
+                self._rooms.clear()
+                whole = self._kept[dtype, which] = self._torch.empty(size, dtype=dtype, device="cpu")
+            room = self._rooms[dtype, size, which] = whole[:size]
+        return room
 
 
 class Sums:
@@ -158,9 +165,13 @@ class Change:
 
 
 def _table(block: Any) -> tuple[Any, Any]:
-    """Return a block as a table of short rows, and what is left over."""
-    whole = block.numel() - block.numel() % _ROW
-    return block[:whole].view(-1, _ROW), block[whole:]
+    """Return a block as a table of short rows, and what is left over; None for what is not there."""
+    count = block.numel()
+    left = count % _ROW
+    if not left:
+        return block.view(-1, _ROW), None
+    whole = count - left
+    return block[:whole].view(-1, _ROW) if whole else None, block[whole:]
 
 
 def _number(bits: int) -> float:
