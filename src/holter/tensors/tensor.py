@@ -204,13 +204,12 @@ class Tensor:
         """
         check_reductions(names)
         rows = self.source.rows(self.name)
-        keep = np.ones(rows.rows, dtype=bool)
         if mode is not None:
-            keep &= rows["mode"] == mode
+            rows = rows.where(rows["mode"] == mode)
         if isinstance(rank, int):
-            keep &= rows["rank"] == rank
+            rows = rows.where(rows["rank"] == rank)
         asked = self._asked if self.name in self.source.saved.valued else None
-        return history_of(rows.where(keep), names, combine=rank == "all", asked=asked)
+        return history_of(rows, names, combine=rank == "all", asked=asked)
 
     def _from_elements(self, name: str, chosen: Sequence[Writing]) -> float:
         if name in ASKED:
