@@ -65,7 +65,9 @@ def history_of(
     rows = rows.sorted("name", "step", "mode", "rank", "time") if combine else rows
     found = reduced(rows, combine=combine)
     wanted = names or REDUCTIONS
-    for name in set(wanted) & set(ASKED) if asked is not None else ():
+    for name in set(wanted) & set(ASKED):
+        if asked is None:
+            break
         kind, join = ASKED[name]
         parts: dict[tuple[int, str, int], list[float]] = {}
         for step, mode, rank, value in zip(*asked(kind).columns.values(), strict=True):

@@ -214,8 +214,8 @@ class Sink:
             return
         deltas = tuple(float(one) for one in deltas)
         wait = quantiles and together and tensor.numel() > EXACT
-        found = known if wait == quantiles else None
-        found = found or self.statistics.of(tensor, quantiles=quantiles and not wait)
+        alone = quantiles and not wait
+        found = (None if alone else known) or self.statistics.of(tensor, quantiles=alone)
         if wait and not any(found.counts[1:4]):
             sample = self.statistics.flat(self.statistics.sample(tensor.reshape(-1)))
             self._together.sample(sample, found, lambda: done(found, deltas, int(fingerprint)))
