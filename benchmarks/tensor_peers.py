@@ -65,10 +65,14 @@ def smdebug(reductions: tuple[str, ...]) -> Callable[[Loop, str], After]:
 
 
 PEERS: dict[str, tuple[str, str, Callable[[Loop, str], After]]] = {
-    "tensorboard": ("tensors", "TensorBoard, a histogram of each", tensorboard),
-    "wandb": ("tensors", "wandb.watch, a histogram of each", wandb),
-    "smdebug": ("smdebug", "smdebug, five reductions of each", smdebug(("min", "max", "mean", "std", "sum"))),
-    "smdebug-raw": ("smdebug", "smdebug, whole", smdebug(())),
+    "tensorboard": ("tensors", "TensorBoard, `add_histogram` of each", tensorboard),
+    "wandb": ("tensors", 'wandb.watch, `log="all"`, `log_freq=1`, offline', wandb),
+    "smdebug": (
+        "smdebug",
+        "smdebug, `save_interval=1`: min, max, mean, std, sum of each",
+        smdebug(("min", "max", "mean", "std", "sum")),
+    ),
+    "smdebug-raw": ("smdebug", "smdebug, `save_interval=1`: each whole", smdebug(())),
 }
 """Environment, what the table says, and what attaches it."""
 

@@ -28,7 +28,9 @@ def test_words_that_the_reference_documents_and_refuses(tmp_path):
     assert found["gradients"].kept == frozenset()
     assert (found["weights"].statistics, found["weights"].kept) == ((), {"shape"})
     raw = read(tmp_path, {"save_raw_tensor": "true", "reductions": "prod"}, ("weights", {}))
-    assert raw["weights"].kept == {"raw"}
+    assert raw["weights"].kept == {"raw", "prod"}
+    kept = read(tmp_path, {"reductions": "abs_prod,abs_min,min"}, ("weights", {}))["weights"].kept
+    assert kept == {"prod", "abs_min"}
     assert read(tmp_path, {"dry_run": "true", "save_all": True}) == {}
 
 

@@ -101,3 +101,22 @@ def test_batches_of_an_evaluation_are_not_taken_for_shards(tmp_path):
     assert (row["mean"], row["count"]) == (3.5, 2)
     assert loss.reduction("mean", 20, rank="all") == 3.5
     assert loss.reduction("mean", 20) == 3.0
+
+
+def test_reductions_that_were_stored_on_request(tmp_path):
+    # As `--save weights@1:prod,abs_min` stores them: what statistics and two ranks cannot tell otherwise.
+    recording = Recording(tmp_path)
+    for rank, (product, nearest) in enumerate([(-6.0, 0.5), (0.25, 0.125)]):
+        recording.save(3, {"w": [-2.0, 3.0, 1.0]}, rank=rank)
+        recording.describe(3, "w", rank, prod=product, abs_min=nearest)
+    recording.save(4, {"w": [-2.0, 3.0, 1.0]})
+    w = recording.open().tensors()["w"]
+    assert (w.reduction("prod", 3), w.reduction("abs_prod", 3), w.reduction("abs_min", 3)) == (-6, 6, 0.5)
+    assert w.reduction("prod", 3, rank=1) == 0.25
+    assert (w.reduction("prod", 3, rank="all"), w.reduction("abs_min", 3, rank="all")) == (-1.5, 0.125)
+    each = w.history("prod", "abs_min").table
+    assert each["prod"][:2].tolist() == [-6, 0.25]
+    assert np.isnan(each["prod"][2])
+    assert w.history("prod", "abs_min", rank="all").table["abs_min"][0] == 0.125
+    with pytest.raises(TensorUnavailableForStep, match="cannot be known"):
+        w.reduction("prod", 4)

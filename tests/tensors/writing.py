@@ -89,6 +89,14 @@ class Recording:
             self.told.setdefault("mode_steps", {}).setdefault(mode, []).append([own, step])
             self.tell()
 
+    def describe(self, step: int, name: str, rank: int = 0, **kinds: float) -> None:
+        """Save single numbers that describe a tensor of one rank at one step."""
+        writer = Writer(self.folder, "n0")
+        row = {"time": 1000 * step + rank, "rank": rank, "step": step, "mode": "train", "name": name}
+        rows = [{**row, "kind": kind, "position": 0, "value": value} for kind, value in kinds.items()]
+        writer.append("tensor_values", {key: [row[key] for row in rows] for key in rows[0]})
+        assert writer.close(), writer.fault
+
     def put(self, step: int, data: bytes, *, mode: str = "train", rank: int = 0) -> Path:
         """Put a file of raw tensors."""
         key = f"tensors-raw/node=n0/rank={rank}/{step:09d}-{mode}.safetensors"

@@ -6,12 +6,13 @@ population (divided by n, not n - 1), norms are of the flattened tensor. What ca
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -32,6 +33,13 @@ ABSOLUTE = (
     "abs_l2",
     "abs_median",
 )
+
+ASKED: Mapping[str, tuple[str, Callable[[list[float]], float]]] = {
+    "prod": ("prod", math.prod),
+    "abs_prod": ("prod", lambda parts: abs(math.prod(parts))),
+    "abs_min": ("abs_min", min),
+}
+"""Reductions that are stored on request: as which kind of `tensor_values`, and how parts join."""
 
 REDUCTIONS = (*STORED, *DERIVED, *ABSOLUTE, *COUNTED, *CHANGES)
 """Every reduction that can be asked for."""

@@ -105,7 +105,8 @@ def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
             f"config {path}: collection {name!r} has no include_regex{nearest(name, SOURCES)};"
             f" built in: {', '.join(SOURCES)}"
         )
-    reductions = [word.removeprefix("abs_") for word in _listed(given.get("reductions"))]
+    wanted = _listed(given.get("reductions"))
+    reductions = [word.removeprefix("abs_") for word in wanted]
     for word in reductions:
         if word not in _REDUCTIONS:
             raise Refusal(
@@ -123,7 +124,9 @@ def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
         "schedule": {mode: _schedule(path, given, mode) for mode in _MODES},
         "statistics": statistics if reductions or raw or name == "losses" else [],
         "histogram": _boolean(path, "save_histogram", given.get("save_histogram", False)),
-        "raw": raw or "prod" in reductions,
+        "raw": raw,
+        "prod": "prod" in reductions,
+        "abs_min": "abs_min" in wanted,
         "shape": shape,
     }
 

@@ -148,7 +148,7 @@ TENSOR_VALUES = TableSchema(
             "VARCHAR",
             "value: the tensor itself, flattened; shape: its sizes; histogram: counts of equal bins from min to max; "
             "exponents: counts by floor(log2|x|) from -64 up, all below and above in the outer two; active: per unit, "
-            "samples in which it was active since the last row; samples: how many samples those were.",
+            "samples in which it was active since the last row; samples: how many samples those were; abs_min, prod: smallest magnitude and product of the finite elements.",
         ),
         Column("position", "INTEGER", "Place of the element."),
         Column("value", "DOUBLE", "The element."),

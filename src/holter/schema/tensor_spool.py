@@ -62,6 +62,8 @@ class Values(IntEnum):
     EXPONENTS = 4
     ACTIVE = 5
     SAMPLES = 6
+    ABS_MIN = 7
+    PROD = 8
 
 
 STATES = ("", "frozen", "unused", "skipped")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.reductions import REDUCTIONS, combined, derived
+from holter.analysis.reductions import ASKED, REDUCTIONS, combined, derived
 from holter.frame import Rows
 from holter.schema.table import Table
 from holter.tensors.errors import near
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,11 +51,31 @@ def reduced(rows: Table, *, combine: bool = False) -> dict[str, NDArray[Any]]:
     return {**kept, **derived(combined(rows.columns, group, groups))}
 
 
-def history_of(rows: Table, names: Sequence[str] = (), *, combine: bool = False) -> Rows:
-    """Return a table of name, step, mode, rank and reductions, all of them when none is named."""
+def history_of(
+    rows: Table,
+    names: Sequence[str] = (),
+    *,
+    combine: bool = False,
+    asked: Callable[[str], Table] | None = None,
+) -> Rows:
+    """Return a table of name, step, mode, rank and reductions, all of them when none is named.
+
+    `asked` returns step, mode, rank and value of what rows of one tensor do not hold: see `ASKED`.
+    """
     rows = rows.sorted("name", "step", "mode", "rank", "time") if combine else rows
     found = reduced(rows, combine=combine)
     wanted = names or REDUCTIONS
+    for name in set(wanted) & set(ASKED):
+        if asked is None:
+            break
+        kind, join = ASKED[name]
+        parts: dict[tuple[int, str, int], list[float]] = {}
+        for step, mode, rank, value in zip(*asked(kind).columns.values(), strict=True):
+            parts.setdefault((int(step), str(mode), -1 if combine else int(rank)), []).append(float(value))
+        for at in np.flatnonzero(np.isnan(found[name])):
+            values = parts.get((int(found["step"][at]), str(found["mode"][at]), int(found["rank"][at])))
+            if values:
+                found[name][at] = join(values)
     return Rows(Table({c: found[c] for c in ("name", "step", "mode", "rank", *wanted)}))
 
 

@@ -23,7 +23,10 @@ from holter.tensors.errors import NoMoreData, StepNotYetAvailable, StepUnavailab
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
+    from numpy.typing import NDArray
+
     from holter.store.job import JobFolder
+    from holter.store.saved import Writing
 
 _KEPT = 1024
 """Tensors whose rows are kept in memory."""
@@ -134,6 +137,16 @@ class Source:
         return self._visible(
             retried(lambda: reader.read(reader.files(table), TABLES[table], columns=columns, where=where))
         )
+
+    def elements(self, name: str, writing: Writing, kind: str) -> NDArray[Any]:
+        """Return what a tensor is described by in `tensor_values` at one step, in order, if it is."""
+        if name not in self.saved.valued:
+            return np.empty(0)
+        step, mode, rank = writing
+        where = f"name = {literal(name)} AND kind = {literal(kind)} AND step = {step}"
+        where += f" AND mode = {literal(mode)} AND rank = {rank}"
+        rows = self.table("tensor_values", ("position", "value"), where).sorted("position")
+        return np.asarray(rows["value"])
 
     def _visible(self, table: Table) -> Table:
         """Keep the rows of steps that may be seen: in range and, when frozen, known."""

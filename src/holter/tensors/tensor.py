@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from holter.analysis.reductions import REDUCTIONS, of_elements
+from holter.analysis.reductions import ASKED, REDUCTIONS, of_elements
 from holter.frame import Rows
 from holter.schema.table import Table
 from holter.store.parquet import literal
@@ -141,7 +141,7 @@ class Tensor:
         raw = self.raw(*writing)
         if raw is not None:
             return raw.shape
-        sizes = self._elements(writing, "shape")
+        sizes = self.source.elements(self.name, writing, "shape")
         if sizes.size:
             return tuple(int(size) for size in sizes)
         small = self._small(writing)
@@ -204,14 +204,19 @@ class Tensor:
         """
         check_reductions(names)
         rows = self.source.rows(self.name)
-        keep = np.ones(rows.rows, dtype=bool)
         if mode is not None:
-            keep &= rows["mode"] == mode
+            rows = rows.where(rows["mode"] == mode)
         if isinstance(rank, int):
-            keep &= rows["rank"] == rank
-        return history_of(rows.where(keep), names, combine=rank == "all")
+            rows = rows.where(rows["rank"] == rank)
+        asked = self._asked if self.name in self.source.saved.valued else None
+        return history_of(rows, names, combine=rank == "all", asked=asked)
 
     def _from_elements(self, name: str, chosen: Sequence[Writing]) -> float:
+        if name in ASKED:
+            kind, join = ASKED[name]
+            parts = [self.source.elements(self.name, one, kind) for one in chosen]
+            if all(part.size for part in parts):
+                return join([float(part[-1]) for part in parts])
         arrays = []
         for writing in chosen:
             raw = self.raw(*writing)
@@ -273,22 +278,16 @@ class Tensor:
         # Saved twice in one step, as by two calls of a module: the last one counts.
         return Table.concat([line.where(np.arange(max(line.rows - 1, 0), line.rows)) for line in lines])
 
-    def _elements(self, writing: Writing, kind: str) -> NDArray[Any]:
-        if self.name not in self.source.saved.valued:
-            return np.empty(0)
-        step, mode, rank = writing
-        where = f"name = {literal(self.name)} AND kind = {literal(kind)} AND step = {step}"
-        where += f" AND mode = {literal(mode)} AND rank = {rank}"
-        rows = self.source.table("tensor_values", ("position", "value"), where).sorted("position")
-        elements: NDArray[Any] = rows["value"]
-        return elements
+    def _asked(self, kind: str) -> Table:
+        where = f"name = {literal(self.name)} AND kind = {literal(kind)}"
+        return self.source.table("tensor_values", ("step", "mode", "rank", "value"), where)
 
     def _small(self, writing: Writing) -> NDArray[Any] | None:
         """Return the elements of a small tensor, which are kept as rows."""
-        elements = self._elements(writing, "value")
+        elements = self.source.elements(self.name, writing, "value")
         if not elements.size:
             return None
-        shape = tuple(int(size) for size in self._elements(writing, "shape"))
+        shape = tuple(int(size) for size in self.source.elements(self.name, writing, "shape"))
         return elements.reshape(shape) if np.prod(shape, dtype=np.int64) == elements.size else elements
 
 

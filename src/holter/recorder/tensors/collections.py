@@ -16,7 +16,7 @@ STATISTICS = ("statistics", "quantiles", "delta", "fingerprint")
 """What a row holds beside counts: moments, quantiles, the change since the last row, a hash of the bytes."""
 EACH = "each"
 """Quantiles and hashes are in each row, however often parameters and gradients are saved."""
-KEPT = ("histogram", "exponents", "raw", "values", "shape", "active")
+KEPT = ("histogram", "exponents", "raw", "values", "shape", "active", "abs_min", "prod")
 """What may be kept beside a row of statistics."""
 EVERYTHING = "everything"
 

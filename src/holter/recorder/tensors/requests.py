@@ -3,7 +3,8 @@
 A request is a selection, then `@` and the interval, then options, each after a colon (or a comma):
 
 * selection: a collection of `collections.SOURCES`; a regular expression between slashes; `role=ROLE`;
-* `histogram`, `exponents`, `raw`, `values`, `shape`, `active`: what is kept beside the statistics;
+* `histogram`, `exponents`, `raw`, `values`, `shape`, `active`, `abs_min`, `prod`: what is kept beside the
+  statistics;
   `no-statistics`: no statistics; `no-delta`, `no-quantiles`, `no-fingerprint`: not these; `each`: quantiles
   and fingerprints at each save, not once in ten steps; `everything`: all but raw;
 * `start=STEP`, `end=STEP`, `steps=3+7+9`: when; `train=N`, `eval=N`, `predict=N`: the interval in one mode

@@ -1,8 +1,9 @@
 """Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
 
-Read in this order: `flow` (what the parts share), `steps` (where a step ends), `roots` (forward),
-`backward`, `loaders` (data), with `stacks`, `fetching` and `paths` for what a dataset does; then `transfers`,
-`saving`, `distributed`, `compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.
+Read in this order: `flow` (what the parts share), `steps` (where a step ends), `roots` (forward), `backward`,
+`evaluations`, `loaders` (data), with `stacks`, `fetching` and `paths` for what a dataset does; then
+`transfers`, `saving`, `distributed`, `compilers`, and the folder `tensors`. `patches` is how each of them
+gets in and out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from holter.recorder.frameworks.pytorch.backward import Backward
 from holter.recorder.frameworks.pytorch.batches import Batches
 from holter.recorder.frameworks.pytorch.compilers import Compilers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
+from holter.recorder.frameworks.pytorch.evaluations import Evaluations
 from holter.recorder.frameworks.pytorch.flow import Flow
 from holter.recorder.frameworks.pytorch.listening import watch_phases
 from holter.recorder.frameworks.pytorch.loaders import Loaders
@@ -46,6 +48,7 @@ def attach(session: Session) -> Callable[[], None]:
     compilers = Compilers(flow, roots)
     distributed = Distributed(flow, backward)
     saving = Saving(flow)
+    evaluations = Evaluations(flow, roots)
     tensors = Tensors(flow, clock, roots, backward)
     clock.on_new_optimizer = roots.discover
 
@@ -74,6 +77,7 @@ def attach(session: Session) -> Callable[[], None]:
         "forward": lambda patches: roots.attach(),
         "eval": lambda patches: patches.wrap(torch.nn.Module, "eval", watch_eval),
         "backward": backward.attach,
+        "evaluation": evaluations.attach,
         "h2d": transfers.attach,
         "checkpoint": saving.attach,
         "communication": distributed.attach,

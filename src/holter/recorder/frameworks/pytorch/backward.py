@@ -87,6 +87,8 @@ class Backward:
         try:
             now = at.begin(self._code)
             self.flow.backward_open = True
+            if self.flow.evaluated:  # a model in evaluation mode trains: this is the loss
+                self.flow.evaluated.clear()
             loss = NAN
             if self.losses.on:
                 try:

@@ -102,6 +102,10 @@ class Flow:
         self.backward_open = False
         """A backward pass runs: a step that ends inside it ends with it."""
         self.deferred: Callable[[], None] | None = None
+        self.evaluated: list[tuple[int, int, str, Any]] = []
+        """Time, step, function and value of losses since the last call of a model that evaluates."""
+        self.on_eval_loss: Callable[[Any], None] | None = None
+        """Called with each of them."""
         self._device = ""
         self._pauses: list[tuple[int, int, int]] = []
         self._pause_begin = 0

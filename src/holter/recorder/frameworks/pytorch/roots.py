@@ -40,6 +40,9 @@ class Roots:
         self.compiled = False
         self.on_forward: Callable[[Any], None] | None = None
         """Called with a model that the loop is about to call."""
+        self.evaluates = False
+        self.on_evaluation: Callable[[bool], object] = bool
+        """Called before a model evaluates, and before the first that trains again: whether it evaluates."""
         self.on_compiler: Callable[[], None] = lambda: None
         self._classes: dict[type, Callable[[], None]] = {}
         self._codes: dict[type, int] = {}
@@ -123,10 +126,11 @@ class Roots:
             code = codes.get(type(self), 0)
             at.forward = at.seen = True
             try:
-                if not code or clock.predicting is not False or roots.on_forward is not None:
-                    code = begin(self, at)
-                else:  # the usual case, without a call
+                usual = code and clock.predicting is False and roots.on_forward is None
+                if usual and self.training and not roots.evaluates:
                     at.begin(code)
+                else:
+                    code = begin(self, at)
             except Exception as error:
                 collector.fault(error)
                 code = 0
@@ -170,6 +174,9 @@ class Roots:
         at.forward = at.seen = True
         if self.clock.predicting is None:
             self.clock.on_forward_begin()
+        if self.evaluates or not module.training:
+            self.evaluates = not module.training
+            self.on_evaluation(self.evaluates)
         if self.on_forward is not None:
             self.on_forward(module)
         code = self._codes.get(type(module)) or self._code(module)

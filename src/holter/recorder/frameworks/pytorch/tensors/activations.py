@@ -51,6 +51,7 @@ class Activations:
         self._said = False
         self._loss_module = -1
         """The last step in which a module computed a loss."""
+        flow.on_eval_loss = self.on_eval_loss
         self.step = -1
         """The step whose numbering this is; micro-batches of one step go on counting."""
 
@@ -91,14 +92,26 @@ class Activations:
             if step != self.step:
                 self._indices.clear()
                 self.step = step
-            again = self._indices["loss"]
-            self._indices["loss"] += 1
-            name = f"loss_{again}" if again else "loss"
-            self._sink.take(loss, Tensor(name, "loss", "loss"), due, step, TRAIN)
-            self.names_seen.add(name)
+            self._loss(loss, due, step, TRAIN)
         due = [one for one in self.collections if "input" in one.sources and one.due("train", step)]
         if due and self._loss_module != step:
             self._functional(loss, due, step)
+
+    def _loss(self, loss: Any, due: Sequence[Collection], step: int, mode: int) -> None:
+        again = self._indices["loss"]
+        self._indices["loss"] += 1
+        name = f"loss_{again}" if again else "loss"
+        self._sink.take(loss, Tensor(name, "loss", "loss"), due, step, mode)
+        self.names_seen.add(name)
+
+    def on_eval_loss(self, loss: Any) -> None:
+        """A function computed a loss while a model evaluates: take it if that pass is saved."""
+        due = [one for one in self._due if "loss" in one.sources]
+        if not due or not self._handles or self._mode == TRAIN or self.observed():
+            return
+        torch = self.flow.torch
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            self._loss(loss, due, self.flow.session.step, self._mode)
 
     def _functional(self, loss: Any, due: Sequence[Collection], step: int) -> None:
         """Take what a loss was computed from that no module computed."""

@@ -1,23 +1,30 @@
 """Sums over tensors of the host, block by block, so that what is read several times stays in the cache.
 
 Single precision is summed in short rows, and the rows in double. Magnitudes are compared as the whole numbers
-that their bits are, which have the same order and are compared faster.
+that their bits are, which have the same order and are compared faster. Where what a tensor was is known, each
+block is compared with it while it is in the cache.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from typing import Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
-BLOCK = 1 << 17
-"""Elements of a block: two of them fit a cache of the second level, and calls are few."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+BLOCK = 1 << 18
+"""Elements of a block: some fit a cache of the last level, and calls, which cost 2 us each, are few."""
 _DOUBLE = 1 << 16
 """Elements that are summed in double at once."""
 _ROW = 256
 """Elements that are summed in single precision."""
 _PLAIN = (1e-12, 1e15)
 """Largest magnitudes between which squares neither leave single precision nor vanish in it."""
+_ROOMS = 64
+"""Sizes of rooms that are remembered."""
 _CANCELLED = 0.3
 """Below this ratio of a sum to the norm, single precision has lost too many of the sum's digits."""
 
@@ -27,73 +34,88 @@ class Blocks:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
+        self._norm = torch.linalg.vector_norm
         self._kept: dict[tuple[Any, int], Any] = {}
+        self._rooms: dict[tuple[Any, int, int], Any] = {}
 
-    def sums(self, flat: Any, tiny: float) -> tuple[Any, ...] | None:
-        """Return smallest, largest, zeros, tiny elements, sums of magnitudes, elements, squares.
+    def read(self, flat: Any, tiny: float, before: Any = None) -> tuple[Sums | None, Change]:
+        """Return sums over single precision and, if `before` is given, the change since; reads it once.
 
-        Of single precision; None where its squares are not to be trusted, or an element is not finite.
+        Args:
+            flat: The elements, in one row.
+            tiny: The smallest normal number.
+            before: What they were; is `flat` afterwards.
+
+        The sums are None where squares are not to be trusted, or an element is not finite.
         """
-        torch = self._torch
-        count = flat.numel()
-        low, high = math.inf, -math.inf
-        absolute = 0.0
-        zeros = small = 0
-        rows = count // _ROW
-        totals, norms = self.room(torch.float32, rows, 1), self.room(torch.float32, rows, 2)
-        room = self.room(torch.float32, min(count, BLOCK))
-        bits = room.view(torch.int32)
-        for begin in range(0, count, BLOCK):
-            block = flat[begin : begin + BLOCK]
-            length = block.numel()
-            lowest, highest = float(block.amin()), int(block.view(torch.int32).amax())
-            # Bits of negative numbers are negative, and in the wrong order.
-            largest = _number(highest) if highest >= 0 else float(block.amax())
-            low, high = min(low, lowest), max(high, largest)
-            peak = max(-lowest, largest)
-            if lowest != lowest or not (_PLAIN[0] < peak < _PLAIN[1] or peak == 0):
-                return None
-            magnitudes = room[:length]
-            torch.abs(block, out=magnitudes)
-            absolute += float(magnitudes.sum())
-            if _number(int(bits[:length].amin())) <= tiny:
-                more = self.near_zero(magnitudes, tiny)
-                zeros, small = zeros + more[0], small + more[1]
-            self._rows(block, begin // _ROW, totals, norms)
-        squares, total = _squared(torch, norms), float(totals.sum(dtype=torch.float64))
-        if rows * _ROW < count:
-            rest = flat[rows * _ROW :].double()
-            squares, total = squares + _squared(torch, rest), total + float(rest.sum())
-        if abs(total) <= _CANCELLED * math.sqrt(squares):
-            total = sum(float(one.sum(dtype=torch.float64)) for one in flat.split(_DOUBLE))
-        return low, high, zeros, small, absolute, total, squares
+        sums, change = Sums(), Change()
+        sound = True
+        olds: Iterable[Any] = repeat(None) if before is None else before.split(BLOCK)
+        for block, old in zip(flat.split(BLOCK), olds, strict=False):
+            sound = sound and self._sum(block, tiny, sums)
+            if old is not None:
+                self._compare(block, old, change, keep=True)
+            elif not sound:
+                break
+        if not sound:
+            return None, change
+        if abs(sums.total) <= _CANCELLED * math.sqrt(sums.squares):
+            sums.total = sum(float(one.sum(dtype=self._torch.float64)) for one in flat.split(_DOUBLE))
+        return sums, change
 
-    def change(self, new: Any, old: Any, *, keep: bool) -> tuple[float, float, float]:
-        """Return l2, mean and largest absolute difference; `keep`: `old` is `new` afterwards."""
+    def change(self, new: Any, old: Any, *, keep: bool) -> Change:
+        """Return the change; `old` is overwritten, `keep`: it is `new` afterwards."""
+        change = Change()
+        for block, before in zip(new.split(BLOCK), old.split(BLOCK), strict=True):
+            self._compare(block, before, change, keep=keep)
+        return change
+
+    def _sum(self, block: Any, tiny: float, sums: Sums) -> bool:
+        """Add a block; False where that would be wrong."""
         torch = self._torch
-        count = new.numel()
-        squares = absolute = largest = 0.0
-        single = new.dtype is torch.float32
-        for begin in range(0, count, BLOCK):
-            block, difference = new[begin : begin + BLOCK], old[begin : begin + BLOCK]
-            # In the place of what was, which is not needed any more: one more room would not fit the cache.
-            torch.sub(block, difference, out=difference)
-            difference.abs_()
-            most = _number(int(difference.view(torch.int32).amax())) if single else float(difference.amax())
-            if single and _PLAIN[0] < most < _PLAIN[1]:
-                rows = difference.numel() // _ROW
-                norms = self.room(torch.float32, rows, 2)
-                self._norms(difference[: rows * _ROW].view(-1, _ROW), norms)
-                squares += _squared(torch, norms)
-                if rows * _ROW < difference.numel():
-                    squares += _squared(torch, difference[rows * _ROW :].double())
-            elif most:
-                squares += sum(_squared(torch, piece.double()) for piece in difference.split(_DOUBLE))
-            absolute += float(difference.sum())
-            largest = max(largest, most) if most == most else most
-            if keep:
-                difference.copy_(block)
-        return math.sqrt(squares), absolute / count if count else 0.0, largest
+        low, bits = float(block.amin()), int(block.view(torch.int32).amax())
+        # Bits of negative numbers are negative, and in the wrong order.
+        high = _number(bits) if bits >= 0 else float(block.amax())
+        peak = max(-low, high)
+        if low != low or not (_PLAIN[0] < peak < _PLAIN[1] or peak == 0):
+            return False
+        sums.low, sums.high = min(sums.low, low), max(sums.high, high)
+        magnitudes = self.room(torch.float32, block.numel())
+        torch.abs(block, out=magnitudes)
+        sums.absolute += float(magnitudes.sum())
+        if _number(int(magnitudes.view(torch.int32).amin())) <= tiny:
+            zeros, small = self.near_zero(magnitudes, tiny)
+            sums.zeros, sums.small = sums.zeros + zeros, sums.small + small
+        rows, rest = _table(block)
+        if rows is not None:
+            sums.total += float(torch.sum(rows, 1).sum(dtype=torch.float64))
+        if rest is not None:
+            sums.total += float(rest.sum(dtype=torch.float64))
+        sums.squares += self._squares(rows, rest)
+        return True
+
+    def _compare(self, block: Any, old: Any, change: Change, *, keep: bool) -> None:
+        """Add the change of a block."""
+        torch = self._torch
+        # In the place of what was, which is not needed any more: one more room would not fit the cache.
+        difference = torch.sub(block, old, out=old).abs_()
+        single = block.dtype is torch.float32
+        most = _number(int(difference.view(torch.int32).amax())) if single else float(difference.amax())
+        if single and _PLAIN[0] < most < _PLAIN[1]:
+            change.squares += self._squares(*_table(difference))
+        elif most:
+            pieces = (piece.double() for piece in difference.split(_DOUBLE))
+            change.squares += sum(float(torch.dot(piece, piece)) for piece in pieces)
+        change.absolute += float(difference.sum())
+        change.largest = max(change.largest, most) if most == most else most
+        if keep:
+            old.copy_(block)
+
+    def _squares(self, rows: Any, rest: Any) -> float:
+        """Return the sum of squares of what `_table` made."""
+        double = self._torch.float64
+        found = float(self._norm(self._norm(rows, 2, 1), dtype=double)) ** 2 if rows is not None else 0.0
+        return found + float(self._norm(rest, dtype=double)) ** 2 if rest is not None else found
 
     def near_zero(self, magnitudes: Any, tiny: float) -> tuple[int, int]:
         """Return how many elements are 0, and how many others are below `tiny`; overwrites them.
@@ -108,25 +130,48 @@ class Blocks:
 
     def room(self, dtype: Any, size: int, which: int = 0) -> Any:
         """Return room for some elements, kept for the next time."""
-        room = self._kept.get((dtype, which))
-        if room is None or room.numel() < size:
-            room = self._kept[dtype, which] = self._torch.empty(size, dtype=dtype, device="cpu")
-        return room[:size]
-
-    def _rows(self, block: Any, first: int, totals: Any, norms: Any) -> None:
-        rows = block.numel() // _ROW
-        if rows:
-            table = block[: rows * _ROW].view(-1, _ROW)
-            self._torch.sum(table, 1, out=totals[first : first + rows])
-            self._norms(table, norms[first : first + rows])
-
-    def _norms(self, table: Any, out: Any) -> None:
-        self._torch.linalg.vector_norm(table, dim=1, out=out)
+        room = self._rooms.get((dtype, size, which))
+        if room is None:
+            whole = self._kept.get((dtype, which))
+            if whole is None or whole.numel() < size or len(self._rooms) > _ROOMS:
+                self._rooms.clear()
+                whole = self._kept[dtype, which] = self._torch.empty(size, dtype=dtype, device="cpu")
+            room = self._rooms[dtype, size, which] = whole[:size]
+        return room
 
 
-def _squared(torch: Any, row: Any) -> float:
-    row = row.double()
-    return float(torch.dot(row, row))
+class Sums:
+    """What `Blocks.read` found."""
+
+    __slots__ = ("absolute", "high", "low", "small", "squares", "total", "zeros")
+
+    def __init__(self) -> None:
+        self.low, self.high = math.inf, -math.inf
+        self.zeros = self.small = 0
+        self.absolute = self.total = self.squares = 0.0
+
+
+class Change:
+    """How far elements are from what they were: sums of squares and of magnitudes, the largest magnitude."""
+
+    __slots__ = ("absolute", "largest", "squares")
+
+    def __init__(self) -> None:
+        self.squares = self.absolute = self.largest = 0.0
+
+    def told(self, count: int) -> tuple[float, float, float]:
+        """Return l2, mean and largest absolute difference of so many elements."""
+        return math.sqrt(self.squares), self.absolute / count if count else 0.0, self.largest
+
+
+def _table(block: Any) -> tuple[Any, Any]:
+    """Return a block as a table of short rows, and what is left over; None for what is not there."""
+    count = block.numel()
+    left = count % _ROW
+    if not left:
+        return block.view(-1, _ROW), None
+    whole = count - left
+    return block[:whole].view(-1, _ROW) if whole else None, block[whole:]
 
 
 def _number(bits: int) -> float:

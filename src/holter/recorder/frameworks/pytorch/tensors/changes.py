@@ -10,7 +10,7 @@ from holter.recorder.guard import tell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holter.recorder.frameworks.pytorch.tensors.statistics import Statistics
+    from holter.recorder.frameworks.pytorch.tensors.statistics import Statistics, Summary
 
 _NAN = float("nan")
 NO_DELTAS = (_NAN, _NAN, _NAN)
@@ -77,21 +77,24 @@ class Changes:
         self._copied += size
         return None
 
-    def of(self, tensor: Any, name: str) -> Any:
-        """Return l2, mean and largest absolute change since the last time; keep a copy for the next."""
+    def of(self, tensor: Any, name: str) -> tuple[Summary | None, Any]:
+        """Return l2, mean and largest absolute change since the last time; keep a copy for the next.
+
+        And the statistics, but for quantiles, where they can be had in the same pass.
+        """
         torch = self._torch
         before = self.before(tensor, name) if tensor.numel() <= SLAB else None
         if before is None:
-            return NO_DELTAS
+            return None, NO_DELTAS
         if tensor.device.type == "cpu":
-            return self._statistics.change(tensor, before)
+            return self._statistics.with_change(tensor, before)
         difference = self._statistics.flat(tensor).sub(self._statistics.flat(before))
         before.copy_(tensor)
         if difference.numel() == 0:
-            return NO_DELTAS
+            return None, NO_DELTAS
         norm = torch.linalg.vector_norm(difference, dtype=torch.float64)
         difference.abs_()
-        return norm, difference.mean(), difference.max()
+        return None, (norm, difference.mean(), difference.max())
 
     def _room(self, tensor: Any, size: int) -> bool:
         """Whether a device has room to spare: never more than a tenth of what is free."""

@@ -33,8 +33,7 @@ MAX_VALUES = 1 << 16
 SMALL = 1 << 14
 _MANY_PLANS = 1 << 16
 _TOLD_WHOLE = {"loss", "labels", "predictions", "token_ids"}
-"""Roles of tensors that are stored element by element, if they have no more than `SMALL` of them, as those
-that scripts save themselves."""
+"""Roles of tensors whose elements are stored, if they are no more than `SMALL`, as of those scripts save."""
 
 
 class Plan(NamedTuple):
@@ -142,7 +141,7 @@ class Sink:
         if plan.wanted:
             at = (when, step, mode, number)
             self._row(tensor, what, plan.wanted, at, absent, STATES.index(state), together=together)
-        kept = plan.kept
+        kept = plan.kept - {"abs_min", "prod"} if absent else plan.kept  # both are 0, as zeros say
         if (what.role in _TOLD_WHOLE or what.kind == "custom") and tensor.numel() <= SMALL:
             kept |= {"values"}
         if not kept:
@@ -208,14 +207,15 @@ class Sink:
             before = self._changes.before(tensor, what.name) if change else None
             self._together.add(Waiting(tensor, before, hashed, quantiles, done))
             return
-        deltas = self._changes.of(tensor, what.name) if change else NO_DELTAS
+        known, deltas = self._changes.of(tensor, what.name) if change else (None, NO_DELTAS)
         fingerprint = self._fingerprints.of(tensor) if hashed else 0
         if tensor.device.type == "cuda":
             self._row_later(tensor, what, at, deltas, fingerprint, absent, state, quantiles)
             return
         deltas = tuple(float(one) for one in deltas)
         wait = quantiles and together and tensor.numel() > EXACT
-        found = self.statistics.of(tensor, quantiles=quantiles and not wait)
+        alone = quantiles and not wait
+        found = (None if alone else known) or self.statistics.of(tensor, quantiles=alone)
         if wait and not any(found.counts[1:4]):
             sample = self.statistics.flat(self.statistics.sample(tensor.reshape(-1)))
             self._together.sample(sample, found, lambda: done(found, deltas, int(fingerprint)))

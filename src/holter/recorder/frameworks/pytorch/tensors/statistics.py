@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, Blocks
+from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, Blocks, Sums
 
 EXACT = 4096
 SAMPLE = 512
@@ -102,17 +102,7 @@ class Statistics:
 
     def _plain(self, flat: Any, tiny: float) -> Summary | None:
         """Summarize single precision the short way; None where that would be wrong."""
-        found = self._blocks.sums(flat, tiny)
-        if found is None:
-            return None
-        low, high, zeros, small, absolute, total, squares = found
-        count = flat.numel()
-        mean = total / count
-        variance = squares / count - mean * mean
-        if mean * mean > _FAR * variance:
-            return None
-        statistics = (low, high, mean, math.sqrt(variance), absolute / count, _NAN, _NAN, _NAN)
-        return Summary((count, 0, 0, 0, zeros, small), statistics)
+        return _summary(self._blocks.read(flat, tiny)[0], flat.numel())
 
     def _moments(
         self, flat: Any, tiny: float, low: float, high: float
@@ -148,6 +138,18 @@ class Statistics:
         offset = first / count
         return zeros, small, absolute / count, (shift or 0.0) + offset, second / count - offset * offset
 
+    def with_change(self, tensor: Any, before: Any) -> tuple[Summary | None, tuple[float, float, float]]:
+        """Return statistics without quantiles, and what `change` returns, reading both tensors once.
+
+        The statistics are None where the short way is none: `of` has them.
+        """
+        if tensor.dtype is not self._torch.float32 or not (tensor.is_contiguous() and before.is_contiguous()):
+            return None, self.change(tensor, before)
+        count = tensor.numel()
+        tiny = smallest_normal(self._torch, tensor.dtype)
+        sums, change = self._blocks.read(tensor.view(-1), tiny, before.view(-1))
+        return _summary(sums, count), change.told(count)
+
     def change(self, tensor: Any, before: Any) -> tuple[float, float, float]:
         """Return l2, mean and largest absolute difference of two tensors of the host.
 
@@ -155,7 +157,7 @@ class Statistics:
         """
         new, old = self.flat(tensor), self.flat(before)
         shared = new.numel() > 0 and old.data_ptr() == before.data_ptr()
-        found = self._blocks.change(new, old, keep=shared)
+        found = self._blocks.change(new, old, keep=shared).told(new.numel())
         if not shared:
             before.copy_(tensor)
         return found
@@ -198,6 +200,18 @@ class Statistics:
                 torch.float32 if tensor.is_floating_point() or tensor.dtype is torch.bool else torch.float64
             )
         return tensor.reshape(-1)
+
+
+def _summary(found: Sums | None, count: int) -> Summary | None:
+    """Return statistics from sums; None where squares lose too many digits."""
+    if found is None:
+        return None
+    mean = found.total / count
+    variance = found.squares / count - mean * mean
+    if mean * mean > _FAR * variance:
+        return None
+    numbers = (found.low, found.high, mean, math.sqrt(variance), found.absolute / count, _NAN, _NAN, _NAN)
+    return Summary((count, 0, 0, 0, found.zeros, found.small), numbers)
 
 
 def joined(one: Summary, other: Summary) -> Summary:

@@ -32,7 +32,7 @@ def described(
         torch: The module.
         tensor: Strided, detached.
         role: Its role: what counts as active depends on it.
-        kept: Which: `shape`, `values`, `histogram`, `exponents`, `active`.
+        kept: Which: `shape`, `values`, `histogram`, `exponents`, `active`, `abs_min`, `prod`.
         statistics: What flattens.
         most: Elements of a tensor whose `values` are kept; of larger ones nothing is.
     """
@@ -46,13 +46,20 @@ def described(
         units, samples = _active(torch, tensor, role)
         yield Values.ACTIVE, units
         yield Values.SAMPLES, torch.tensor([samples], dtype=torch.float64, device="cpu")
-    if kept & {"histogram", "exponents"}:
+    if kept & {"histogram", "exponents", "abs_min", "prod"}:
         flat = statistics.flat(tensor)
         sound = torch.isfinite(flat)
         if "histogram" in kept:
             yield Values.HISTOGRAM, _histogram(torch, flat, sound)
         if "exponents" in kept:
             yield Values.EXPONENTS, _exponents(torch, flat, sound)
+        none = ~sound.any()
+        if "abs_min" in kept:
+            nearest = torch.where(sound, flat.abs(), float("inf")).min()
+            yield Values.ABS_MIN, torch.where(none, float("nan"), nearest)
+        if "prod" in kept:
+            product = torch.where(sound, flat, 1.0).prod(dtype=torch.float64)
+            yield Values.PROD, torch.where(none, float("nan"), product)
 
 
 def _histogram(torch: Any, flat: Any, sound: Any) -> Any:

@@ -1,0 +1,153 @@
+"""Losses of an evaluation, from which no backward pass begins: the functions that compute them are watched.
+
+Only from the first call of a model in evaluation mode to the next one in training mode, and only beneath
+`torch.nn.functional`, where loss modules end too, and what a script imported by name. Once a compiler is in
+use nothing is watched: it would trace ours.
+"""
+
+from __future__ import annotations
+
+import atexit
+from functools import partial
+from threading import get_ident
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT
+from holter.recorder.frameworks.pytorch.patches import Patches
+from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.roots import Roots
+
+_SCALAR = int(Phase.SCALAR)
+_BENEATH = (
+    "cross_entropy_loss",
+    "nll_loss_nd",
+    "binary_cross_entropy",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "soft_margin_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+)
+"""Functions of `torch._C._nn`."""
+_ABOVE = (
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+    "ctc_loss",
+    "poisson_nll_loss",
+    "margin_ranking_loss",
+    "hinge_embedding_loss",
+    "cosine_embedding_loss",
+    "triplet_margin_loss",
+)
+"""Functions of `torch`."""
+_MOST = 64
+"""Losses of one pass."""
+
+
+class Evaluations:
+    """Watches functions of losses while models evaluate; those of a pass are told when the next begins."""
+
+    def __init__(self, flow: Flow, roots: Roots) -> None:
+        self.flow = flow
+        self.collector = flow.collector("evaluation")
+        self._roots = roots
+        self._patches = Patches()
+        self._arrivals = Arrivals(flow)
+        self._thread = 0
+        """The thread that evaluates; 0 while none does."""
+
+    def attach(self, patches: Patches) -> None:
+        """Be told when models change between training and evaluation."""
+        self._roots.on_evaluation = self._turn
+        atexit.register(self._finish)
+        patches.later(self.detach)
+
+    def detach(self) -> None:
+        """Take everything out."""
+        atexit.unregister(self._finish)
+        self._roots.on_evaluation = bool
+        self._stop()
+        self._finish()
+
+    def _turn(self, evaluates: bool) -> None:
+        """A model is about to be called."""
+        if self.flow.evaluated:
+            self._tell()
+        if evaluates and not self._roots.compiled:
+            if not self._thread:
+                torch = self.flow.torch
+                for owner, names in ((torch._C._nn, _BENEATH), (torch, _ABOVE)):
+                    for name in names:
+                        self._patches.wrap(owner, name, self._watch)
+            self._thread = get_ident()
+        elif self._thread:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._thread = 0
+        self._patches.undo()
+
+    def _watch(self, original: Any) -> Callable[..., Any]:
+        is_compiling, collector = self.flow.is_compiling, self.collector
+        name = original.__name__.removesuffix("_nd")
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if not is_compiling() and self._thread == get_ident() and collector.on:
+                try:
+                    self._see(name, result)
+                except Exception as error:
+                    collector.fault(error)
+            return result
+
+        return watched
+
+    def _see(self, name: str, result: Any) -> None:
+        """Note a loss: one that is a single number, which nobody but the script computes."""
+        flow = self.flow
+        torch = flow.torch
+        if type(result) is not torch.Tensor or result.numel() != 1 or not result.is_floating_point():
+            return
+        if getattr(torch._C, "_len_torch_dispatch_stack", int)() or flow.here.at.backward:
+            return
+        if flow.on_eval_loss is not None:
+            flow.on_eval_loss(result)
+        if len(flow.evaluated) < _MOST and result.device.type in ("cpu", "cuda"):
+            value = result.item() if result.is_cpu else result.detach()
+            flow.evaluated.append((perf_counter_ns(), flow.session.step, name, value))
+
+    def _tell(self) -> None:
+        """Write the losses of a pass: as the loss if there is one only, else each by its function."""
+        flow = self.flow
+        losses, flow.evaluated = flow.evaluated, []
+        if any("loss" in name for name in flow.session.told):
+            return
+        mode = PREDICT if self._roots.clock.predicting else EVAL
+        for when, step, function, value in losses:
+            name = flow.session.name("loss" if len(losses) == 1 else f"loss/{function}")
+            if isinstance(value, float):
+                self._write(name, when, step, mode, value)
+            elif not self._arrivals.crowded and not flow.torch.cuda.is_current_stream_capturing():
+                self._arrivals.later(value.double().reshape(1), partial(self._write, name, when, step, mode))
+                self._arrivals.send()
+
+    def _write(self, name: int, when: int, step: int, mode: int, value: Any) -> None:
+        self.flow.here.at.add(_SCALAR, name, when, 0, float(value), step, mode)
+
+    def _finish(self) -> None:
+        """The script is over."""
+        try:
+            if self.flow.evaluated:
+                self._tell()
+            self._arrivals.finish()
+        except Exception as error:
+            self.collector.fault(error)

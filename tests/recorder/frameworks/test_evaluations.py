@@ -1,0 +1,117 @@
+"""Losses of evaluations: computed by a function, with no backward pass that would tell them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holter.schema.phases import Mode, Phase
+
+LOOP = """
+    import json
+    from torch.nn import functional as F
+    from torch.nn.functional import mse_loss as imported
+
+    torch.manual_seed(0)
+    x, y, hot = torch.randn(4, 8), torch.tensor([0, 1, 0, 1]), torch.eye(2)[[0, 1, 0, 1]]
+
+    class Inside(Net):
+        def forward(self, x, y=None):
+            scores = super().forward(x)
+            return scores if y is None else F.cross_entropy(scores, y)
+
+    model = Inside()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    criterion = nn.CrossEntropyLoss()
+    functions = vars(torch._C._nn)
+    before = dict(functions), dict(vars(torch))
+    told = []
+
+    def train():
+        model.train()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        F.mse_loss(x, x)  # not evaluated: no loss
+
+    def evaluate(loss, **kept):
+        model.eval()
+        with torch.no_grad():
+            told.append([loss().item() for _ in range(2)])
+
+    for _ in range(2):
+        train()
+    evaluate(lambda: F.cross_entropy(model(x), y))
+    train()
+    assert before == (dict(functions), dict(vars(torch)))
+    evaluate(lambda: criterion(model(x), y))
+    evaluate(lambda: imported(model(x), hot))
+    train()
+    evaluate(lambda: model(x, y))
+    F.mse_loss(model(x), hot, reduction="none").sum()  # no number: none
+    for _ in range(2):  # a model in evaluation mode that trains
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    scores = model(x)
+    told.append([F.binary_cross_entropy_with_logits(scores, hot).item()])
+    told.append([F.kl_div(scores.log_softmax(1), hot, reduction="batchmean").item()])
+    print(json.dumps(told))
+"""
+
+
+def evaluated(trainer, name="loss"):
+    """Steps and values of what was computed while evaluating."""
+    return [(one.step, one.value) for one in trainer.of(Phase.SCALAR, name) if one.mode is Mode.EVAL]
+
+
+def test_losses_of_an_evaluation_are_told_whoever_computes_them(record):
+    recording = record(LOOP)
+    trainer = recording.trainer
+    *single, (logits,), (_,) = json.loads(recording.stdout)
+    found = evaluated(trainer)
+    assert [value for _, value in found] == [one for each in single for one in each]
+    assert [step for step, _ in found] == [2] * 2 + [3] * 4 + [4] * 2
+    # Two in one pass: which is the loss, nobody knows.
+    assert [value for _, value in evaluated(trainer, "loss/binary_cross_entropy_with_logits")] == [logits]
+    assert len(evaluated(trainer, "loss/kl_div")) == 1
+    assert [one.step for one in trainer.of(Phase.SCALAR, "loss") if one.mode is Mode.TRAIN] == list(range(6))
+
+
+def test_who_logs_losses_tells_them(record):
+    recording = record(
+        LOOP.replace("told = []", "told = []\n    import holter\n    holter.log(val_loss=1.0)"),
+    )
+    assert not evaluated(recording.trainer)
+
+
+def test_an_evaluation_with_accelerate(record):
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    recording = record(
+        """
+        import json
+        from accelerate import Accelerator
+        accelerator = Accelerator(cpu=True)
+        model = Net()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        loader, held_out = DataLoader(data(8), batch_size=4), DataLoader(data(12), batch_size=4)
+        model, optimizer, loader, held_out = accelerator.prepare(model, optimizer, loader, held_out)
+        told = []
+        for epoch in range(2):
+            model.train()
+            for x, y in loader:
+                optimizer.zero_grad()
+                accelerator.backward(nn.functional.cross_entropy(model(x), y))
+                optimizer.step()
+            model.eval()
+            with torch.inference_mode():
+                for x, y in held_out:
+                    loss = nn.functional.cross_entropy(model(x), y)
+                    told.append(accelerator.gather(loss).mean().item())
+        print(json.dumps(told))
+        """
+    )
+    found = evaluated(recording.trainer)
+    assert [value for _, value in found] == json.loads(recording.stdout)
+    assert [step for step, _ in found] == [2] * 3 + [4] * 3
