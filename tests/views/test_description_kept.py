@@ -1,4 +1,4 @@
-"""What is kept of a description is the description, and is believed only while it is, and of its own writer."""
+"""What is kept of a description is the description, and is believed only while it is, of its own writer."""
 
 from __future__ import annotations
 

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 REFRESHED: ContextVar[bool] = ContextVar("refreshed", default=False)
 """Whether the page is only brought up to date: islands live on their own, nobody looks at a first paint."""
+LATER: ContextVar[str] = ContextVar("later", default="")
+"""Of a long job, whose text waits for no picture: the address that draws them without scripts."""
+
+_FETCHED = ("figure", "heatmap")
+"""Islands that ask for all they show."""
 
 
 def island(name: str, paint: Callable[[], str], **data: str | float | None) -> str:
@@ -34,8 +39,14 @@ def island(name: str, paint: Callable[[], str], **data: str | float | None) -> s
     )
     if not (APP / "islands" / f"{name}.js").is_file():
         return f'<div class="island"{more}>{paint()}</div>'
-    inside = "" if REFRESHED.get() else paint()
+    later = LATER.get() if name in _FETCHED else ""
+    inside = "" if REFRESHED.get() else _later(later) if later else paint()
     return f'<div class="island" data-island="{name}"{more}>{inside}</div>'
+
+
+def _later(address: str) -> str:
+    link = f'<a href="{escape(address, quote=True)}">Draw the charts without scripts</a>'
+    return f'<div class="later"><noscript>{link}</noscript></div>'
 
 
 def chart(reading: Reading, name: str, **data: str | float | None) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.store.trial import Trial
+from holter.views import description_kept
 from holter.views.figures import Reading
 from holter.views.jobs import RUNNING
+from holter.views.reading import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +21,17 @@ if TYPE_CHECKING:
 _MOST_ANSWERS = 64
 _SHARE = 0.03
 """The share of a core that is spent on describing a running job anew; its charts are always new."""
+
+
+class _Last:
+    """What was described last of a job, whatever has changed since."""
+
+    description: dict[str, Any] | None = None
+    at = 0.0
+    took_s = 0.0
+    later = 0
+    """How often something was described that nobody waited for."""
+    begun = False
 
 
 class Known:
@@ -33,24 +46,53 @@ class Known:
         self.cost_s = 0.0
         """CPU seconds spent on answers about this state of the job."""
         self._answers: dict[str, bytes] = {}
-        self._before = None if before is None else vars(before.reading).get("description")
-        self._described: float = 0.0 if before is None else before._described
-        self._describing_s: float = 0.0 if before is None else before._describing_s
+        self._last: _Last = _Last() if before is None else before._last
+
+    @property
+    def later(self) -> int:
+        """A number that changes when the job is described for who did not wait for it."""
+        return self._last.later
+
+    def at_hand(self) -> bool:
+        """Whether the job is described, or that takes no time; else it is begun now, and nobody waits."""
+        if self._last.description is not None:
+            return True
+        if not self.lock.acquire(blocking=False):
+            return not self._last.begun
+        try:
+            trial = self.reading.trial
+            if not is_long(trial) or description_kept.read(trial) is not None:
+                return True
+        finally:
+            self.lock.release()
+        self._last.begun = True
+        threading.Thread(target=self._describe, daemon=True).start()
+        return False
+
+    def _describe(self) -> None:
+        with self.lock:
+            try:
+                self.ready()
+            except (OSError, LookupError, ValueError):
+                pass  # whoever looks again finds out
+            else:
+                self._last.later += 1
+            self._last.begun = False
 
     def ready(self) -> Reading:
         """Return the job, described; to be called with the lock held."""
         if "description" not in vars(self.reading):
-            known, now = self._before, time.monotonic()
-            status = self.reading.trial.manifest.get("status")
-            young = now - self._described < self._describing_s / _SHARE
+            last, now = self._last, time.monotonic()
+            known, status = last.description, self.reading.trial.manifest.get("status")
+            young = now - last.at < last.took_s / _SHARE
             if known and young and status in RUNNING and known["job"]["status"] == status:
                 seconds = (time.time_ns() - known["job"]["start"]) / 1e9 if known["job"]["start"] else None
                 vars(self.reading)["description"] = {**known, "job": {**known["job"], "duration_s": seconds}}
             else:
                 began = time.thread_time()
-                self.reading.description  # noqa: B018 - kept where it is asked for
-                self._described, self._describing_s = now, time.thread_time() - began
-                self.cost_s += self._describing_s
+                last.description = self.reading.description
+                last.at, last.took_s = now, time.thread_time() - began
+                self.cost_s += last.took_s
         return self.reading
 
     def answer(self, key: str, made: Callable[[Reading], bytes], *, packed: bool = False) -> bytes:

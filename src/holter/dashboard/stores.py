@@ -48,7 +48,13 @@ class Stores:
 
     def stamp(self, name: str, store: int = 0) -> int:
         """Return a number that changes when anything of the job does."""
-        return self._look(name, store).stamp
+        known = self._look(name, store)
+        return hash((known.stamp, known.later))
+
+    def early(self, name: str, store: int = 0) -> JobFolder | None:
+        """Return a job that takes a while to describe; that is begun, and `stamp` changes when it is done."""
+        known = self._look(name, store)
+        return None if known.at_hand() else known.reading.trial.folder
 
     @contextmanager
     def reading(self, name: str, store: int = 0) -> Iterator[Reading]:

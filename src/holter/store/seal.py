@@ -1,4 +1,4 @@
-"""A mark by which a user knows what he wrote himself: of what lies in a shared store, nothing else is believed."""
+"""A mark by which users know what they wrote: of what is kept in a shared store nothing else is believed."""
 
 from __future__ import annotations
 

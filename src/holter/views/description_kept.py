@@ -1,4 +1,4 @@
-"""The description of a long job that has ended, kept beside its tables: it is computed once, not at each look."""
+"""The description of a long job that has ended, kept beside its tables: computed once, not at each look."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ export function follow(page) {
     let first = true;
     events.addEventListener("hello", (event) => {
       heard(event.data);
-      if (lost || !first || missed) changed();
+      if (lost || !first || missed || main.dataset.early) changed();
       first = missed = false;
       lost = "";
       say();

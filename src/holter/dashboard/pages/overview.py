@@ -31,7 +31,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         sections.head(told),
         *sections.verdict(told),
         _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
-        f'<div class="columns"><section><h2>Insights</h2>{_insights(told, job, asked)}</section>'
+        f'<div class="columns"><section><h2>Insights</h2>{insights(told, job, asked)}</section>'
         f"<section><h2>Phases of the job</h2>{overview.phases(told)}{overview.details(told)}</section></div>",
         f"<h2>Progress over time</h2>{chart(reading, 'phases_over_time')}",
         _steps(reading, told),
@@ -62,7 +62,8 @@ def _progress(reading: Reading, asked: Mapping[str, str]) -> str:
     return f"<h2>Progress</h2>{overview.progress(progress(reading, known))}{form}"
 
 
-def _insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str:
+def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str:
+    """Draw the gravest findings, and the way to all of them."""
     found = ordered(told["rules"])
     if not found:
         return sections.issues(told)
