@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 _MOST_ANSWERS = 64
-_SHARE = 0.03
+_SHARE = 0.02
 """The share of a core that is spent on describing a running job anew; its charts are always new."""
+
+
+def _trial(folder: JobFolder) -> Trial:
+    # What runs is asked about little and often, beside the training; threads would cost more than they save.
+    return Trial(folder, threads=1 if folder.manifest().get("status") in RUNNING else None)
 
 
 class _Last:
@@ -42,9 +47,11 @@ class Known:
         self.good_until = 0.0
         self.lock: threading.Lock = threading.Lock() if before is None else before.lock
         # The connection and what is known of the files stay; what they hold is read anew.
-        self.reading: Reading = Reading(Trial(folder) if before is None else before.reading.trial)
+        self.reading: Reading = Reading(_trial(folder) if before is None else before.reading.trial)
         self.cost_s = 0.0
-        """CPU seconds spent on answers about this state of the job."""
+        """CPU seconds spent on answers about this state of the job, without describing it."""
+        self.cost_before_s: float = 0.0 if before is None else before.cost_s or before.cost_before_s
+        """The same of the newest state before it that was asked about."""
         self._answers: dict[str, bytes] = {}
         self._last: _Last = _Last() if before is None else before._last
 
@@ -53,9 +60,14 @@ class Known:
         """A number that changes when the job is described for who did not wait for it."""
         return self._last.later
 
+    @property
+    def described(self) -> bool:
+        """Whether the job was described in any state."""
+        return self._last.description is not None
+
     def at_hand(self) -> bool:
         """Whether the job is described, or that takes no time; else it is begun now, and nobody waits."""
-        if self._last.description is not None:
+        if self.described:
             return True
         if not self.lock.acquire(blocking=False):
             return not self._last.begun
@@ -92,7 +104,6 @@ class Known:
                 began = time.thread_time()
                 last.description = self.reading.description
                 last.at, last.took_s = now, time.thread_time() - began
-                self.cost_s += last.took_s
         return self.reading
 
     def answer(self, key: str, made: Callable[[Reading], bytes], *, packed: bool = False) -> bytes:
@@ -108,6 +119,10 @@ class Known:
                     self._keep(name, gzip.compress(plain, 5))
             self.cost_s += time.thread_time() - began
             return self._answers[name]
+
+    def at_once(self, key: str, *, packed: bool) -> bytes | None:
+        """Return an answer that was made already; None else."""
+        return self._answers.get(f"{key} packed" if packed else key)
 
     def _keep(self, key: str, answer: bytes) -> None:
         while len(self._answers) >= _MOST_ANSWERS:

@@ -82,7 +82,9 @@ class _Site:
             return drawn.encode()
 
         key = f"page {name} {sorted(asked.items())} {inside}"
-        folder = await run_in_threadpool(self.stores.early, job, store)
+        folder = None
+        if not self.stores.described(job, store):
+            folder = await run_in_threadpool(self.stores.early, job, store)
         if folder is not None:
             document = await run_in_threadpool(early.document, folder)
             html, facts = early.page(document, asked), _facts(document, early=True)
