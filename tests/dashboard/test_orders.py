@@ -1,4 +1,4 @@
-"""Orders of the Settings page with their effect on a job that runs: monitoring off and on, a window at a time."""
+"""Orders of the Settings page and what a running job does then: monitoring off and on, a window at a time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_monitoring_is_switched_and_a_window_waits_for_its_time(live, tmp_path):
     (window,) = (w for w in details(Trial(live).table("events"), "window") if w.get("first_step"))
     assert begin <= window["begin"] / 1e9 < begin + 2, "it begins with the first step after its time"
     assert window["end"] / 1e9 >= begin + 0.5
-    on = next(note for note in noted(live, "control", "monitoring") if note["monitoring"])
+    until(lambda: len(noted(live, "control", "monitoring")) == 2)
+    on = noted(live, "control", "monitoring")[1]
+    assert on["monitoring"]
     samples = Trial(live).table("samples")["time"]
     assert not ((samples > last) & (samples < on["time"] - 10**9)).any(), "no reading while it was off"
     assert (samples > on["time"]).any()
