@@ -33,7 +33,19 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
 
 ISSUES_FOUND = 3
 
-_WINNING = ("store", "job", "interval", "node", "hang-after", "fail-on", "no-rules", "join", "otlp", "price")
+_WINNING = (
+    "store",
+    "job",
+    "interval",
+    "node",
+    "hang-after",
+    "fail-on",
+    "no-rules",
+    "join",
+    "otlp",
+    "price",
+    "steps",
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,8 @@ class Plan:
     """Where metrics are pushed to; empty: where the environment says."""
     price: float | None = None
     """What one machine costs an hour."""
+    steps: int | None = None
+    """How many steps the training will take."""
 
 
 def parser() -> options.Parser:
@@ -128,6 +142,7 @@ def parser() -> options.Parser:
     )
     pushing.add_option(made)
     options.add_price(made)
+    made.add_argument("--steps", metavar="N", help="how many steps it will take, to say when it is done")
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument(
         "--join",
@@ -188,6 +203,7 @@ def plan(words: Sequence[str]) -> Plan:
         hang_s=options.hang_s(settings.get("hang-after")),
         otlp=pushing.endpoint(settings.get("otlp")),
         price=options.price(settings.get("price")),
+        steps=options.steps(settings.get("steps")),
     )
 
 

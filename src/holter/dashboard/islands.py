@@ -51,12 +51,17 @@ def _later(address: str) -> str:
 
 def chart(reading: Reading, name: str, **data: str | float | None) -> str:
     """Return one chart; where there is nothing to draw, why not."""
+    return island("figure", lambda: _drawn(name, reading), figure=name, **data)
 
-    def paint() -> str:
-        drawn = draw(name, reading)
-        return f'<p class="note">{escape(drawn)}</p>' if isinstance(drawn, str) else figure(drawn)
 
-    return island("figure", paint, figure=name, **data)
+def heatmap(reading: Reading, **data: str | float | None) -> str:
+    """Return how busy each device was."""
+    return island("heatmap", lambda: _drawn("devices", reading), figure="devices", **data)
+
+
+def _drawn(name: str, reading: Reading) -> str:
+    drawn = draw(name, reading)
+    return f'<p class="note">{escape(drawn)}</p>' if isinstance(drawn, str) else figure(drawn)
 
 
 def charts(reading: Reading, *names: str) -> str:

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from holter.dashboard.frame import job_address
-from holter.dashboard.islands import chart, charts
+from holter.dashboard.islands import chart, charts, heatmap
 from holter.report import overview, sections
 from holter.views.issues import ordered
 from holter.views.jobs import RUNNING
@@ -35,7 +35,8 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         f"<section><h2>Phases of the job</h2>{overview.phases(told)}{overview.details(told)}</section></div>",
         f"<h2>Progress over time</h2>{chart(reading, 'phases_over_time')}",
         _steps(reading, told),
-        f"<h2>Utilization</h2>{overview.summary(told)}{charts(reading, 'utilization', 'gpu_boxes')}",
+        f"<h2>Utilization</h2>{overview.summary(told)}{charts(reading, 'utilization', 'gpu_boxes')}"
+        f"{heatmap(reading) if told['utilization'] else ''}",
         f"<h2>Operations that took most time</h2>{overview.operations(told)}",
         f"<h2>Numbers of the training</h2>{charts(reading, 'losses', 'gradient_norm', 'learning_rate')}",
         f'<div class="columns"><section><h2>The job</h2>{sections.job(told)}</section>'
