@@ -89,7 +89,7 @@ export function mount(element, page) {
   );
   sight.observe(element);
   // What nobody has drawn yet comes even if nobody scrolls there: the page may be printed.
-  if (element.querySelector(".later")) setTimeout(() => ((seen = true), late && load()), LATER_MS);
+  if (!element.firstElementChild || element.querySelector(".later")) setTimeout(() => ((seen = true), late && load()), LATER_MS);
   let width = element.clientWidth;
   const size = new ResizeObserver(() => {
     if (Math.abs(element.clientWidth - width) < 2) return;
