@@ -84,20 +84,43 @@ def many_jobs(count: int) -> None:
 
 
 def long_job(hours: float, ranks: int) -> None:
-    """Open a job of many hours and ranks, as `generate.py` makes them."""
+    """Open a job of many hours and ranks, as `generate.py` makes them: never seen, then by a new server."""
     with tempfile.TemporaryDirectory() as folder:
         name = "long"
         size_of = ["--hours", str(hours), "--ranks", str(ranks)]
         made = [sys.executable, str(HERE / "generate.py"), folder, "--job", name, *size_of]
         subprocess.run(made, env=environment(), check=True, stdout=subprocess.DEVNULL)
-        with serving(folder) as (at, _):
+        print(f"job of {hours:g} h, {ranks} ranks:")
+        with serving(folder) as (at, server):
             _ready(at)
-            page, size = ask(f"{at}/jobs/{name}")
-            charts, more = ask(f"{at}/api/v1/jobs/{name}/figures?names={FIGURES}&width=600&html=yes")
-            query = f"names={FIGURES}&width=600&html=yes&from=3600&to=4000"
-            zoom = ask(f"{at}/api/v1/jobs/{name}/figures?{query}")[0]
-    drawn = f"its charts {charts * 1e3:.0f} ms ({more / 1e3:.0f} kB), zoomed {zoom * 1e3:.0f} ms"
-    print(f"job of {hours:g} h, {ranks} ranks: overview {page:.2f} s ({size / 1e3:.0f} kB), {drawn}")
+            began, spent = time.perf_counter(), _spent(server)
+            page, _ = ask(f"{at}/jobs/{name}")
+            while b'data-early="yes"' in _asked(f"{at}/jobs/{name}?part=inside"):
+                time.sleep(0.05)
+            whole, cost = time.perf_counter() - began, _spent(server) - spent
+            print(f"- never seen: something after {page:.2f} s, text after {whole:.2f} s (CPU {cost:.2f} s)")
+        for number in range(1, 4):
+            with serving(folder) as (at, server):
+                _ready(at)
+                spent = _spent(server)
+                page, size = ask(f"{at}/jobs/{name}")
+                cost = _spent(server) - spent
+                charts, more = ask(f"{at}/api/v1/jobs/{name}/figures?names={FIGURES}&width=600&html=yes")
+                query = f"names={FIGURES}&width=600&html=yes&from=3600&to=4000"
+                zoom = ask(f"{at}/api/v1/jobs/{name}/figures?{query}")[0]
+            text = f"all text after {page:.2f} s ({size / 1e3:.0f} kB, CPU {cost:.2f} s)"
+            drawn = f"its charts in {charts:.2f} s more ({more / 1e3:.0f} kB), zoomed {zoom * 1e3:.0f} ms"
+            print(f"- described before, new server {number}: {text}, {drawn}")
+
+
+def _spent(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _asked(address: str) -> bytes:
+    with urlopen(Request(address, headers={"Authorization": f"Bearer {TOKEN}"})) as answer:
+        return bytes(answer.read())
 
 
 def many_tabs(tabs: int, seconds: float) -> None:

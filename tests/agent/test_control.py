@@ -48,7 +48,7 @@ def test_stacks_when_somebody_asks_and_a_stop_with_its_reason(start, tmp_path):
     until(
         lambda: Path(run.store / "job" / "nodes" / "node.json").exists() and (tmp_path / "started").exists()
     )
-    assert run.folder.node("node")["obeys"] == ["interval_ms", "stop", "stacks", "profile"]
+    assert run.folder.node("node")["obeys"] == ["interval_ms", "monitoring", "stop", "stacks", "profile"]
     time.sleep(1.5)  # the agent drains twice a second
     run.folder.order(stacks={"id": "first", "by": {"rule": "StalledTraining"}})
     time.sleep(4.0)  # it looks every second, and gives processes one and a half to write

@@ -7,6 +7,7 @@ import pytest
 from tests.cli.conftest import told
 
 from holter.store.job import create
+from holter.store.layout import HEATMAP
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views import heatmap_kept
@@ -131,9 +132,9 @@ def test_of_a_long_job_that_has_ended_the_whole_is_kept(tmp_path):
     ends = (START, START + 200 * 10**9, 20)
     np.testing.assert_array_equal(again.heat(*ends).cells.mean, first.heat(*ends).cells.mean)
     assert again.rows == first.rows
-    data = folder.place.read(heatmap_kept.FILE)
+    data = folder.place.read(HEATMAP)
     for damaged in (b"", data[:-1], data[:40], b"\xff" * 100, data[:4] + b"{" * 200):
-        folder.place.write(heatmap_kept.FILE, damaged)
+        folder.place.write(HEATMAP, damaged)
         assert heatmap_kept.read(Trial(folder), START) is None
         assert Heatmap(Trial(folder), START, 10**9, worth=100).rows == first.rows
     write(folder, "n0", 200, 210)

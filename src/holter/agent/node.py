@@ -13,7 +13,7 @@ from holter.agent.collectors import Collector, Machine, collectors
 if TYPE_CHECKING:
     from holter.agent.clock import Clock
 
-OBEYS = ("interval_ms", "stop", "stacks", "profile")
+OBEYS = ("interval_ms", "monitoring", "stop", "stacks", "profile")
 """The orders in `control.json` that this agent follows; who gives another one learns that nobody does."""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holter.schema.metrics import INTERVALS_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holter.agent.clock import Clock
     from holter.agent.collectors import Collector
@@ -56,6 +56,8 @@ class Sampler:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = False
+        self._on = True
+        self._stale = False
 
     @property
     def interval_ms(self) -> int:
@@ -66,6 +68,16 @@ class Sampler:
     def interval_ms(self, value: int) -> None:
         self._interval_ms = check_interval(value)
         self._wake.set()
+
+    def obey(self, control: Mapping[str, Any]) -> dict[str, Any]:
+        """Follow what `control.json` says of `interval_ms` and `monitoring`; return what that changed."""
+        changed: dict[str, Any] = {}
+        wanted, on = control.get("interval_ms"), control.get("monitoring")
+        if isinstance(wanted, int) and wanted != self._interval_ms:
+            self.interval_ms = changed["interval_ms"] = wanted
+        if isinstance(on, bool) and on != self._on:
+            self._on = changed["monitoring"] = on
+        return changed
 
     def run(self) -> None:
         """Take rounds until `stop`, on a grid of the monotonic clock, so that lateness does not add up."""
@@ -91,6 +103,9 @@ class Sampler:
 
     def round(self, now: int) -> None:
         """Read every collector once; one that fails is switched off and said, the others go on."""
+        if not self._on:
+            self._stale = True
+            return
         before = time.thread_time_ns()
         readings: list[tuple[str, str, float]] = []
         for collector in list(self.collectors):
@@ -99,6 +114,9 @@ class Sampler:
             except Exception as error:
                 self.collectors.remove(collector)
                 self._on_fault(f"collector {type(collector).__module__.rpartition('.')[2]}", error)
+        if self._stale:  # rates would be those of all the time that nobody was to look
+            self._stale = False
+            return
         with self._lock:
             self._waiting.append((now + self._clock.offset, readings))
             self._count += len(readings)

@@ -198,14 +198,13 @@ class Scribe(threading.Thread):
             self.watch = Watch(self.intake.drain, plan.limits)
 
     def _control(self) -> None:
-        """Obey `control.json`: stop, another interval, the stacks of every process, profiling windows."""
+        """Obey `control.json`: stop, the monitor, the stacks of every process, profiling windows."""
         control = self.plan.folder.control()
-        wanted = control.get("interval_ms")
-        if self.intake is not None and isinstance(wanted, int) and wanted != self.intake.sampler.interval_ms:
-            self.intake.sampler.interval_ms = wanted
-            self.notes.note("control", "interval", {"interval_ms": wanted})
-            if self.plan.leads:
-                self.plan.folder.update(interval_ms=wanted)
+        changed = self.intake.sampler.obey(control) if self.intake is not None else {}
+        for order, value in changed.items():
+            self.notes.note("control", order.removesuffix("_ms"), {order: value})
+        if changed and self.plan.leads:
+            self.plan.folder.update(**changed)
         stacks = control.get("stacks")
         if isinstance(stacks, dict) and stacks != self._stacks_wanted and self.watch is not None:
             self._stacks_wanted = stacks

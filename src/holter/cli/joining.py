@@ -70,8 +70,9 @@ def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
                 launch=None if launch is None else {"id": launch.id, "nodes": launch.nodes},
             )
             recorded = surroundings(plan.command, Path.cwd(), os.environ)
-            priced = {} if plan.price is None else {"price": plan.price}
-            folder.update(recorded=recorded, actions=plan.actions, **priced)
+            said = {"price": plan.price, "total_steps": plan.steps}
+            known = {name: value for name, value in said.items() if value is not None}
+            folder.update(recorded=recorded, actions=plan.actions, **known)
             if launch is None:
                 return folder, None
             return folder, enter(folder, node, named=plan.node_named, creator=True, now_ns=now_ns)

@@ -132,6 +132,13 @@ def price(given: str | None) -> float | None:
     return value
 
 
+def steps(given: str | int | None) -> int | None:
+    """Read `--steps`; raises `Refusal`."""
+    if given is not None and not (str(given).isdecimal() and 0 < int(given) < 2**53):
+        raise Refusal(f"--steps {given} is no number of steps; valid: a whole number from 1 on")
+    return None if given is None else int(given)
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")

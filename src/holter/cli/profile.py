@@ -34,6 +34,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--steps", type=int, metavar="N", help=f"how many steps; default {STEPS}")
     parser.add_argument("--start-step", type=int, metavar="S", help="the first step; default: the next one")
     parser.add_argument("--seconds", type=float, metavar="T", help="so long, from now on, instead of steps")
+    parser.add_argument(
+        "--start-time", type=float, metavar="UNIX", help="with --seconds or alone: from then on, unix seconds"
+    )
     parser.add_argument("--operators", action="store_true", help="operators and kernels; the default")
     parser.add_argument("--shapes", action="store_true", help="with the shapes and types of their inputs")
     parser.add_argument("--stacks", action="store_true", help="with the Python functions and modules around")
@@ -73,12 +76,12 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
     if given["off"]:
         return {"replace": True}
     names = (
-        "steps", "start_step", "seconds", "operators", "shapes", "stacks",
+        "steps", "start_step", "seconds", "start_time", "operators", "shapes", "stacks",
         "python", "timer", "dataloader", "rank",
     )  # fmt: skip
     # Compared by identity: step 0 and rank 0 are given, though they equal False.
     found = {name: given[name] for name in names if given[name] is not None and given[name] is not False}
-    if "seconds" not in found:
+    if not found.keys() & {"seconds", "start_time"}:
         found.setdefault("steps", STEPS)
     if found.keys() & {"shapes", "stacks"}:
         found["operators"] = True
@@ -115,7 +118,9 @@ def _told(order: windows.Order, rank: int | None) -> str:
     if one.duration_ns is not None:
         long = f"{one.duration_ns / 1e9:g} s"
     else:
-        long = f"{one.steps} step{'s' if one.steps != 1 else ''}"
+        long = f"{one.steps or 1} step{'s' if (one.steps or 1) != 1 else ''}"
     begin = "the next step" if one.start_step is None else f"step {one.start_step}"
+    if one.start_ns is not None:
+        begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.start_ns / 1e9))
     who = "" if rank is None else f" on rank {rank}"
     return f"{long} of {', then '.join(one.profiler for one in order.requests)}{who}, from {begin} on"

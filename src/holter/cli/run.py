@@ -34,18 +34,9 @@ EXAMPLES = """  holter run -- python train.py --epochs 3
 ISSUES_FOUND = 3
 
 _WINNING = (
-    "store",
-    "job",
-    "interval",
-    "node",
-    "hang-after",
-    "fail-on",
-    "no-rules",
-    "join",
-    "otlp",
-    "price",
-    "python-hz",
-)
+    "store", "job", "interval", "node", "hang-after", "fail-on", "no-rules", "join", "otlp", "price",
+    "python-hz", "steps",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,6 +65,8 @@ class Plan:
     """Where metrics are pushed to; empty: where the environment says."""
     price: float | None = None
     """What one machine costs an hour."""
+    steps: int | None = None
+    """How many steps the training will take."""
 
 
 def parser() -> options.Parser:
@@ -141,6 +134,7 @@ def parser() -> options.Parser:
     options.add_python_hz(made)
     pushing.add_option(made)
     options.add_price(made)
+    made.add_argument("--steps", metavar="N", help="how many steps it will take, to say when it is done")
     made.add_argument("--node", metavar="NAME", help="what to call this machine; default: its host name")
     made.add_argument(
         "--join",
@@ -202,6 +196,7 @@ def plan(words: Sequence[str]) -> Plan:
         hang_s=options.hang_s(settings.get("hang-after")),
         otlp=pushing.endpoint(settings.get("otlp")),
         price=options.price(settings.get("price")),
+        steps=options.steps(settings.get("steps")),
     )
 
 

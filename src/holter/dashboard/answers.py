@@ -62,7 +62,9 @@ async def kept(
     """Answer about a job as it is now: what `made` returns is made and compressed once for each key."""
     packed = "gzip" in request.headers.get("accept-encoding", "")
     job, store = which(request)
-    body = await run_in_threadpool(lambda: stores.kept(job, store, key, made, packed=packed))
+    body = stores.at_once(job, store, key, packed=packed)
+    if body is None:
+        body = await run_in_threadpool(lambda: stores.kept(job, store, key, made, packed=packed))
     headers = {"content-encoding": "gzip", "vary": "Accept-Encoding"} if packed else None
     return Response(body, media_type=kind, headers=headers)
 

@@ -20,6 +20,11 @@ _ALONE = ("figure", "flame", "heatmap", "table", "timeline")
 """Islands that live in a file too."""
 REFRESHED: ContextVar[bool] = ContextVar("refreshed", default=False)
 """Whether the page is only brought up to date: islands live on their own, nobody looks at a first paint."""
+LATER: ContextVar[str] = ContextVar("later", default="")
+"""Of a long job, whose text waits for no picture: the address that draws them without scripts."""
+
+_FETCHED = ("figure", "heatmap")
+"""Islands that ask for all they show."""
 
 
 def island(name: str, paint: Callable[[], str], **data: str | float | None) -> str:
@@ -37,18 +42,29 @@ def island(name: str, paint: Callable[[], str], **data: str | float | None) -> s
     )
     if not (APP / "islands" / f"{name}.js").is_file() or (ALONE.get() and name not in _ALONE):
         return f'<div class="island"{more}>{paint()}</div>'
-    inside = "" if REFRESHED.get() else paint()
+    later = LATER.get() if name in _FETCHED else ""
+    inside = "" if REFRESHED.get() else _later(later) if later else paint()
     return f'<div class="island" data-island="{name}"{more}>{inside}</div>'
+
+
+def _later(address: str) -> str:
+    link = f'<a href="{escape(address, quote=True)}">Draw the charts without scripts</a>'
+    return f'<div class="later"><noscript>{link}</noscript></div>'
 
 
 def chart(reading: Reading, name: str, **data: str | float | None) -> str:
     """Return one chart; where there is nothing to draw, why not."""
+    return island("figure", lambda: _drawn(name, reading), figure=name, **data)
 
-    def paint() -> str:
-        drawn = draw(name, reading)
-        return f'<p class="note">{escape(drawn)}</p>' if isinstance(drawn, str) else figure(drawn)
 
-    return island("figure", paint, figure=name, **data)
+def heatmap(reading: Reading, **data: str | float | None) -> str:
+    """Return how busy each device was."""
+    return island("heatmap", lambda: _drawn("devices", reading), figure="devices", **data)
+
+
+def _drawn(name: str, reading: Reading) -> str:
+    drawn = draw(name, reading)
+    return f'<p class="note">{escape(drawn)}</p>' if isinstance(drawn, str) else figure(drawn)
 
 
 def charts(reading: Reading, *names: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from holter.dashboard.frame import framed
 from holter.dashboard.gate import Gate
 from holter.dashboard.live import Live
 from holter.dashboard.stores import Stores
+from holter.store import parquet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -35,6 +37,8 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
         hosts: Names under which it may be asked; any when there are none.
     """
     served = Stores(stores)
+    # Loading the database takes longer than the first answers; nobody has asked anything yet.
+    threading.Thread(target=lambda: parquet.connect().close(), daemon=True).start()
     app = Starlette(
         routes=[
             *site.routes(served),

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from holter.dashboard import listing
+from holter.dashboard import assets, early, listing
 from holter.dashboard.answers import RefusalError, kept, points_of, which, window_of
 from holter.dashboard.frame import framed, navigation
-from holter.dashboard.islands import REFRESHED
+from holter.dashboard.islands import LATER, REFRESHED
 from holter.dashboard.pages import FIRST, pages
 from holter.dashboard.sides import side_by_side, told
 from holter.store.trial import Trial
 from holter.views.comparison import compare
 from holter.views.jobs import RUNNING
+from holter.views.reading import is_long
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -66,24 +70,44 @@ class _Site:
         inside = asked.pop("part", "") == "inside"
         asked["store"] = str(store)
 
+        query = {key: value for key, value in asked.items() if key != "paint"}
+        there = f"?{urlencode({**query, 'paint': 'now'})}"
+
         def made(reading: Reading) -> bytes:
             REFRESHED.set(inside)
+            # Whoever runs scripts sees the text first; its charts come when they are drawn.
+            waits = asked.get("paint") != "now" and assets.complete() and is_long(reading.trial)
+            LATER.set(there if waits else "")
             drawn: str = shelf[name].draw(reading.at(window, width), asked)
             return drawn.encode()
 
         key = f"page {name} {sorted(asked.items())} {inside}"
-        if inside:
+        # Before it is drawn: what comes meanwhile is told.
+        stamp = await run_in_threadpool(self.stores.stamp, job, store)
+        folder = None
+        if not self.stores.described(job, store):
+            folder = await run_in_threadpool(self.stores.early, job, store)
+        if folder is not None:
+            document = await run_in_threadpool(early.document, folder)
+            html, facts = early.page(document, asked), _facts(document, early=True)
+            if inside:
+                return HTMLResponse(_with_facts(html.encode(), facts))
+        elif inside:
             return await kept(
-                self.stores, request, key, lambda reading: _with_facts(made(reading), reading), HTML
+                self.stores,
+                request,
+                key,
+                lambda reading: _with_facts(made(reading), _facts(reading.description)),
+                HTML,
             )
 
-        def whole() -> tuple[str, dict[str, object], int]:
-            stamp = self.stores.stamp(job, store)  # before it is drawn: what comes meanwhile is told
+        def whole() -> tuple[str, dict[str, object]]:
             html = self.stores.kept(job, store, key, made).decode()
             with self.stores.reading(job, store) as reading:
-                return html, _facts(reading), stamp
+                return html, _facts(reading.description)
 
-        html, facts, stamp = await run_in_threadpool(whole)
+        if folder is None:
+            html, facts = await run_in_threadpool(whole)
         events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
         data = {"job": job, "store": store, **facts, "events": events, "page": name}
         bar = navigation(job, store, [(name, page.TITLE) for name, page in shelf.items()], name, asked)
@@ -109,20 +133,19 @@ class _Site:
         return framed("Comparison", await run_in_threadpool(made))
 
 
-def _facts(reading: Reading) -> dict[str, object]:
-    """Return what scripts know of a job's state."""
-    told = reading.description["job"]
+def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
+    """Return what scripts know of a job's state; `early`: there is more to come."""
+    of = told["job"]
     return {
-        "start": told["start"] or "",
-        "seconds": told["duration_s"] or 0.0,
-        "status": told["status"] or "",
-        "running": "yes" if told["status"] in RUNNING else "",
+        "start": of["start"] or "",
+        "seconds": of["duration_s"] or 0.0,
+        "status": of["status"] or "",
+        "running": "yes" if of["status"] in RUNNING else "",
+        "early": "yes" if early else "",
     }
 
 
-def _with_facts(html: bytes, reading: Reading) -> bytes:
+def _with_facts(html: bytes, facts: Mapping[str, object]) -> bytes:
     """Put the facts around a page's inside, as the whole page has them."""
-    told = "".join(
-        f' data-{key}="{escape(str(value), quote=True)}"' for key, value in _facts(reading).items()
-    )
+    told = "".join(f' data-{key}="{escape(str(value), quote=True)}"' for key, value in facts.items())
     return f'<main id="main"{told}>'.encode() + html + b"</main>"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holter.dashboard.job_list import JobList
 from holter.dashboard.known import Known
 from holter.store.job import find
-from holter.store.layout import CONTROL
+from holter.store.layout import PASSING
 from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
@@ -48,7 +48,18 @@ class Stores:
 
     def stamp(self, name: str, store: int = 0) -> int:
         """Return a number that changes when anything of the job does."""
-        return self._look(name, store).stamp
+        known = self._look(name, store)
+        return hash((known.stamp, known.later))
+
+    def described(self, name: str, store: int = 0) -> bool:
+        """Whether the job was described before; answers without waiting."""
+        known = self._known.get(f"{store}/{name}")
+        return known is not None and known.described
+
+    def early(self, name: str, store: int = 0) -> JobFolder | None:
+        """Return a job that takes a while to describe; that is begun, and `stamp` changes when it is done."""
+        known = self._look(name, store)
+        return None if known.at_hand() else known.reading.trial.folder
 
     @contextmanager
     def reading(self, name: str, store: int = 0) -> Iterator[Reading]:
@@ -63,11 +74,19 @@ class Stores:
         """Return an answer about the job as it is now: made once, however many ask; `packed` with gzip."""
         return self._look(name, store).answer(key, made, packed=packed)
 
+    def at_once(self, name: str, store: int, key: str, *, packed: bool) -> bytes | None:
+        """Return what `kept` would, where that is known without waiting or reading anything; None else."""
+        known = self._known.get(f"{store}/{name}")
+        if known is None or time.monotonic() >= known.good_until:
+            return None
+        return known.at_once(key, packed=packed)
+
     def age_s(self, name: str, store: int = 0) -> float | None:
-        """Return how long ago the newest sample of the machine was taken, seconds; None without samples."""
+        """Return how long ago the newest sample of the machine was taken, seconds; None where none is."""
         known = self._look(name, store)
         with known.lock:
-            newest = known.reading.trial.newest("samples")
+            trial = known.reading.trial
+            newest = None if trial.manifest.get("monitoring") is False else trial.newest("samples")
         return None if newest is None else max((time.time_ns() - newest) / 1e9, 0.0)
 
     def watched(self, name: str, store: int = 0) -> None:
@@ -80,10 +99,10 @@ class Stores:
                 folder.order(watched=time.time_ns())
 
     def cost_s(self, name: str, store: int = 0) -> float:
-        """Return how much CPU time answers about the job's present state have taken."""
+        """Return how much CPU time answers about the job's present state took, or about the one before."""
         with self._lock:
             known = self._known.get(f"{store}/{name}")
-        return 0.0 if known is None else known.cost_s
+        return 0.0 if known is None else known.cost_s or known.cost_before_s
 
     def _look(self, name: str, store: int) -> Known:
         key = f"{store}/{name}"
@@ -94,7 +113,7 @@ class Stores:
                 return known
             folder = self.folder(name, store)
             # What the job is told, and that somebody looks, changes nothing that is shown.
-            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key != CONTROL))
+            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key not in PASSING))
             if known is None or known.stamp != stamp:
                 known = Known(folder, stamp, known)
                 self._known.pop(key, None)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from holter.dashboard.alone import ALONE
+from holter.store.layout import PASSING
 from holter.store.trial import Trial
 from holter.views.timeline import Timeline
 from holter.views.timeline_reading import SOURCES
@@ -82,7 +83,7 @@ class Timelines:
             now = time.monotonic()
             if known is not None and now - known.at < max(1.0, _PATIENCE * known.cost_s):
                 return known
-            stamp = hash(tuple(folder.place.files()))
+            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key not in PASSING))
             if known is not None and known.stamp == stamp:
                 known.at = now
                 return known

@@ -33,7 +33,7 @@ def progress(found: Mapping[str, Any]) -> str:
         return "<p>No steps have been seen so far.</p>"
     said = [f"step {found['step']:,}"]
     if found["share_pct"] is not None:
-        said.append(f"{percent(found['share_pct'])} of all")
+        said.append(f"{percent(found['share_pct'])} of {found['total']:,}")
     if found["per_second"]:
         said.append(f"{found['per_second']:.3g} steps a second")
     if found["epoch"] is not None:
@@ -47,7 +47,8 @@ def progress(found: Mapping[str, Any]) -> str:
         if found["share_pct"] is None
         else f'<progress max="100" value="{found["share_pct"]:.1f}"></progress>'
     )
-    return f"<p>{' · '.join(said)} {bar}</p>"
+    read = f"<br><span class=dim>All steps: {escape(found['total_from'])}</span>" if found["total"] else ""
+    return f"<p>{' · '.join(said)} {bar}{read}</p>"
 
 
 def phases(told: Mapping[str, Any]) -> str:

@@ -166,7 +166,7 @@ _ADVICE = {
     "single_process": "Load in worker processes: num_workers above 0, and keep them with persistent_workers.",
     "cpu_saturated": "The CPU is the limit: cache decoded data, or decode and augment on the GPU.",
     "io_wait": "Reading is the limit: a local cache, larger files, a sequential format.",
-    "too_few_workers": "Use more workers; `needed_workers` says how many would hide the loading.",
+    "too_few_workers": "Use more workers; the evidence says how many would hide the loading.",
     "periodic": "Use more workers, or let each prefetch more batches.",
     "epoch_start": "Keep workers between epochs: persistent_workers=True.",
 }

@@ -141,8 +141,10 @@ def _read_request(entry: Any) -> Request:
 
 PYTHON = ("cprofile", "pyinstrument")
 TIMERS = ("total_time", "cpu_time", "off_cpu_time", "default")
+_LAST_TIME = 2**33
+"""Seconds; more are given in another unit."""
 _KEYS = (
-    "id", "by", "steps", "start_step", "seconds", "rank", "replace",
+    "id", "by", "steps", "start_step", "seconds", "start_time", "rank", "replace",
     "operators", "shapes", "stacks", "python", "timer", "dataloader",
 )  # fmt: skip
 
@@ -150,7 +152,7 @@ _KEYS = (
 def order_of(document: Mapping[str, Any]) -> Order:
     """Read what stands under `profile` in `control.json`, as `holter profile` and the rules' actions write it.
 
-    Keys: `id`, `by`; `steps` and `start_step`, or `seconds`; `rank`; `operators` with `shapes` and `stacks`;
+    Keys: `id`, `by`; `steps` and `start_step`, or `seconds` and `start_time` (unix time); `rank`; `operators` with `shapes` and `stacks`;
     `python` (one of `PYTHON`) with `timer`; `dataloader`. Without a profiler it is operators.
 
     Raises:
@@ -161,7 +163,8 @@ def order_of(document: Mapping[str, Any]) -> Order:
             near = difflib.get_close_matches(key, _KEYS, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ValueError(f"no {key!r} in an order to profile{hint}; valid: {', '.join(_KEYS)}")
-    python, timer, seconds = (document.get(key) for key in ("python", "timer", "seconds"))
+    names = ("python", "timer", "seconds", "start_time")
+    python, timer, seconds, begin = (document.get(key) for key in names)
     if python is not None and python not in PYTHON:
         raise ValueError(f"no profiler of Python called {python!r}; valid: {', '.join(PYTHON)}")
     if timer is not None and timer not in TIMERS:
@@ -170,7 +173,12 @@ def order_of(document: Mapping[str, Any]) -> Order:
         isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_SECONDS
     ):
         raise ValueError(f"{seconds!r} seconds are out of range; valid: more than 0, at most {MAX_SECONDS:g}")
+    if begin is not None and (
+        isinstance(begin, bool) or not isinstance(begin, int | float) or not 0 <= begin <= _LAST_TIME
+    ):
+        raise ValueError(f"start_time {begin!r} is no unix time; valid: seconds since 1970, as 1767225600")
     shared: dict[str, Any] = {
+        "start_ns": None if begin is None else round(begin * 1e9),
         "start_step": document.get("start_step"),
         "steps": document.get("steps"),
         "duration_ns": None if seconds is None else max(1, round(seconds * 1e9)),

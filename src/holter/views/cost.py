@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.store.layout import PASSING
+
 if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.trial import Trial
@@ -24,7 +26,8 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
         samples: Its table `samples`, or a part of it.
     """
     kept = [node["cost"] for node in trial.nodes.values() if isinstance(node.get("cost"), dict)]
-    bytes_ = sum(max(entry.size, 0) for entry in trial.folder.place.files())
+    files = trial.folder.place.files()
+    bytes_ = sum(max(entry.size, 0) for entry in files if entry.key not in PASSING)
     ranks = len(np.unique(steps["rank"])) if steps.rows else 1
     count = steps.rows / ranks
     spans = trial.sql("SELECT count(*) AS spans FROM spans")["spans"]

@@ -17,6 +17,7 @@ from holter.analysis.outliers import outliers
 from holter.analysis.phases import job_phases
 from holter.analysis.suspects import verdict
 from holter.analysis.warmup import steady
+from holter.views import description_kept
 from holter.views.bill import bill_of
 from holter.views.cost import cost, details
 from holter.views.nodes import nodes_of
@@ -50,7 +51,15 @@ def describe(
     Raises:
         ValueError: The price or the number of machines is negative or not finite.
     """
-    now = time.time_ns() if now_ns is None else now_ns
+    told = description_kept.read(trial)
+    if told is None:
+        told = _described(trial, time.time_ns() if now_ns is None else now_ns)
+        description_kept.write(trial, told)
+    return {**told, "bill": bill_of(trial, told, price, machines)}
+
+
+def _described(trial: Trial, now: int) -> dict[str, Any]:
+    """Describe a job but for its bill."""
     manifest, nodes = trial.manifest, trial.nodes
     events, steps = trial.table("events"), steps_of(trial)
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
@@ -91,7 +100,6 @@ def describe(
     if is_trace(trial):  # its steps have no phases: the devices' and the operators' events are what speaks
         told = describe_trace(trial)
         document |= {name: told[name] for name in _OF_TRACE}
-    document["bill"] = bill_of(trial, document, price, machines)
     return document
 
 

@@ -218,6 +218,12 @@ class Heatmap:
         return held(cells, reach) if step < 2 * self._interval else cells
 
 
+def keep(trial: Trial, interval_ns: int) -> None:
+    """Have what the heat map of a long job shows at hand, now that it has ended; of others do nothing."""
+    if trial.rows("samples") >= WORTH:
+        Heatmap(trial, int(trial.manifest.get("start") or 0), interval_ns)
+
+
 def _sql(texts: Iterable[str]) -> str:
     return ", ".join(map(parquet.literal, texts))
 

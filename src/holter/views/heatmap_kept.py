@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 
 from holter.analysis.pooling import Pooled
+from holter.store.layout import HEATMAP
 
 if TYPE_CHECKING:
     from holter.store.trial import Trial
 
-FILE = "heatmap.bin"
 WORTH = 1_000_000
 """A job with fewer samples is read as fast from them."""
 _VERSION = 1
@@ -42,7 +42,7 @@ def write(trial: Trial, kept: Kept, cells: Pooled) -> None:
     head = msgspec.json.encode(kept)
     columns = [getattr(cells, name).astype(dtype).tobytes() for name, dtype in _DTYPES.items()]
     try:
-        trial.folder.place.write(FILE, b"".join([len(head).to_bytes(4, "little"), head, *columns]))
+        trial.folder.place.write(HEATMAP, b"".join([len(head).to_bytes(4, "little"), head, *columns]))
     except OSError:
         return
 
@@ -50,7 +50,7 @@ def write(trial: Trial, kept: Kept, cells: Pooled) -> None:
 def read(trial: Trial, start_ns: int) -> tuple[Kept, Pooled] | None:
     """Return what is kept of a job; None when there is nothing, or it is another state's, or damaged."""
     try:
-        data = trial.folder.place.read(FILE)
+        data = trial.folder.place.read(HEATMAP)
         size = int.from_bytes(data[:4], "little")
         kept = msgspec.json.decode(data[4 : 4 + size], type=Kept)
     except (OSError, ValueError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH
+from holter.views.planned import loader_batches, planned
 
 if TYPE_CHECKING:
     from holter.views.figures import Reading
@@ -19,42 +20,64 @@ def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]
 
     Args:
         reading: The job.
-        total_steps: How many steps it will take, where somebody knows.
+        total_steps: How many steps it will take, where somebody typed it; else it is looked for.
 
     Returns:
         `step` (steps taken, by their number), `per_second`, `epoch` (which one, from 1), `epoch_s` (the
-        median one), `epoch_left_s`, `share_pct` and `left_s` of the whole job.
+        median one), `epoch_left_s`, `total` (steps of the whole job) and `total_from` (who said so),
+        `share_pct` and `left_s` of the whole job.
     """
     told, steps = reading.description, reading.steps
     found: dict[str, Any] = dict.fromkeys(
-        ("step", "per_second", "epoch", "epoch_s", "epoch_left_s", "share_pct", "left_s")
+        (
+            "step",
+            "per_second",
+            "epoch",
+            "epoch_s",
+            "epoch_left_s",
+            "total",
+            "total_from",
+            "share_pct",
+            "left_s",
+        )
     )
     if not steps.rows:
         return found
     found["step"] = int(steps["step"].max()) + 1
     found["per_second"] = (told["steps"] or {}).get("per_second")
-    begins = _epochs(reading)
+    main = _main_loader(reading)
+    loader, batches, begins = main or (None, 0, [])
+    ranks = len(told["ranks"]) or 1
+    a_step = round(batches * ranks / steps.rows)  # loaders are a few batches ahead
     if begins:
         found["epoch"] = len(begins)
+    newest = int((steps["time"] + steps["duration"]).max())
     if len(begins) > 1:
         found["epoch_s"] = float(np.median(np.diff(begins))) / 1e9
-        newest = int((steps["time"] + steps["duration"]).max())
         found["epoch_left_s"] = max(found["epoch_s"] - (newest - begins[-1]) / 1e9, 0.0)
+    elif begins and found["per_second"] and a_step and (whole := loader_batches(reading.trial, loader)):
+        found["epoch_left_s"] = max(whole - batches, 0) / (found["per_second"] * a_step)
     if total_steps:
-        found["share_pct"] = min(100.0 * found["step"] / total_steps, 100.0)
+        found["total"], found["total_from"] = total_steps, "what was typed"
+    elif said := planned(reading.trial, loader, a_step):
+        found["total"], found["total_from"] = said
+    if found["total"]:
+        found["share_pct"] = min(100.0 * found["step"] / found["total"], 100.0)
         if found["per_second"]:
-            found["left_s"] = max(total_steps - found["step"], 0) / found["per_second"]
+            found["left_s"] = max(found["total"] - found["step"], 0) / found["per_second"]
     return found
 
 
-def _epochs(reading: Reading) -> list[int]:
-    """Return when the main loader, the one that gave most batches, was started; ns, ascending."""
+def _main_loader(reading: Reading) -> tuple[int, int, list[int]] | None:
+    """Return the number of the loader that gave most batches, these, and when it was started; ns."""
     table = reading.trial.sql(
         "SELECT value, count(*) FILTER (name = 'next batch') AS batches, "  # noqa: S608
         f"list(time ORDER BY time) FILTER (name = '{ITERATOR_START}') AS begins FROM spans "
         f"WHERE {_LOADS} AND rank = (SELECT min(rank) FROM spans WHERE {_LOADS}) AND NOT isnan(value) "
         "GROUP BY value ORDER BY batches DESC LIMIT 1"
     )
-    if not table.rows or table["begins"][0] is None:
-        return []
-    return [int(time) for time in table["begins"][0]]
+    if not table.rows:
+        return None
+    begins = table["begins"][0]
+    started = [] if begins is None else [int(time) for time in begins]
+    return int(table["value"][0]), int(table["batches"][0]), started

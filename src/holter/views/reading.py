@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 300_000
 """More rows of one table than this are looked at in stretches of the job, spread over all of it."""
+LONG = 2_000_000
 STRETCH_NS = 30_000_000_000
 _MAIN_THREAD = "worker = -1 AND thread = 0"
 _LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
@@ -72,6 +73,11 @@ class Stretches:
         """Return the spans that tell what data loading is made of."""
         where = _LOADING if self.whole else f"{_LOADING} AND {self.where}"
         return trial.table("spans", where=where)
+
+
+def is_long(trial: Trial) -> bool:
+    """Whether a job has so much that describing and drawing all of it takes a noticeable time."""
+    return trial.rows("samples") + trial.rows("steps") + trial.rows("spans") > LONG
 
 
 def steps_of(trial: Trial) -> Table:

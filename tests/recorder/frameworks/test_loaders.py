@@ -113,6 +113,7 @@ def loader():
             "kind": "multi",
             "workers": 2,
             "batch_size": 8,
+            "batches": 12,
             "pin_memory": False,
             "prefetch_factor": 2,
             "persistent_workers": False,

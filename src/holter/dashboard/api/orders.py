@@ -49,10 +49,14 @@ def _tell(folder: JobFolder, order: dict[str, Any]) -> None:
     why = why_not_running(folder)
     if why is not None:
         raise RefusalError(why, 409)
-    if "profile" in order:
-        nodes = folder.nodes()
-        if nodes and not any("profile" in (facts.get("obeys") or ()) for facts in nodes.values()):
-            text = "none of its agents switches windows on, they are of an older version"
+    nodes = folder.nodes()
+    for name, what in (("profile", "switches windows on"), ("monitoring", "switches monitoring")):
+        if (
+            name in order
+            and nodes
+            and not any(name in (facts.get("obeys") or ()) for facts in nodes.values())
+        ):
+            text = f"none of its agents {what}, they are of an older version"
             raise RefusalError(f"job {folder.name}: {text}", 409)
     folder.order(**order)
 
@@ -65,10 +69,13 @@ def _stop(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _configure(given: dict[str, Any]) -> dict[str, Any]:
-    interval = given.get("interval_ms")
-    if interval not in INTERVALS_MS:
+    interval, monitoring = given.get("interval_ms"), given.get("monitoring")
+    if (interval is not None or monitoring is None) and interval not in INTERVALS_MS:
         raise RefusalError(f"interval_ms is {interval!r}; valid: {', '.join(map(str, INTERVALS_MS))}")
-    return {"interval_ms": interval}
+    if monitoring not in (None, "on", "off"):
+        raise RefusalError(f"monitoring is {monitoring!r}; valid: on, off")
+    told = {"interval_ms": interval, "monitoring": None if monitoring is None else monitoring == "on"}
+    return {order: value for order, value in told.items() if value is not None}
 
 
 def _profile(given: dict[str, Any]) -> dict[str, Any]:

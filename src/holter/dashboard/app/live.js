@@ -70,7 +70,8 @@ export function follow(page) {
   function heard(data) {
     const told = data ? JSON.parse(data) : {};
     // The server tells how old, not when: its clock and ours need not agree.
-    if (told.age_s != null) sampled = Date.now() - told.age_s * 1000;
+    // Null: the machine is not sampled now.
+    if (told.age_s !== undefined) sampled = told.age_s === null ? null : Date.now() - told.age_s * 1000;
   }
 
   function open() {
@@ -78,7 +79,7 @@ export function follow(page) {
     let first = true;
     events.addEventListener("hello", (event) => {
       heard(event.data);
-      if (lost || !first || missed) changed();
+      if (lost || !first || missed || main.dataset.early) changed();
       first = missed = false;
       lost = "";
       say();

@@ -10,6 +10,7 @@ whenever another window is chosen.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holter.plugins import modules
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 FIRST = "overview"
 
 
+@cache
 def pages() -> dict[str, ModuleType]:
     """Return all pages by name, in the order of the navigation."""
     found: dict[str, Any] = modules(__name__)

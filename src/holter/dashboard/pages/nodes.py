@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 from holter.dashboard.alone import ALONE
 from holter.dashboard.frame import KEPT
-from holter.dashboard.islands import chart, charts, island
-from holter.report.html import figure
+from holter.dashboard.islands import chart, charts, heatmap, island
 from holter.report.sections import machine
 from holter.views.devices import devices
-from holter.views.figures import draw as drawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +37,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         f"{_chart(here, 'io_wait', asked)}{_chart(here, 'memory', asked)}{_chart(here, 'disk', asked)}</div>"
         f"<h2>GPU and GPU memory</h2>{_chips(here, 'gpus', 'gpu.util', asked)}"
         f'<div class="charts">{_chart(here, "gpus", asked)}{_chart(here, "gpu_memory", asked)}</div>'
-        f"<h2>Every core and GPU</h2>{island('heatmap', lambda: _heatmap(here), figure='devices', node=node)}"
+        f"<h2>Every core and GPU</h2>{heatmap(here, node=node)}"
         f"<h2>The machine and the phases of training</h2>{_chart(here, 'utilization', asked)}"
         f"{chart(here, 'phases_over_time')}"
         f"<h2>Time spent in the last steps</h2>{charts(here, 'last_steps')}"
@@ -92,8 +90,3 @@ def _kept(asked: Mapping[str, str], *more: str) -> str:
         for name in ("store", *KEPT, *more)
         if asked.get(name)
     )
-
-
-def _heatmap(reading: Reading) -> str:
-    of = drawn("devices", reading)
-    return f'<p class="note">{escape(of)}</p>' if isinstance(of, str) else figure(of)

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from holter.dashboard.frame import job_address
-from holter.dashboard.islands import chart, charts
+from holter.dashboard.islands import chart, charts, heatmap
 from holter.report import overview, sections
 from holter.views.issues import ordered
 from holter.views.jobs import RUNNING
@@ -31,11 +31,12 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         sections.head(told),
         *sections.verdict(told),
         _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
-        f'<div class="columns"><section><h2>Insights</h2>{_insights(told, job, asked)}</section>'
+        f'<div class="columns"><section><h2>Insights</h2>{insights(told, job, asked)}</section>'
         f"<section><h2>Phases of the job</h2>{overview.phases(told)}{overview.details(told)}</section></div>",
         f"<h2>Progress over time</h2>{chart(reading, 'phases_over_time')}",
         _steps(reading, told),
-        f"<h2>Utilization</h2>{overview.summary(told)}{charts(reading, 'utilization', 'gpu_boxes')}",
+        f"<h2>Utilization</h2>{overview.summary(told)}{charts(reading, 'utilization', 'gpu_boxes')}"
+        f"{heatmap(reading) if told['utilization'] else ''}",
         f"<h2>Operations that took most time</h2>{overview.operations(told)}",
         f"<h2>Numbers of the training</h2>{charts(reading, 'losses', 'gradient_norm', 'learning_rate')}",
         f'<div class="columns"><section><h2>The job</h2>{sections.job(told)}</section>'
@@ -62,7 +63,8 @@ def _progress(reading: Reading, asked: Mapping[str, str]) -> str:
     return f"<h2>Progress</h2>{overview.progress(progress(reading, known))}{form}"
 
 
-def _insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str:
+def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str:
+    """Draw the gravest findings, and the way to all of them."""
     found = ordered(told["rules"])
     if not found:
         return sections.issues(told)

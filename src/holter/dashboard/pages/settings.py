@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from holter.schema.metrics import INTERVALS_MS
@@ -44,22 +44,28 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         )
     interval = reading.interval_ns // 1_000_000
     return (
-        f"<h1>Settings</h1><h2>Monitor</h2>{_monitor(interval)}"
+        f"<h1>Settings</h1><h2>Monitor</h2>{_monitor(interval, reading.trial.manifest)}"
         f"<h2>Profiling windows</h2>{_windows(len(reading.description['ranks']))}"
         f"<h2>Stop the training</h2>{_stop()}{report}"
     )
 
 
-def _monitor(now_ms: int) -> str:
+def _monitor(now_ms: int, manifest: Mapping[str, Any]) -> str:
     choices = "".join(
         f'<option value="{ms}"{" selected" if ms == now_ms else ""}>{_said(ms)}</option>'
         for ms in INTERVALS_MS
     )
+    on = manifest.get("monitoring") is not False
+    switch = "".join(
+        f"<option{' selected' if (word == 'on') == on else ''}>{word}</option>" for word in ("on", "off")
+    )
     return _form(
         "configure",
+        f'<label>System monitoring <select name="monitoring">{switch}</select></label>'
         f'<label>Sample the machine every <select name="interval_ms" data-number>{choices}</select></label>',
         "Set",
-        "A shorter interval makes more data, and costs the agent more.",
+        "A shorter interval makes more data, and costs the agent more. While it is off nothing is known of "
+        "the machine, and its charts have a gap; steps and windows are recorded all the same.",
         told="the agent was told; it looks about once a second",
     )
 
@@ -71,7 +77,8 @@ def _windows(ranks: int) -> str:
     fields = (
         _number("start_step", "Start step", 0, None, "the next")
         + _number("steps", "Number of steps", 1, MAX_STEPS, "1")
-        + _number("seconds", "or duration, s", 1, int(MAX_SECONDS), "by steps")
+        + _number("start_time", "or start time, unix s", 0, None, "now", step="any")
+        + _number("seconds", "and duration, s", 1, int(MAX_SECONDS), "one step")
         + f'<label>On <select name="rank" data-number>{options}</select></label>'
     )
     kinds = {
@@ -132,8 +139,8 @@ def _form(order: str, fields: str, button: str, warning: str, *, told: str, sure
     )
 
 
-def _number(name: str, label: str, low: int, high: int | None, blank: str) -> str:
-    upper = "" if high is None else f' max="{high}"'
+def _number(name: str, label: str, low: int, high: int | None, blank: str, step: str = "") -> str:
+    upper = ("" if high is None else f' max="{high}"') + (f' step="{step}"' if step else "")
     return (
         f'<label>{label} <input type="number" name="{name}" data-number min="{low}"{upper} '
         f'placeholder="{blank}"></label>'

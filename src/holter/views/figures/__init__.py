@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from holter.plugins import modules
@@ -182,7 +182,7 @@ class Reading:
 
 def names() -> list[str]:
     """Return the names of all charts."""
-    return list(modules(__name__))
+    return list(_charts())
 
 
 def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
@@ -228,8 +228,13 @@ def chosen(name: str, asked: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+@cache
+def _charts() -> dict[str, Any]:
+    return dict(modules(__name__))
+
+
 def _chart(name: str) -> Any:
-    charts: dict[str, Any] = dict(modules(__name__))
+    charts = _charts()
     if name not in charts:
         raise KeyError(f"no chart {name!r}; there are: {', '.join(charts)}")
     return charts[name]

@@ -7,6 +7,7 @@ import { dimension, plot } from "../plot.js";
 /** @typedef {import("../page.js").Page} Page */
 /** @typedef {import("../figures.js").Figure} Figure */
 
+const LATER_MS = 1500;
 const STEP_PX = 100; // widths are rounded, so that many browsers ask for the same
 
 /**
@@ -87,6 +88,8 @@ export function mount(element, page) {
     { rootMargin: "200px" },
   );
   sight.observe(element);
+  // What nobody has drawn yet comes even if nobody scrolls there: the page may be printed.
+  if (!element.firstElementChild || element.querySelector(".later")) setTimeout(() => ((seen = true), late && load()), LATER_MS);
   let width = element.clientWidth;
   const size = new ResizeObserver(() => {
     if (Math.abs(element.clientWidth - width) < 2) return;

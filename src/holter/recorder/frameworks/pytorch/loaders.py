@@ -57,6 +57,7 @@ class Loaders:
                 "kind": "multi" if workers else "single",
                 "workers": workers,
                 "batch_size": getattr(loader, "batch_size", None),
+                "batches": _batches(loader),
                 "pin_memory": bool(loader.pin_memory),
                 "prefetch_factor": loader.prefetch_factor if workers else None,
                 "persistent_workers": bool(loader.persistent_workers),
@@ -163,3 +164,11 @@ class Loaders:
             self.before_next()
         if not at.seen:
             self.end_unseen_step()
+
+
+def _batches(loader: Any) -> int | None:
+    """Return how many batches an epoch has, where the loader knows; a stream has no length."""
+    try:
+        return len(loader)
+    except Exception:
+        return None

@@ -1,0 +1,122 @@
+"""A job too long to be read at once: its page is there at once all the same, and fills itself."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+
+import pytest
+from starlette.testclient import TestClient
+from tests.cli.conftest import told
+from tests.dashboard.stories import judged
+
+from holter.dashboard import known
+from holter.dashboard.server import application
+from holter.dashboard.stores import Stores
+from holter.store.job import find
+from holter.views import description_kept, reading
+from holter.views.figures import Reading
+
+BEARER = {"Authorization": "Bearer secret-token"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long")
+    judged(told("before", str(folder), ranks=2, cores=2, steps=100, samples=100)[0])
+    return folder
+
+
+@pytest.fixture
+def store(made, tmp_path, monkeypatch):
+    """A store whose job counts as long; its description is kept."""
+    monkeypatch.setattr(reading, "LONG", 100)
+    monkeypatch.setattr(description_kept.write, "__kwdefaults__", {"worth": 1})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(made / "before", tmp_path / "store" / "before")
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def slowly(monkeypatch):
+    """Let describing wait until it is set."""
+    done, described = threading.Event(), Reading.description.func
+
+    def later(self):
+        assert done.wait(20)
+        return described(self)
+
+    prop = type(Reading.description)(later)
+    prop.__set_name__(Reading, "description")
+    monkeypatch.setattr(Reading, "description", prop)
+    yield done
+    done.set()
+
+
+def until(true):
+    for _ in range(400):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never comes")
+
+
+def opened(store):
+    return TestClient(application([store], "secret-token"), headers=BEARER)
+
+
+def test_the_first_look_does_not_wait_and_word_comes_when_all_is_there(store, slowly):
+    with opened(store) as client:
+        page = client.get("/jobs/before").text
+        assert 'data-early="yes"' in page
+        assert "tables are being read" in page
+        assert 'class="issue ' in page, "what the rules found is a document, and shown at once"
+        inside = client.get("/jobs/before?part=inside").text
+        assert 'data-early="yes"' in inside
+        slowly.set()
+        until(lambda: 'data-early=""' in client.get("/jobs/before?part=inside").text)
+        inside = client.get("/jobs/before?part=inside").text
+        assert "Operations that took most time" in inside
+        assert "being read" not in inside
+
+
+def test_its_text_does_not_wait_for_charts_which_can_be_had_without_scripts(store):
+    with opened(store) as client:
+        until(lambda: 'data-early=""' in client.get("/jobs/before").text)
+        page = client.get("/jobs/before?axis=step").text
+        assert page.count('class="later"') >= 5
+        assert "<svg" not in page.partition('<div class="charts">')[2]
+        assert 'href="?axis=step&amp;store=0&amp;paint=now"' in page
+        drawn = client.get("/jobs/before?axis=step&store=0&paint=now").text
+        assert 'class="later"' not in drawn
+        assert drawn.count("<svg") > 5
+
+
+def test_where_the_description_is_kept_a_new_server_shows_it_at_once(store, monkeypatch):
+    with opened(store) as client:
+        client.get("/jobs/before?part=inside")
+        client.get("/api/v1/jobs/before")  # waits until it is described
+    monkeypatch.setattr("holter.views.description._described", None)
+    with opened(store) as client:
+        page = client.get("/jobs/before").text
+        assert 'data-early=""' in page
+        assert "Operations that took most time" in page
+
+
+def test_a_later_state_is_described_and_never_shown_early_again(store, slowly):
+    folder = find(store, "before")
+    first = known.Known(folder, 1)
+    assert not first.at_hand()
+    assert not first.at_hand(), "it is on its way"
+    second = known.Known(folder, 2, first)
+    assert not second.at_hand(), "also in a state that came meanwhile"
+    stores = Stores([store])
+    assert stores.early("before") is not None
+    stamp = stores.stamp("before")
+    slowly.set()
+    until(lambda: stores.early("before") is None)
+    until(lambda: stores.stamp("before") != stamp)
+    until(lambda: second.later)
+    assert second.at_hand()
+    assert known.Known(folder, 3, second).at_hand()

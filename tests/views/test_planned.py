@@ -1,0 +1,101 @@
+"""How many steps a job will take is said only where somebody said it, and by whom is said with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from tests.cli.conftest import told
+
+from holter.report import overview
+from holter.store import job
+from holter.store.trial import Trial
+from holter.store.writer import Writer
+from holter.views.figures import Reading
+from holter.views.planned import planned
+from holter.views.progress import progress
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("planned")
+    told("before", str(folder), ranks=1, cores=2, steps=100, samples=50)
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    shutil.copytree(made / "before", tmp_path / "before")
+    return job.find(str(tmp_path), "before")
+
+
+def loader(folder, **detail):
+    writer = Writer(folder, "node0")
+    now = folder.manifest()["start"]
+    text = json.dumps({"index": 7, **detail})
+    writer.append("events", {"time": [now], "kind": ["loader"], "rank": [0], "name": [""], "detail": [text]})
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "steps", "who"),
+    [
+        (["python", "t.py"], None, ""),
+        (["python", "t.py", "--max_steps", "500"], 500, "--max_steps"),
+        (["python", "t.py", "--max-steps=5e2", "--epochs", "2"], 500, "--max_steps"),
+        (["python", "t.py", "--trainer.max_steps=500"], 500, "--max_steps"),
+        (["python", "t.py", "--max_steps", "-1", "--num_train_epochs", "3"], 150, "100 batches"),
+        (["python", "t.py", "--epochs"], None, ""),
+        (["python", "t.py", "--epochs", "many"], None, ""),
+        (["python", "t.py", "--max_steps=nan"], None, ""),
+    ],
+)
+def test_who_said_so(folder, command, steps, who):
+    folder.update(command=command)
+    loader(folder, batches=100)
+    found = planned(Trial(folder), 7, 2)
+    assert (found and found[0]) == steps
+    assert who in (found[1] if found else "")
+    folder.update(total_steps=42)
+    assert planned(Trial(folder), 7, 2) == (42, "`holter run --steps`")
+
+
+def test_a_loader_without_a_length_tells_nothing(folder):
+    folder.update(command=["python", "t.py", "--epochs", "3"])
+    assert planned(Trial(folder), None, 1) is None
+    loader(folder, batches=None)
+    assert planned(Trial(folder), 7, 1) is None
+    assert planned(Trial(folder), 8, 1) is None
+
+
+def test_progress_needs_nobody_to_type(folder):
+    assert progress(Reading(Trial(folder)))["total"] is None
+    folder.update(command=["python", "t.py", "--max_steps", "3000"])
+    found = progress(Reading(Trial(folder)))
+    assert found["total"] == 3000
+    assert found["left_s"] > 0
+    said = overview.progress(found)
+    assert "of 3,000" in said
+    assert "All steps: --max_steps of the command" in said
+    assert progress(Reading(Trial(folder)), 5000)["total_from"] == "what was typed"
+
+
+def test_epochs_of_a_loader_are_counted(folder):
+    start = folder.manifest()["start"]
+    times = [start + at * 10**9 for at in range(4)]
+    writer = Writer(folder, "node0")
+    names = ["iterator start", "next batch", "iterator start", "next batch"]
+    same = {name: [0] * 4 for name in ("duration", "rank", "thread", "step")}
+    columns = {
+        "time": times,
+        "name": names,
+        "phase": ["data_loading"] * 4,
+        "worker": [-1] * 4,
+        "value": [7.0] * 4,
+    }
+    writer.append("spans", {**same, **columns})
+    writer.close()
+    found = progress(Reading(Trial(folder)))
+    assert found["epoch"] == 2
+    assert found["epoch_s"] == 2.0
