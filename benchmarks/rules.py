@@ -19,7 +19,7 @@ import tempfile
 import time
 
 from generate import START_NS, Training, generate
-from machine import described, environment
+from machine import described, environment, pace
 
 from holter.evaluation import documents, evaluate
 from holter.evaluation.selection import choose
@@ -47,14 +47,16 @@ def afterwards(url: str, each: bool) -> dict:
     """Judge a finished job by all rules; returns CPU seconds, wall seconds, peak memory, looks."""
     import resource
 
-    slowest = _timed() if each else {}
+    slowest, before = _timed() if each else {}, pace()
     began, wall = time.process_time(), time.perf_counter()
     result = evaluate(job.at(url), list(catalogue()), record=False)
     usage = resource.getrusage(resource.RUSAGE_SELF)
+    cpu, wall = time.process_time() - began, time.perf_counter() - wall
     return {
-        "cpu_s": time.process_time() - began,
-        "wall_s": time.perf_counter() - wall,
+        "cpu_s": cpu,
+        "wall_s": wall,
         "peak_mib": usage.ru_maxrss / 1024,
+        "pace_ms": [before, pace()],
         "rules": len(result.rules),
         "looks": result.cost["looks"],
         "errors": {r["name"]: r["status_details"] for r in result.rules if r["status"] == "Error"},
@@ -157,7 +159,9 @@ def _measured(given: argparse.Namespace, tensors: int | None) -> bool:
     print(f"| the same: memory at its peak | {after['peak_mib']:.0f} MiB | ≤ {TARGETS['peak_mib']:.0f} MiB |")
     what = f"`essentials` ({now['rules']} rules) live, first {now['minutes']:g} min"
     print(f"| {what}: of one core | {now['live_pct']:.1f} % | ≤ {TARGETS['live_pct']:g} % |")
-    print(f"\n{after['looks']} looks, {after['wall_s']:.0f} s by the clock; found by: {after['found']}\n")
+    print(f"\n{after['looks']} looks, {after['wall_s']:.0f} s by the clock; found by: {after['found']}")
+    begin, end = after["pace_ms"]
+    print(f"the machine's pace (`machine.pace`): {begin:.1f} ms before, {end:.1f} ms after\n")
     for name, seconds in after["slowest"].items():
         print(f"{name:30} {seconds:6.2f} s")
     for name, error in after["errors"].items():

@@ -115,3 +115,46 @@ def test_an_evaluation_with_accelerate(record):
     found = evaluated(recording.trainer)
     assert [value for _, value in found] == json.loads(recording.stdout)
     assert [step for step, _ in found] == [2] * 3 + [4] * 3
+
+
+COMPILERS = """
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.func import vmap
+    from torch.nn import functional as F
+
+    torch.manual_seed(0)
+    x, y = torch.randn(4, 8), torch.tensor([0, 1, 0, 1])
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def loss(a, b):
+        return F.cross_entropy(a, b) + F.binary_cross_entropy_with_logits(a, a)
+
+    def made(scores):
+        scripted = torch.jit.script(loss)
+        traced = torch.jit.trace(lambda a: F.mse_loss(a, 2 * a), scores)
+        graph = make_fx(lambda a: F.mse_loss(a, 2 * a))(scores)
+        each = vmap(lambda a: F.mse_loss(a, 2 * a))(scores)
+        compiled = torch.compile(loss, backend="eager")
+        code = [str(scripted.graph), str(traced.inlined_graph).split("#")[0], graph.code]
+        results = [scripted(scores, y), compiled(scores, y), traced(scores), each]
+        return code, [result.tolist() for result in results]
+
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        scores = model(x)
+        within = made(scores)
+        assert loss(scores, y).item() == within[1][0] == within[1][1]
+    model.train()
+    loss(model(x), y).backward()
+    torch._dynamo.reset()
+    assert within == made(scores)
+"""
+
+
+def test_what_is_compiled_amid_an_evaluation_is_what_it_would_be(record):
+    assert "TracerWarning" not in record(COMPILERS).stderr  # faults of ours fail as well

@@ -62,6 +62,8 @@ class Evaluations:
         self._roots = roots
         self._patches = Patches()
         self._arrivals = Arrivals(flow)
+        self._watchers: dict[Any, Callable[..., Any]] = {}
+        """Ours by the function it stands for; kept, for TorchScript knows functions by their addresses."""
         self._thread = 0
         """The thread that evaluates; 0 while none does."""
 
@@ -97,6 +99,17 @@ class Evaluations:
         self._patches.undo()
 
     def _watch(self, original: Any) -> Callable[..., Any]:
+        if original not in self._watchers:
+            self._watchers[original] = ours = self._watcher(original)
+            # Asked before any is replaced, for it lists them at the first question; what a script compiles
+            # meanwhile finds the same operation behind ours.
+            scripted = self.flow.torch.jit._builtins
+            operation = scripted._find_builtin(original)
+            if operation is not None:
+                scripted._register_builtin(ours, operation)
+        return self._watchers[original]
+
+    def _watcher(self, original: Any) -> Callable[..., Any]:
         is_compiling, collector = self.flow.is_compiling, self.collector
         name = original.__name__.removesuffix("_nd")
 
@@ -115,9 +128,10 @@ class Evaluations:
         """Note a loss: one that is a single number, which nobody but the script computes."""
         flow = self.flow
         torch = flow.torch
-        if type(result) is not torch.Tensor or result.numel() != 1 or not result.is_floating_point():
+        # While somebody traces or transforms, nothing is asked of the tensor: the answer would be part of it.
+        if type(result) is not torch.Tensor or flow.here.at.backward or _looked_through(torch._C):
             return
-        if getattr(torch._C, "_len_torch_dispatch_stack", int)() or flow.here.at.backward:
+        if result.numel() != 1 or not result.is_floating_point():
             return
         if flow.on_eval_loss is not None:
             flow.on_eval_loss(result)
@@ -151,3 +165,11 @@ class Evaluations:
             self._arrivals.finish()
         except Exception as error:
             self.collector.fault(error)
+
+
+def _looked_through(inner: Any) -> bool:
+    """Whether operations are traced, dispatched to somebody, or transformed, as by `torch.func`."""
+    if inner._get_tracing_state() is not None or getattr(inner, "_len_torch_dispatch_stack", int)():
+        return True
+    transforms = getattr(getattr(inner, "_functorch", None), "peek_interpreter_stack", None)
+    return transforms is not None and transforms() is not None

@@ -209,6 +209,8 @@ class Roots:
         """Take the hooks out because a compiler comes into use, and never put them in again."""
         self.compiled = True
         self._close()
+        self.evaluates = False
+        self.on_evaluation(False)
         self.on_compiler()
 
     def on_eval(self, module: Any) -> None:
