@@ -100,7 +100,7 @@ def test_dragging_sets_the_window_of_all_charts_and_going_back_works(look):
     assert window(page)[1] - window(page)[0] == pytest.approx((last - first) / 5, rel=0.1)
     page.go_back()
     assert window(page) == (first, last)
-    expect(page.locator("button", has_text="whole job")).to_be_visible()
+    expect(page.get_by_role("button", name="whole job", exact=True)).to_be_visible()
     page.locator("[data-figure=utilization] .u-over").dblclick()
     until(page, lambda: window(page) is None)
     assert seen.wrong == []

@@ -146,7 +146,7 @@ def test_a_running_job_says_when_it_will_be_done(server):
 
 def test_scripts_are_kept_by_browsers_and_never_stale(server):
     page = server.get("/")[1]
-    address = re.search(r'src="(/app/[^"]+page\.js)"', page)[1]
+    address = re.search(r'src="(/app/[^"]+start\.js)"', page)[1]
     status, _, headers = server.get(address)
     assert status == 200
     assert "immutable" in headers["cache-control"]
@@ -159,10 +159,10 @@ def test_scripts_are_kept_by_browsers_and_never_stale(server):
 def test_a_page_and_all_that_it_loads_is_light(server, page):
     text = server.get(f"/jobs/before{page}")[1]
     files = {*re.findall(r'(?:src|href)="(/app/[^"]+)"', text)}
-    at = re.search(r'"(/app/[^/]+/)page\.js"', text)[1]
+    at = re.search(r'"(/app/[^/]+/)start\.js"', text)[1]
     files |= {
         f"{at}{name}.js"
-        for name in ("clock", "keys", "live", "morph", "orders", "window", "words", "figures")
+        for name in ("clock", "keys", "live", "morph", "orders", "page", "window", "words", "figures")
     }
     files |= {f"{at}{name}.js" for name in ("plot", "plot_data", "legend", "islands/figure", "islands/chips")}
     names = ",".join({*re.findall(r'data-figure="(\w+)"', text)})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holter.plugins import modules, provided, strangers
 from holter.rules._by_step import Step
+from holter.rules._coverage import Coverage, Reason
 from holter.rules._files import LOADED, load, split_reference
 from holter.rules._function import rule
 from holter.rules._job import Job
@@ -29,7 +30,7 @@ from holter.rules._parameters import (
 )
 from holter.rules._replay import check_rule
 from holter.rules._when import WHEN, expression
-from holter.rules._window import Coverage, Reason, Window
+from holter.rules._window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

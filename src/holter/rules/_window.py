@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.rules._coverage import Coverage, Reason
 from holter.rules._job import Job, job_facts, steady, warm
 from holter.rules._lookback import Lookback, Place, Recent, Series, T
 from holter.schema.table import Table
@@ -16,27 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
-
-Reason = Literal[
-    "ok",
-    "no_input",
-    "no_match",
-    "too_few_points",
-    "patience_not_reached",
-    "mode_missing",
-    "shape_missing",
-    "run_too_short",
-]
-
-
-@dataclass(slots=True)
-class Coverage:
-    """How much a rule could judge: what keeps "no issues" from being a false assurance."""
-
-    reason: Reason = "ok"
-    text: str = ""
-    have: float | None = None
-    need: float | None = None
 
 
 class Window:
