@@ -1,4 +1,8 @@
-"""How long `holter describe` and `holter report` take on a job of 12 hours and 8 ranks, generated."""
+"""How long `holter describe` and `holter report` take on a job of 12 hours and 8 ranks, generated.
+
+The targets are for who asks first. `holter run` does, for its card, and keeps the answer beside the job, so
+that whoever asks afterwards asks again.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import HERE, described, environment
+from machine import HERE, described, environment, pace
+
+from holter.store.layout import PASSING
 
 LIMITS_S = {"describe": 3.0, "report": 10.0}
 LARGEST = 3_000_000
@@ -31,20 +37,25 @@ def main() -> None:
         total = sum(file.stat().st_size for file in Path(store).rglob("*") if file.is_file())
         page = Path(store) / "report.html"
         commands = {"describe": ["--json"], "report": ["-o", str(page), "--force"]}
-        taken: dict[str, list[float]] = {name: [] for name in commands}
+        taken: dict[tuple[str, str], list[float]] = {}
+        paces = [pace()]
         for _ in range(ROUNDS):
             for name, words in commands.items():
-                began = time.perf_counter()
-                ask = [sys.executable, "-m", "holter", name, "long", "--store", store, *words]
-                subprocess.run(ask, check=True, env=environment(), stdout=subprocess.DEVNULL)
-                taken[name].append(time.perf_counter() - began)
+                for kept in PASSING:
+                    Path(store, "long", kept).unlink(missing_ok=True)
+                for when in ("", ", again"):
+                    began = time.perf_counter()
+                    ask = [sys.executable, "-m", "holter", name, "long", "--store", store, *words]
+                    subprocess.run(ask, check=True, env=environment(), stdout=subprocess.DEVNULL)
+                    taken.setdefault((name, when), []).append(time.perf_counter() - began)
+        paces.append(pace())
         size_of_page = page.stat().st_size
-    print(f"{described()}\n")
+    print(f"{described()}; pace (`machine.pace`) {paces[0]:.0f} ms before, {paces[1]:.0f} ms after\n")
     print(f"| {chosen.hours:g} h, {chosen.ranks} ranks, {total / 1e6:.0f} MB | median | slowest | target |")
     print("|---|---|---|---|")
-    for name, times in taken.items():
-        cells = f"{statistics.median(times):.2f} s | {max(times):.2f} s | ≤ {LIMITS_S[name]:g} s"
-        print(f"| `holter {name}` | {cells} |")
+    for (name, when), times in taken.items():
+        limit = "" if when else f"≤ {LIMITS_S[name]:g} s"
+        print(f"| `holter {name}`{when} | {statistics.median(times):.2f} s | {max(times):.2f} s | {limit} |")
     print(f"| size of the report | {size_of_page / 1e6:.2f} MB | | ≤ {LARGEST / 1e6:g} MB |")
 
 

@@ -10,19 +10,26 @@ from holter.analysis.outliers import outliers
 from holter.analysis.warmup import by_rank, steady
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from holter.analysis.outliers import Outlier
     from holter.schema.table import Table
 
 MS = 1_000_000
+_PERCENT = (50, 90, 95, 99)
 
 
-def step_statistics(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float | int]:
+def step_statistics(
+    steps: Table, mask: NDArray[Any] | None = None, *, found: Sequence[Outlier] | None = None
+) -> dict[str, float | int]:
     """Describe step durations; empty when there are no steps.
 
     Args:
         steps: Table `steps`. Ranks step together, so `count` and `warmup` are those of the rank with most.
         mask: Rows that are steady state; found out when absent.
+        found: Their outliers; looked for when absent.
 
     Returns:
         count, warmup (not steady), mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, max_ms of the steady ones,
@@ -40,9 +47,9 @@ def step_statistics(steps: Table, mask: NDArray[Any] | None = None) -> dict[str,
     if used.rows:
         duration = used["duration"] / MS
         statistics["mean_ms"] = float(duration.mean())
-        for percent in (50, 90, 95, 99):
-            statistics[f"p{percent}_ms"] = float(np.percentile(duration, percent))
+        for percent, value in zip(_PERCENT, np.percentile(duration, _PERCENT).tolist(), strict=True):
+            statistics[f"p{percent}_ms"] = value
         statistics["max_ms"] = float(duration.max())
         statistics["per_second"] = 1000.0 / statistics["mean_ms"]
-        statistics["outliers"] = len({outlier.step for outlier in outliers(used)})
+        statistics["outliers"] = len({one.step for one in (outliers(used) if found is None else found)})
     return statistics

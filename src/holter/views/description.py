@@ -26,6 +26,7 @@ from holter.views.reading import Stretches, steps_of, utilization_of
 from holter.views.trace_description import describe_trace, is_trace
 
 if TYPE_CHECKING:
+    from holter.analysis.outliers import Outlier
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -73,9 +74,11 @@ def _described(trial: Trial, now: int) -> dict[str, Any]:
         nodes=nodes,
         profiled=profiled,
     )
+    mask = steady(steps)
+    worst = outliers(steps.where(mask))
     if not stretches.whole:
-        mask = steady(steps)
-        facts = replace(facts, breakdown=breakdown(steps, mask), statistics=step_statistics(steps, mask))
+        statistics = step_statistics(steps, mask, found=worst)
+        facts = replace(facts, breakdown=breakdown(steps, mask), statistics=statistics)
     job = _job(manifest, events, now)
     document = {
         "schema": VERSION,
@@ -85,7 +88,7 @@ def _described(trial: Trial, now: int) -> dict[str, Any]:
         ),
         "ranks": _ranks(steps, events),
         "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
-        "steps": _steps(steps, facts.statistics) if steps.rows else None,
+        "steps": _steps(worst, facts.statistics) if steps.rows else None,
         "breakdown": facts.breakdown or None,
         "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization_of(trial, samples, stretches),
@@ -151,9 +154,8 @@ def _ranks(steps: Table, events: Table) -> list[int]:
     return [int(rank) for rank in np.unique(seen) if rank >= 0]
 
 
-def _steps(steps: Table, statistics: dict[str, float | int]) -> dict[str, Any]:
+def _steps(worst: list[Outlier], statistics: dict[str, float | int]) -> dict[str, Any]:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
-    worst = outliers(steps.where(steady(steps)))
     found = [
         {
             "step": o.step,
