@@ -207,9 +207,8 @@ class Roots:
 
     def stop_discovery(self) -> None:
         """Take the hooks out because a compiler comes into use, and never put them in again."""
-        self.compiled = True
+        self.compiled, self.evaluates = True, False
         self._close()
-        self.evaluates = False
         self.on_evaluation(False)
         self.on_compiler()
 
