@@ -134,7 +134,8 @@ def test_a_job_that_runs_is_pushed_to_its_end(tmp_path):
 
 @pytest.mark.slow
 def test_an_endpoint_that_is_away_is_told_once_and_harms_nothing(tmp_path):
-    done, told_of = recorded(tmp_path, faults_of, "--otlp", away(), OTEL_EXPORTER_OTLP_TIMEOUT="1")
+    # Within one second the client may give up before it has said why.
+    done, told_of = recorded(tmp_path, faults_of, "--otlp", away(), OTEL_EXPORTER_OTLP_TIMEOUT="3")
     assert done.returncode == 0
     assert told_of["job"]["status"] == "Completed"
     assert told_of["steps"]["count"] >= 100
