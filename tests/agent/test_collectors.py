@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
+from tests.agent.conftest import until
 from tests.agent.trees import DISKSTATS, NET, cgroup2, cpu_stat, stat_of, values, write
 
 from holter.agent.cgroups import Cgroup
@@ -209,17 +211,23 @@ def test_processes_by_role(machine):
 
 
 def test_real_processes_come_and_go(tmp_path):
-    code = "import time\nend = time.time() + 2.5\nwhile time.time() < end: pass"
-    child = subprocess.Popen([sys.executable, "-c", code])
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     machine = Machine(watched=Watched(roots=[child.pid], roles={child.pid: "trainer"}))
     collector = Processes(machine)
-    values(collector, time.monotonic_ns())
-    time.sleep(1.0)
-    found = values(collector, time.monotonic_ns())
+    try:
+        begun, spent = time.monotonic_ns(), psutil.Process(child.pid).cpu_times().user
+        values(collector, begun)
+        # However little of a busy machine it gets: what is told is what it got.
+        until(lambda: psutil.Process(child.pid).cpu_times().user > spent + 0.5)
+        found = values(collector, ended := time.monotonic_ns())
+        spent = psutil.Process(child.pid).cpu_times().user - spent
+    finally:
+        child.kill()
+        child.wait()
     assert found["trainer", "proc.count"] == 1
-    assert found["trainer", "proc.cpu"] > 15
+    told = found["trainer", "proc.cpu"] / 100 * (ended - begun) / 1e9
+    assert 0.4 < told < spent + 0.4, "in seconds; ticks are of 10 ms, and system time counts too"
     assert found["trainer", "proc.rss"] > found["trainer", "proc.private"] > 0
-    child.wait()
     assert values(collector, time.monotonic_ns()) == {}
 
 

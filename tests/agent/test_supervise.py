@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from tests.agent.conftest import until
@@ -52,7 +51,7 @@ def test_input_and_output_pass_untouched(start):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    out, err = run.process.communicate(data, timeout=60)
+    out, err = run.process.communicate(data, timeout=180)
     assert out == data
     assert err == b"problem\n"
 
@@ -65,7 +64,7 @@ def test_the_command_starts_as_if_nobody_watched(start):
         " is signal.default_int_handler, os.getpgrp(), sorted(os.listdir('/proc/self/fd'))]))"
     )
     run = start(*python(code), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, process_group=0)
-    nice, blocked, default, group, descriptors = json.loads(run.process.communicate(timeout=60)[0])
+    nice, blocked, default, group, descriptors = json.loads(run.process.communicate(timeout=180)[0])
     assert nice == os.nice(0)
     assert int(blocked, 16) == 0
     assert default
@@ -99,10 +98,8 @@ def test_what_is_ignored_stays_ignored(start):
 
 
 def test_processes_that_outlive_the_command_are_left_alone_and_not_waited_for(start, tmp_path):
-    begin = time.monotonic()
-    run = start("sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid")
+    run = start("sh", "-c", f"sleep 600 & echo $! > {tmp_path}/pid")
     assert run.wait() == 0
-    assert time.monotonic() - begin < 5
     pid = int((tmp_path / "pid").read_text())
     assert procfs.stat(pid).alive
     os.kill(pid, signal.SIGKILL)
@@ -110,7 +107,7 @@ def test_processes_that_outlive_the_command_are_left_alone_and_not_waited_for(st
 
 def test_stop_asks_then_kills_what_ignores_it(start, tmp_path):
     inner = (
-        "import signal, time; signal.signal(15, signal.SIG_IGN); open('{}', 'w').write('x'); time.sleep(60)"
+        "import signal, time; signal.signal(15, signal.SIG_IGN); open('{}', 'w').write('x'); time.sleep(600)"
     )
     ready = tmp_path / "ready"
     run = start("sh", "-c", f'{sys.executable} -c "{inner.format(ready)}"; exit 0')
@@ -119,7 +116,7 @@ def test_stop_asks_then_kills_what_ignores_it(start, tmp_path):
         lambda: [p for p in procfs.tree([run.process.pid]).values() if p.pid != run.process.pid]
     )
     run.folder.write_control({"stop": {"grace_s": 1.0}})
-    assert run.wait(20) == 128 + signal.SIGTERM
+    assert run.wait() == 128 + signal.SIGTERM
     assert run.folder.manifest()["status"] == "Stopped"
     assert run.folder.manifest()["failure"] is None
     assert not any((stat := procfs.stat(p.pid)) and stat.alive for p in inner_pid)
@@ -130,26 +127,34 @@ def test_stop_lets_a_command_end_in_its_own_way(start, tmp_path):
         "import signal, sys, time\n"
         "signal.signal(15, lambda *a: sys.exit(9))\n"
         f"open({str(tmp_path / 'ready')!r}, 'w')\n"
-        "time.sleep(60)"
+        "time.sleep(600)"
     )
     run = start(*python(code))
     until((tmp_path / "ready").exists)
     run.folder.write_control({"stop": {}})
-    assert run.wait(20) == 9
+    assert run.wait() == 9
     assert run.folder.manifest()["status"] == "Stopped"
     assert run.folder.manifest()["exit_code"] == 9
 
 
 def test_the_interval_can_be_changed_while_it_runs(start):
-    run = start("sleep", "6", options={"interval_ms": 1000})
-    until(lambda: (run.store / "job" / "nodes").exists())
-    time.sleep(1.6)  # the agent obeys within half a second, and one gap must be of the old interval
+    run = start("sleep", "600", options={"interval_ms": 1000})
+
+    def gaps() -> list[float]:
+        """Return the time between readings, in ms."""
+        if not run.rows("samples"):
+            return []
+        loads = run.trial.sql("select time from samples where metric = 'cpu.load1' order by time")["time"]
+        return ((loads[1:] - loads[:-1]) / 1e6).tolist()
+
+    before = until(lambda: gaps()[1:])
     run.folder.write_control({"interval_ms": 100})
-    assert run.wait() == 0
-    loads = run.trial.sql("select time from samples where metric = 'cpu.load1' order by time")["time"]
-    gaps = (loads[1:] - loads[:-1]) / 1e6
-    assert gaps[0] == pytest.approx(1000, abs=200)
-    assert sorted(gaps[-20:])[10] == pytest.approx(100, abs=50)
+    until(lambda: len(gaps()) > len(before) + 30)
+    run.process.terminate()
+    run.wait()
+    # A busy machine leaves rounds out; none is early.
+    assert max(before) > 900
+    assert min(gaps()[-20:]) == pytest.approx(100, abs=50)
     assert run.folder.manifest()["interval_ms"] == 100
 
 
@@ -181,13 +186,14 @@ def test_no_spool_is_left_behind(start, tmp_path):
 def test_companions_start_late_and_end_with_the_job(start, tmp_path):
     pid = tmp_path / "companion"
     code = (
-        f"import os, time; open({str(pid)!r}, 'w').write(f'{{os.getpid()}} {{os.nice(0)}}'); time.sleep(60)"
+        f"import os, time; file = open({str(pid)!r}, 'w')\n"
+        "print(os.getpid(), os.nice(0), time.time_ns(), file=file, flush=True); time.sleep(600)"
     )
-    run = start("sleep", "7", options={"companions": [python(code), ["/proc/nowhere/companion"]]})
-    time.sleep(2)
-    assert not pid.exists()
+    waits = f"until grep -q . {pid}; do sleep 0.1; done 2>/dev/null"
+    run = start("sh", "-c", waits, options={"companions": [python(code), ["/proc/nowhere/companion"]]})
     assert run.wait() == 0
-    companion, nice = map(int, pid.read_text().split())
+    companion, nice, began = map(int, pid.read_text().split())
+    assert began - run.folder.manifest()["start"] > 4.9e9
     assert procfs.stat(companion) is None
     assert nice >= 10
     assert [fault["where"] for fault in run.outcome["faults"]] == ["companion /proc/nowhere/companion"]
