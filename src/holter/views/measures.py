@@ -43,7 +43,8 @@ def utilization(
     """
     where = part.sql("samples")
     stretches = Stretches.of(trial, int(trial.manifest.get("start") or 0), tables=("samples",), where=where)
-    samples = part.table(trial, "samples", where=stretches.where)
+    chosen = f"{where} AND {stretches.where or 'true'}"
+    samples = trial.sql(f"SELECT time, node, metric, device, value FROM samples WHERE {chosen}")  # noqa: S608
     if not by_phase:
         return utilization_of(trial, samples, stretches, by_device=by_device, where=where)
     found = []
@@ -135,7 +136,7 @@ def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
         raise KeyError(f"no metric {metric!r}; there are: {', '.join(METRICS)}")
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; expected at least 1")
-    where = f"metric = '{metric}' AND NOT isnan(value) AND {part.sql('samples')}"
+    where = f"metric = '{metric}' AND {part.sql('samples')}"
     low, high = 0, 1
     if part.start_ns is None or part.end_ns is None:
         ends = trial.sql(f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM samples WHERE {where}")  # noqa: S608
@@ -147,7 +148,7 @@ def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
     return trial.sql(
         f"SELECT node, device, {low} + (time - {low}) // {width} * {width} AS time, avg(value) AS mean, "  # noqa: S608
         f"min(value) AS min, max(value) AS max FROM samples "
-        f"WHERE {where} GROUP BY ALL ORDER BY ALL",
+        f"WHERE {where} AND NOT isnan(value) GROUP BY ALL ORDER BY ALL",
         start_ns=low,
         end_ns=high,
     )
