@@ -78,12 +78,20 @@ def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[dict[str
 
 def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> list[dict[str, Any]]:
     """Return how many readings of cores and of GPUs lie in each range, percent; a row for each node."""
+    in_ranges(np.empty(0), tuple(ranges))  # refuses what makes no sense
+    cases = " ".join(
+        f"WHEN value >= {float(low)} AND value <= {float(high)} THEN {at}"
+        for at, (low, high) in enumerate(ranges)
+    )
+    counted = f"CASE {cases} ELSE -1 END" if cases else "-1"
     found = []
     for device, metric in (("cpu", "cpu.core.util"), ("gpu", "gpu.util")):
-        rows = part.table(trial, "samples", columns=("value", "node"), where=f"metric = '{metric}'")
-        for node in sorted(set(rows["node"].tolist())):
-            counts = in_ranges(rows["value"][rows["node"] == node], tuple(ranges))
-            told = {f"{low:g}-{high:g}": count for (low, high), count in zip(ranges, counts, strict=True)}
+        where = f"metric = '{metric}' AND NOT isnan(value) AND {part.sql('samples')}"
+        # Counted where they lie: the readings of all cores of a long job do not fit into memory.
+        rows = trial.sql(f"SELECT node, {counted} AS at, count(*) AS n FROM samples WHERE {where} GROUP BY ALL")  # noqa: S608
+        counts = {(node, at): n for node, at, n in zip(*(rows[c].tolist() for c in rows.names), strict=True)}
+        for node in sorted({node for node, _ in counts}):
+            told = {f"{low:g}-{high:g}": counts.get((node, at), 0) for at, (low, high) in enumerate(ranges)}
             found.append({"device": device, "node": node, **told})
     return found
 
