@@ -22,7 +22,7 @@ def main():
     loader = DataLoader(data(48), batch_size=4)
     for x, y in loader:
         if rank == 1:
-            time.sleep(0.04)
+            time.sleep(0.12)
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
@@ -67,7 +67,7 @@ def check(recording):
         waits[rank] = statistics.median(s.duration for s in gradients) / 1e6
         assert len(trainer.of(Phase.COMMUNICATION, "barrier")) == 1
         assert not trainer.of(Phase.COMMUNICATION, "all_reduce")  # asynchronous: nobody waits in the call
-    assert waits[0] > 25, waits
+    assert waits[0] > 60, waits
     assert waits[1] < waits[0] / 2, waits
 
 
