@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from tests.gateway import Gateway
 from tests.jobs.starting import TRAININGS, environment, holter, wait_for
+from tests.ports import free_port
 
 import holter as holter_package
 from holter.store import job
@@ -36,20 +36,13 @@ def start(
 
 def torchrun(store: str, *words: str) -> list[subprocess.Popen[str]]:
     """Start a training of two nodes with a rank each."""
-    port = free_port()
+    port = str(free_port())
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
     meeting = ["--master-addr", "127.0.0.1", "--master-port", port]
     script = [str(TRAININGS / "ddp.py"), *words]
     return [
         start(store, f"n{rank}", *launcher, "--node-rank", str(rank), *meeting, *script) for rank in (0, 1)
     ]
-
-
-def free_port() -> str:
-    """Return a port where ranks may meet."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return str(listening.getsockname()[1])
 
 
 def finish(nodes: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
@@ -113,7 +106,7 @@ def test_the_node_that_failed_is_named(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     words = [sys.executable, str(TRAININGS / "ddp.py"), "--steps", "60", "--raise-on-rank", "1"]
     # As an operator of Kubernetes starts them, without a launcher.
-    world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
+    world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     ends = finish([start(store, f"n{rank}", *words, **world, RANK=str(rank)) for rank in (0, 1)])
     assert all(code != 0 for code, _ in ends)
     told = described(store)

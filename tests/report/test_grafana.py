@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SOURCE
 from tests.dashboard.test_server import serving
+from tests.ports import free_port
 
 from holter.views.telemetry import OUTGOING
 
@@ -104,9 +104,7 @@ class prometheus:
     """A Prometheus server that scrapes `holter ui`; gives what asks it a query."""
 
     def __init__(self, folder: Path, target: int) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         config = {
             "global": {"scrape_interval": "1s"},
             "scrape_configs": [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra 
 
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from tests.ports import free_port
 from tests.report.collector import collecting, points
 
 from holter.cli import main
@@ -92,9 +92,7 @@ def faults_of(store, name="pushed"):
 
 def away():
     """Return an address where nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 @pytest.mark.slow

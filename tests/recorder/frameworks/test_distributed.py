@@ -6,6 +6,7 @@ import math
 import statistics
 
 import pytest
+from tests.ports import free_port
 
 from holter.schema.phases import Phase
 
@@ -120,8 +121,4 @@ def test_blocking_collectives(record, unused_port):
 
 @pytest.fixture
 def unused_port():
-    import socket
-
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
+    return free_port()
