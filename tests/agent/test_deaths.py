@@ -13,6 +13,7 @@ from tests.agent.conftest import until
 
 from holter.agent.deaths import Ended, Oom, OomCounters, failure, oom_kill
 from holter.agent.journal import Process
+from holter.analysis.failure import headline
 
 OFFSET = 10**18
 MEMORY = Path("/sys/fs/cgroup/memory")
@@ -59,6 +60,53 @@ def test_the_first_exception_of_several_ranks_is_the_cause():
         Ended(1), trainer(0, raised=(95, "connection reset by peer")), trainer(1, raised=(80, "bad sample"))
     )
     assert (found["rank"], found["exception"]) == (1, "RuntimeError: bad sample")
+
+
+LAUNCHER_SAYS = """
+====
+Failures:
+[1]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : -15 (pid: 1001)  (SIGTERM)
+----
+Root Cause (first observed failure):
+[0]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : {code} (pid: 1000)  (said in words)
+===="""
+
+AT_END = " after step 7, as its process ended (rank 0)."
+
+
+@pytest.mark.parametrize(
+    ("code", "ended", "kind", "number", "phase", "sentence"),
+    [
+        (-6, True, "signal", 6, "exit", f"Killed (SIGABRT){AT_END}"),
+        (-6, False, "signal", 6, "backward", "Killed (SIGABRT) in step 7 while in backward (rank 0)."),
+        (
+            3,
+            True,
+            "exception",
+            None,
+            "exit",
+            "Failed with exit code 1 after step 7, as its process ended (rank 0).",
+        ),
+    ],
+)
+def test_a_rank_of_which_only_its_launcher_speaks_is_the_cause(code, ended, kind, number, phase, sentence):
+    launcher = trainer(-1, raised=(95, LAUNCHER_SAYS.format(code=code)))
+    launcher.role = "launcher"
+    silent = trainer(0, ended=ended, died=None)
+    found = judge(Ended(1), launcher, silent, trainer(1, ended=True, died=None))
+    assert (found["kind"], found["rank"], found["signal"], found["phase"]) == (kind, 0, number, phase)
+    assert headline({"status": "Failed", "exit_code": 1, "failure": found}, None, None) == sentence
+
+
+def test_a_launcher_that_failed_by_itself_has_no_step():
+    launcher = trainer(-1, raised=(95, "rendezvous timed out"))
+    launcher.role = "launcher"
+    found = judge(Ended(1), launcher, trainer(0, ended=True, died=None))
+    assert (found["kind"], found["step"], found["rank"]) == ("exception", None, None)
 
 
 def test_a_rank_that_vanished_first_is_the_cause_not_the_one_that_missed_it():

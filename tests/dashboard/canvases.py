@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.generated_trace import write
 from tests.cli.conftest import job, told
+from tests.dashboard.conftest import until as waited
 
 from holter.store.job import create
 from holter.store.writer import Writer
@@ -38,7 +39,7 @@ def made(folder: Path) -> Path:
 
 
 def ready(page, island="timeline"):
-    expect(page.locator(f"[data-island={island}]")).to_have_attribute("data-state", "ready", timeout=20_000)
+    expect(page.locator(f"[data-island={island}]")).to_have_attribute("data-state", "ready")
     return page.locator(f"[data-island={island}] canvas").first
 
 
@@ -52,11 +53,8 @@ def window(page):
 
 def until(page, fits):
     """Wait until the page's window is as told; return it."""
-    for _ in range(200):
-        if fits(window(page)):
-            return window(page)
-        page.wait_for_timeout(50)
-    raise AssertionError(f"the window stays {window(page)}")
+    waited(page, lambda: fits(window(page)))
+    return window(page)
 
 
 def colors(page, island="timeline"):

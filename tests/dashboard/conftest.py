@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from importlib.resources import files
 
 import pytest
 from tests.dashboard.made import recorded
+from tests.dashboard.test_server import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -16,6 +18,7 @@ class Looked:
     """A page that notes what must not happen on it."""
 
     def __init__(self, context, server) -> None:
+        context.set_default_timeout(1000 * PATIENCE_S)
         self.page = context.new_page()
         self.wrong: list[str] = []
         own = (f"http://{server.own}", "data:", "blob:") if server else ("file:", "data:")
@@ -33,6 +36,7 @@ def browser():
     if CHROMIUM is None:
         pytest.skip("no Chromium here; on Debian: apt install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
+    playwright.expect.set_options(timeout=1000 * PATIENCE_S)
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened
@@ -66,6 +70,29 @@ def look(browser, server):
     yield open_page
     for context in contexts:
         context.close()
+
+
+def until(page, true):
+    """Wait; the page's policy lets nobody evaluate text in it, as `wait_for_function` would."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)  # and hear what happens meanwhile, as a plain sleep would not
+
+
+def settled(page):
+    """Wait until every part of a page lives and, looked at, has drawn itself."""
+    until(page, lambda: page.locator("[data-island]:not([data-alive])").count() == 0)
+    for chart in page.locator("[data-island=figure]").all():
+        if chart.is_visible():
+            chart.scroll_into_view_if_needed()
+            until(page, lambda chart=chart: chart.get_attribute("data-state") in ("ready", "failed"))
+    page.evaluate("window.scrollTo(0, 0)")
+
+
+def fits(page, width):
+    """Wait until a page is not wider than its window."""
+    until(page, lambda: page.evaluate("document.documentElement.scrollWidth") <= width)
 
 
 def violations(page, *only):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import SOURCE, job, told
-from tests.dashboard.conftest import Looked, violations
+from tests.dashboard.conftest import Looked, fits, settled, violations
 from tests.dashboard.stories import judged
 from tests.dashboard.test_server import serving
+
+from holter.store.job import find
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect
@@ -60,6 +62,7 @@ def server(store):
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_is_quiet_and_fit_for_everybody(look, path):
     seen = look(path)
+    settled(seen.page)
     for scheme in ("light", "dark"):
         seen.page.emulate_media(color_scheme=scheme)
         assert violations(seen.page) == [], scheme
@@ -81,7 +84,8 @@ def test_every_page_is_quiet_and_fit_for_everybody(look, path):
 )
 def test_no_page_is_wider_than_the_window(look, path, width):
     page = look(path, width=width).page
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    settled(page)
+    fits(page, width)
     assert violations(page) == []
 
 
@@ -92,7 +96,7 @@ def test_jobs_are_found_marked_and_compared_by_keyboard(look):
     page.keyboard.type("before")
     page.keyboard.press("Enter")
     page.wait_for_url("**/?name=before*")
-    assert page.locator("tbody tr").count() == 1
+    expect(page.locator("tbody tr")).to_have_count(1)
     page.goto(f"{page.url.split('?')[0]}")
     for name in ("before", "after"):
         page.locator(f"input[value='0/{name}']").focus()
@@ -100,7 +104,7 @@ def test_jobs_are_found_marked_and_compared_by_keyboard(look):
     page.get_by_text("Compare the marked").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/compare?*")
-    assert "times as fast" in page.inner_text("main") or "slower" in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text(re.compile("times as fast|slower"))
     assert seen.wrong == []
 
 
@@ -110,13 +114,13 @@ def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
     expect(page.locator("#state")).to_have_text("live")
     page.locator("summary").first.click()
     page.evaluate("document.activeElement.blur()")
-    folder = store / "before/job.json"
-    manifest = json.loads(folder.read_text())
-    folder.write_text(json.dumps({**manifest, "status": "Stopped"}))
-    expect(page.locator("#main")).to_have_attribute("data-status", "Stopped", timeout=20_000)
+    folder = find(str(store), "before")
+    status = folder.manifest()["status"]
+    folder.update(status="Stopped")
+    expect(page.locator("#main")).to_have_attribute("data-status", "Stopped")
     assert page.locator("details").first.evaluate("one => one.open")
     assert seen.wrong == []
-    folder.write_text(json.dumps(manifest))
+    folder.update(status=status)
 
 
 def test_a_browser_that_loses_the_server_says_so(browser, store):
@@ -125,7 +129,7 @@ def test_a_browser_that_loses_the_server_says_so(browser, store):
         page = Looked(context, server).page
         page.goto(f"http://{server.own}/?token=secret-token")
         expect(page.locator("#state")).to_have_text("live")
-    expect(page.locator("#state")).to_contain_text("does not answer", timeout=20_000)
+    expect(page.locator("#state")).to_contain_text("does not answer")
     assert page.locator("tbody tr").count() == 6, "what was there stays there"
     context.close()
 

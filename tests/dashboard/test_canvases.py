@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.dashboard.canvases import colors, expect, made, ready, until
-from tests.dashboard.conftest import violations
+from tests.dashboard.conftest import fits, violations
+from tests.dashboard.conftest import until as waited
 from tests.dashboard.test_server import serving
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,7 @@ def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
     seen = look(path, scheme=scheme)
     island = "heatmap" if path.endswith("nodes") else "timeline"
     ready(seen.page, island)
-    assert colors(seen.page, island) > 20
+    waited(seen.page, lambda: colors(seen.page, island) > 20)
     assert violations(seen.page) == []
     assert seen.wrong == []
 
@@ -39,7 +40,7 @@ def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
 def test_canvases_are_not_wider_than_the_window(look, path, width):
     page = look(path, width=width).page
     ready(page, "heatmap" if path.endswith("nodes") else "timeline")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    fits(page, width)
 
 
 @pytest.mark.parametrize("path", ["/jobs/hostile/timeline", "/jobs/hostile/nodes"])

@@ -7,15 +7,15 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import SOURCE, told
-from tests.dashboard.conftest import violations
+from tests.dashboard.conftest import Looked, until, violations
 from tests.dashboard.stories import judged
 from tests.dashboard.test_app import fetched
-from tests.dashboard.test_server import BEARER, serving
+from tests.dashboard.test_server import BEARER, PATIENCE_S, serving
+from tests.dashboard.test_server import until as waited
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect
@@ -38,10 +38,11 @@ def server(store):
 
 
 def chart(page, name):
-    """Return a chart once it lives."""
+    """Return a chart once it lives, and shows what was asked for last."""
     island = page.locator(f"[data-figure={name}]")
     island.scroll_into_view_if_needed()
-    expect(island.locator(".u-over")).to_be_visible(timeout=20_000)
+    expect(island).to_have_attribute("data-state", "ready")
+    expect(island.locator(".u-over")).to_be_visible()
     return island
 
 
@@ -53,14 +54,6 @@ def brush(page, island, first=0.25, last=0.75):
     page.mouse.down()
     page.mouse.move(box["x"] + last * box["width"], middle, steps=5)
     page.mouse.up()
-
-
-def until(page, true, seconds=30):
-    """Wait; the page's policy lets nobody evaluate text in it, as `wait_for_function` would."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        page.wait_for_timeout(50)  # and hear what happens meanwhile, as a plain sleep would not
 
 
 def window(page):
@@ -75,8 +68,7 @@ def test_every_picture_of_lines_becomes_a_chart_that_tells_values(look):
         island = chart(page, name)
         assert island.locator("svg.chart").count() == 0
         island.locator(".u-over").hover()
-        expect(island.locator(".legend b").first).to_have_text(re.compile(r"\d"))
-        assert island.locator(".legend b").first.inner_text().endswith(UNITS.get(name, ""))
+        expect(island.locator(".legend b").first).to_have_text(re.compile(rf"\d.*{UNITS.get(name, '')}$"))
     assert seen.wrong == []
 
 
@@ -92,16 +84,17 @@ def test_dragging_sets_the_window_of_all_charts_and_going_back_works(look):
     whole = float(page.locator("#main").get_attribute("data-seconds"))
     assert (first, last) == pytest.approx((0.25 * whole, 0.75 * whole), rel=0.03)
     expect(page.locator(".window")).to_contain_text("min")
+    shown = page.locator(".window").inner_text()
     until(page, lambda: any(f"from={first}" in url and "utilization" in url for url in asked))
-    page.wait_for_timeout(1000)  # the chart of the window has come and is drawn
     # The other charts follow as they are looked at; a second drag looks closer still.
     brush(page, chart(page, "utilization"), 0.4, 0.6)
     until(page, lambda: window(page)[0] != first)
     assert window(page)[1] - window(page)[0] == pytest.approx((last - first) / 5, rel=0.1)
     page.go_back()
-    assert window(page) == (first, last)
+    until(page, lambda: window(page) == (first, last))
     expect(page.get_by_role("button", name="whole job", exact=True)).to_be_visible()
-    page.locator("[data-figure=utilization] .u-over").dblclick()
+    expect(page.locator(".window")).to_have_text(shown)
+    chart(page, "utilization").locator(".u-over").dblclick()
     until(page, lambda: window(page) is None)
     assert seen.wrong == []
 
@@ -145,11 +138,11 @@ def test_all_is_done_by_keyboard(look):
     page.keyboard.press("ArrowRight")
     expect(page.locator("[data-figure=utilization] .legend .at")).to_have_text(re.compile("step"))
     page.keyboard.press("t")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.keyboard.press("g")
     page.keyboard.press("n")
     page.wait_for_url("**/nodes**")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark", "the theme stays"
+    expect(page.locator("html"), "the theme stays").to_have_attribute("data-theme", "dark")
     assert seen.wrong == []
 
 
@@ -157,10 +150,10 @@ def test_marked_cores_are_drawn_at_once(look):
     seen = look("/jobs/before/nodes")
     page = seen.page
     island = chart(page, "cores")
-    assert island.locator(".legend li").count() == 2  # the mean, and where the cursor is
+    expect(island.locator(".legend li")).to_have_count(2)  # the mean, and where the cursor is
     page.get_by_label("cpu3", exact=True).check()
     expect(island.locator(".legend")).to_contain_text("cpu3")
-    assert "cores=cpu3" in page.url
+    page.wait_for_url("**cores=cpu3**")
     page.reload()
     expect(chart(page, "cores").locator(".legend")).to_contain_text("cpu3")
     assert seen.wrong == []
@@ -198,11 +191,10 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
     command = [sys.executable, "-m", "holter", "run", "--job", "live", "--", sys.executable, str(script)]
     run = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        while not (tmp_path / "store/live/samples").exists():
-            time.sleep(0.2)
+        waited((tmp_path / "store/live/samples").exists)
         with serving(tmp_path / "store") as server:
             context = browser.new_context(viewport={"width": 1200, "height": 900})
-            page = context.new_page()
+            page = Looked(context, server).page
             page.goto(f"http://{server.own}/?token=secret-token")
             page.goto(f"http://{server.own}/jobs/live")
             chart(page, "utilization")
@@ -212,13 +204,15 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             page.locator("[data-figure=utilization] .legend button").first.click()
             page.locator("input[name=total_steps]").focus()
             page.keyboard.type("12")
-            before = page.evaluate("scrollY")
+            place = "document.querySelector('[data-figure=utilization]').getBoundingClientRect().top"
+            before = page.evaluate(place)
             seconds = float(page.locator("#main").get_attribute("data-seconds"))
             until(page, lambda: float(page.locator("#main").get_attribute("data-seconds")) > seconds + 3)
             expect(page.locator("#state")).to_have_text(re.compile("last sample (just now|[1-4] s ago)"))
             expect(page.locator("input[name=total_steps]")).to_be_focused()
             assert page.locator("input[name=total_steps]").input_value() == "12"
-            assert page.evaluate("scrollY") == before
+            moved = abs(page.evaluate(place) - before)
+            assert moved < 300, "what is looked at stays; findings may come above it"
             shown = page.locator("[data-figure=utilization] .legend button").first
             expect(shown).to_have_attribute("aria-pressed", "false")
             page.goto(f"http://{server.own}/jobs/live/settings")
@@ -230,13 +224,13 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             assert run.poll() is None
             page.get_by_role("button", name="Stop the training").click()
             page.get_by_role("button", name="Yes").click()
-            run.wait(40)
-            expect(page.locator("#main")).to_contain_text("takes no orders any more", timeout=20_000)
-            status = json.loads(server.ask("/api/v1/jobs/live", **BEARER)[1])["job"]["status"]
-            assert status == "Stopped"
+            run.wait(PATIENCE_S)
+            expect(page.locator("#main")).to_contain_text("takes no orders any more")
+            told = lambda: json.loads(server.ask("/api/v1/jobs/live", **BEARER)[1])["job"]["status"]  # noqa: E731
+            until(page, lambda: told() == "Stopped")
             context.close()
         manifest = json.loads((tmp_path / "store/live/job.json").read_text())
         assert manifest["interval_ms"] == 1000
     finally:
         run.kill()
-        run.wait(20)
+        run.wait(PATIENCE_S)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 
 import pytest
 from starlette.testclient import TestClient
 from tests.cli.conftest import told
 from tests.dashboard.stories import judged
+from tests.dashboard.test_server import BEARER, PATIENCE_S, until
 
 from holter.dashboard import known
 from holter.dashboard.server import application
@@ -17,8 +17,6 @@ from holter.dashboard.stores import Stores
 from holter.store.job import find
 from holter.views import description_kept, reading
 from holter.views.figures import Reading
-
-BEARER = {"Authorization": "Bearer secret-token"}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +42,7 @@ def slowly(monkeypatch):
     done, described = threading.Event(), Reading.description.func
 
     def later(self):
-        assert done.wait(20)
+        assert done.wait(PATIENCE_S)
         return described(self)
 
     prop = type(Reading.description)(later)
@@ -52,14 +50,6 @@ def slowly(monkeypatch):
     monkeypatch.setattr(Reading, "description", prop)
     yield done
     done.set()
-
-
-def until(true):
-    for _ in range(400):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it never comes")
 
 
 def opened(store):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.dashboard.canvases import START, expect, made, ready, until, window
 from tests.dashboard.conftest import Looked, violations
+from tests.dashboard.conftest import until as waited
 from tests.dashboard.test_server import serving
 
 from holter.importers.importing import import_job
@@ -53,13 +54,15 @@ def test_a_timeline_is_moved_by_keys(look):
     assert window(page) is None
     for _ in range(6):
         page.keyboard.press("w")
-    near = until(page, lambda seen: seen is not None)
     ready(page)
+    near = until(page, lambda seen: seen is not None)
     page.keyboard.press("d")
+    ready(page)
     moved = until(page, lambda seen: seen != near)
     assert moved[0] > near[0]
     assert moved[1] - moved[0] == pytest.approx(near[1] - near[0], rel=1e-3)
     page.keyboard.press("s")
+    ready(page)
     wide = until(page, lambda seen: seen != moved)
     assert wide[1] - wide[0] > moved[1] - moved[0]
     page.keyboard.press("0")
@@ -118,9 +121,9 @@ def test_a_hand_zooms_drags_clicks_and_measures(look):
     middle = (box["x"] + box["width"] / 2, box["y"] + 150)
     page.mouse.move(*middle)
     page.mouse.wheel(0, -400)
+    ready(page)
     near = until(page, lambda seen: seen[1] != 0.5)
     assert near[1] - near[0] < 0.4
-    ready(page)
     page.mouse.down()
     page.mouse.move(middle[0] - 200, middle[1], steps=5)
     page.mouse.up()
@@ -147,7 +150,7 @@ def test_tracks_are_opened_closed_and_filtered(look):
     rank.focus()
     page.keyboard.press("Enter")
     expect(rank).to_have_attribute("aria-expanded", "false")
-    assert labels.count() < many
+    waited(page, lambda: labels.count() < many)
     page.get_by_label("part of a track's name").fill("nccl")
     expect(page.get_by_text("stream 20 nccl")).to_have_count(2)
     expect(page.get_by_text("pt_autograd_0")).to_have_count(0)
@@ -184,7 +187,7 @@ def test_a_real_trace_is_searched_and_explained(browser, tmp_path):
         page.keyboard.press("/")
         page.keyboard.type("conv")
         page.keyboard.press("Enter")
-        expect(page.locator(".timeline-panel h3")).to_contain_text("onv", timeout=20_000)
+        expect(page.locator(".timeline-panel h3")).to_contain_text("onv")
         expect(page.locator(".timeline-panel")).to_contain_text("table")
         assert violations(page) == []
         assert seen.wrong == []
@@ -206,5 +209,5 @@ def test_a_timeline_grows_with_its_job(look, store):
     ready(page)
     expect(page.get_by_text("thread 1")).to_be_visible()
     more(2)
-    expect(page.get_by_text("thread 2")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("thread 2")).to_be_visible()
     assert seen.wrong == []

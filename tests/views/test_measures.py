@@ -10,6 +10,7 @@ from tests.evaluation.jobs import begin, end, finished, write
 from tests.generated.story import NODE, START_NS, story
 
 import holter
+from holter.views import reading
 
 SECOND = 10**9
 
@@ -55,6 +56,20 @@ def test_utilization(job):
     assert {("gpu.util", "gpu0"), ("gpu.util", "gpu1")} <= apart
     phases = {row["phase"] for row in job.utilization(by_phase=True)}
     assert phases == {"Before train", "train", "After train"}
+
+
+@pytest.mark.parametrize("by_device", [False, True])
+def test_a_long_job_is_looked_at_in_ranges_or_by_the_clock_alike(job, monkeypatch, by_device):
+    whole = rows(job.utilization(by_device=by_device))
+    monkeypatch.setattr(reading, "MOST_ROWS", 3000)
+    stretches = reading.Stretches.of(job.trial, START_NS, tables=("samples",))
+    assert not stretches.whole
+    ranges = rows(job.utilization(by_device=by_device))
+    assert 100 < len(stretches.samples(job.trial)) < len(job.samples)
+    monkeypatch.setattr(reading, "MOST_RANGES", 1)
+    assert rows(job.utilization(by_device=by_device)) == ranges
+    of_all = ("node", "metric", "device", "unit", "count", "min", "max")
+    assert [[row[key] for key in of_all] for row in ranges] == [[row[key] for key in of_all] for row in whole]
 
 
 def test_step_statistics(job):

@@ -34,6 +34,7 @@ def main(sick: bool) -> None:
         if odd and step == STEPS // 2:
             with torch.no_grad():  # as a device does that flips a bit: no gradient ever tells
                 model.module[0].weight[0, 0] += 0.5
+    time.sleep(0.5)  # else torch may abort as Python ends: pytorch/pytorch#190489
     dist.destroy_process_group()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ _CONSEQUENCE = (
     "store",
 )
 """What an exception says when another rank is gone."""
+
+_ROOT_CAUSE = re.compile(r"Root Cause.*?exitcode\s*:\s*(-?\d{1,10}) \(pid: (\d{1,10})\)", re.DOTALL)
+"""In what torchrun says of its ranks: how the first of them ended that failed, and which process it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +136,15 @@ def failure(
         found = _vanished(gone[0], ended, alone=len(trainers) == 1 and not attached, oom=oom)
         culprit: Process | None = gone[0]
     elif raised and ended.signal is None:
-        culprit = raised[0]
-        found = _raised(culprit)
+        culprit, found = _launched(raised[0], trainers) or (raised[0], _raised(raised[0]))
     else:
         culprit = gone[0] if gone else trainers[0] if len(trainers) == 1 else None
         found = _exited(ended, oom=oom, hanging=hanging)
-    step = -1 if culprit is None else max(culprit.last_head_step, culprit.last_step)
+    step = -1 if culprit is None or not culprit.is_trainer else max(culprit.last_head_step, culprit.last_step)
     return {
         "kind": "exception",
         "step": step if step >= 0 else None,
-        "phase": None if culprit is None else culprit.last_phase,
+        "phase": None if culprit is None or not culprit.is_trainer else culprit.last_phase,
         "exception": None,
         "rank": None if culprit is None or rank_of(culprit) < 0 else rank_of(culprit),
         "signal": ended.signal,
@@ -160,11 +163,29 @@ def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -
     return {"kind": "signal" if alone else "lost", "signal": number, "evidence": text}
 
 
+def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, dict[str, Any]] | None:
+    """Describe the end of a silent rank by what its launcher says of it; None when it says nothing of one."""
+    told = None if launcher.is_trainer else _ROOT_CAUSE.search(str((launcher.exception or {}).get("message")))
+    rank = next((one for one in trainers if told is not None and one.pid == int(told[2])), None)
+    if told is None or rank is None:
+        return None
+    code = int(told[1])
+    how = _name(-code) if code < 0 else f"exit code {code}"
+    after = "" if rank.end is None else ", after its recording had ended in order"
+    return rank, {
+        "kind": "signal" if code < 0 else "exception",
+        "signal": -code if code < 0 else None,
+        "evidence": f"the launcher says that process {rank.pid} ended with {how}{after}",
+        **({} if rank.end is None else {"phase": "exit"}),
+    }
+
+
 def _raised(process: Process) -> dict[str, Any]:
     """Describe an exception, with the step and the phase it came from."""
     facts = process.exception or {}
     text = f"{facts.get('type', '')}: {facts.get('message', '')}"[:2000].rstrip(": ")
-    place = {name: facts[name] for name in ("step", "phase") if facts.get(name) is not None}
+    known = ("step", "phase") if process.is_trainer else ()
+    place = {name: facts[name] for name in known if facts.get(name) is not None}
     return {"kind": "oom" if facts.get("oom") else "exception", "exception": text, **place}
 
 
@@ -174,13 +195,16 @@ def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> dict[str, Any]:
         return {"kind": "oom", "certainty": oom.certainty, "evidence": oom.evidence}
     how = f"exit code {ended.code}"
     if ended.signal is not None:
-        known = ended.signal in set(signal.Signals)
-        how = signal.Signals(ended.signal).name if known else f"signal {ended.signal}"
+        how = _name(ended.signal)
     if hanging:
         return {"kind": "hang", "evidence": f"it hung until the command ended with {how}"}
     if ended.signal is not None:
         return {"kind": "signal", "evidence": f"{how} ended the command"}
     return {"evidence": f"the command ended with {how}; no exception was recorded"}
+
+
+def _name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 _KILLED = tuple(

@@ -120,7 +120,7 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
         return (
             f"A {'node' if failure.get('node') and failure.get('rank') is None else 'rank'} was lost{where}."
         )
-    number = _signal(manifest.get("signal"))
+    number = _signal(failure.get("signal") or manifest.get("signal"))
     if kind == "signal" or (number and not said):
         return f"Killed ({number or 'a signal'}){where}."
     if said:
@@ -131,8 +131,11 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
 
 def _where(failure: Mapping[str, Any]) -> str:
     step, phase, rank = (failure.get(key) for key in ("step", "phase", "rank"))
-    text = f" in step {step}" if isinstance(step, int) and step >= 0 else ""
-    if phase and phase not in ("step", "other"):
+    stepped = isinstance(step, int) and step >= 0
+    text = f" in step {step}" if stepped else ""
+    if phase == "exit":
+        text = f" after step {step}, as its process ended" if stepped else " as its process ended"
+    elif phase and phase not in ("step", "other"):
         text += f" while in {phase}"
     known = [f"rank {rank}"] if isinstance(rank, int) and rank >= 0 else []
     known += [f"node {failure['node']}"] if failure.get("node") else []
@@ -209,7 +212,7 @@ def _pass(detail: Mapping[str, Any]) -> str:
 
 def _first_line(text: str) -> str:
     line = text.strip().splitlines()[0] if text.strip() else ""
-    return (line if len(line) <= 120 else line[:117] + "...").rstrip(".")
+    return (line if len(line) <= 120 else line[:117] + "...").rstrip(".: ")
 
 
 def _lower(text: str) -> str:

@@ -69,6 +69,11 @@ def between(samples: Table, start_ns: int | None, end_ns: int | None) -> Table:
     return samples if mask.all() else samples.where(mask)
 
 
+def told_device(metric: str, device: str, *, by_device: bool) -> str:
+    """Return the device by which a reading is told: "" where devices are pooled."""
+    return device if by_device or metric.startswith("proc.") else ""
+
+
 def series(samples: Table, *, by_device: bool = False) -> dict[tuple[str, str, str], NDArray[Any]]:
     """Split table `samples` into (node, metric, device) → readings, in the order of the table."""
     if not samples.rows:
@@ -82,8 +87,8 @@ def series(samples: Table, *, by_device: bool = False) -> dict[tuple[str, str, s
         code = seen.get(triple)
         if code is None:
             node, metric, device = triple
-            keep = by_device or metric.startswith("proc.")
-            code = seen[triple] = keys.setdefault((node, metric, device if keep else ""), len(keys))
+            key = node, metric, told_device(metric, device, by_device=by_device)
+            code = seen[triple] = keys.setdefault(key, len(keys))
         codes[i] = code
     order = np.argsort(codes, kind="stable")
     values = samples["value"][order]

@@ -31,7 +31,7 @@ _TABLES = (*sorted({source.table for source in SOURCES}), "counters", "tracks")
 _NEAR_NS = 1 << 52
 _WARM_S = 1.5
 _PATIENCE = 20
-"""A timeline that took a second to open is opened again after so many seconds at the earliest."""
+"""A timeline that took a CPU second to open is opened again after so many seconds at the earliest."""
 
 
 @dataclass
@@ -48,8 +48,15 @@ class Opened:
     """Changes with any of the job's files."""
     at: float
     cost_s: float
-    """How long it took to open."""
+    """CPU time of opening it."""
     numbers: dict[Lane, int] = field(default_factory=dict)
+
+    @property
+    def again_s(self) -> float:
+        """In how many seconds it is looked again whether the job has grown; 0 in a file, which does not."""
+        return (
+            0.0 if ALONE.get() else max(0.0, self.at + max(1.0, _PATIENCE * self.cost_s) - time.monotonic())
+        )
 
     @cached_property
     def series(self) -> list[Series]:
@@ -80,9 +87,9 @@ class Timelines:
             lock = self._locks.setdefault(folder.url, threading.Lock())
         with lock:
             known = self._known.get(folder.url)
-            now = time.monotonic()
-            if known is not None and now - known.at < max(1.0, _PATIENCE * known.cost_s):
+            if known is not None and known.again_s > 0:
                 return known
+            now = time.monotonic()
             stamp = hash(tuple(entry for entry in folder.place.files() if entry.key not in PASSING))
             if known is not None and known.stamp == stamp:
                 known.at = now
@@ -114,13 +121,13 @@ class Timelines:
         return sum(trial.rows(table) for table in _TABLES) <= IN_MEMORY
 
     def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int) -> Opened:
-        began = time.monotonic()
+        began = time.process_time()
         timeline = Timeline(trial)
         start = int(trial.manifest.get("start") or timeline.start_ns)
         if abs(timeline.start_ns - start) > _NEAR_NS:
             start = timeline.start_ns  # a trace with a clock of its own
-        cost = time.monotonic() - began
-        opened = Opened(timeline, trial, start, version, stamp, began + cost, cost)
+        cost = time.process_time() - began
+        opened = Opened(timeline, trial, start, version, stamp, time.monotonic(), cost)
         opened.numbers.update({lane: number for number, lane in enumerate(timeline.lanes)})
         with self._lock:
             self._known.pop(folder.url, None)

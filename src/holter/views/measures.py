@@ -43,7 +43,8 @@ def utilization(
     """
     where = part.sql("samples")
     stretches = Stretches.of(trial, int(trial.manifest.get("start") or 0), tables=("samples",), where=where)
-    samples = part.table(trial, "samples", where=stretches.where)
+    chosen = f"{where} AND {stretches.where or 'true'}"
+    samples = trial.sql(f"SELECT time, node, metric, device, value FROM samples WHERE {chosen}")  # noqa: S608
     if not by_phase:
         return utilization_of(trial, samples, stretches, by_device=by_device, where=where)
     found = []
@@ -77,12 +78,20 @@ def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[dict[str
 
 def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> list[dict[str, Any]]:
     """Return how many readings of cores and of GPUs lie in each range, percent; a row for each node."""
+    in_ranges(np.empty(0), tuple(ranges))  # refuses what makes no sense
+    cases = " ".join(
+        f"WHEN value >= {float(low)} AND value <= {float(high)} THEN {at}"
+        for at, (low, high) in enumerate(ranges)
+    )
+    counted = f"CASE {cases} ELSE -1 END" if cases else "-1"
     found = []
     for device, metric in (("cpu", "cpu.core.util"), ("gpu", "gpu.util")):
-        rows = part.table(trial, "samples", columns=("value", "node"), where=f"metric = '{metric}'")
-        for node in sorted(set(rows["node"].tolist())):
-            counts = in_ranges(rows["value"][rows["node"] == node], tuple(ranges))
-            told = {f"{low:g}-{high:g}": count for (low, high), count in zip(ranges, counts, strict=True)}
+        where = f"metric = '{metric}' AND NOT isnan(value) AND {part.sql('samples')}"
+        # Counted where they lie: the readings of all cores of a long job do not fit into memory.
+        rows = trial.sql(f"SELECT node, {counted} AS at, count(*) AS n FROM samples WHERE {where} GROUP BY ALL")  # noqa: S608
+        counts = {(node, at): n for node, at, n in zip(*(rows[c].tolist() for c in rows.names), strict=True)}
+        for node in sorted({node for node, _ in counts}):
+            told = {f"{low:g}-{high:g}": counts.get((node, at), 0) for at, (low, high) in enumerate(ranges)}
             found.append({"device": device, "node": node, **told})
     return found
 
@@ -135,7 +144,7 @@ def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
         raise KeyError(f"no metric {metric!r}; there are: {', '.join(METRICS)}")
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; expected at least 1")
-    where = f"metric = '{metric}' AND NOT isnan(value) AND {part.sql('samples')}"
+    where = f"metric = '{metric}' AND {part.sql('samples')}"
     low, high = 0, 1
     if part.start_ns is None or part.end_ns is None:
         ends = trial.sql(f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM samples WHERE {where}")  # noqa: S608
@@ -147,7 +156,7 @@ def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
     return trial.sql(
         f"SELECT node, device, {low} + (time - {low}) // {width} * {width} AS time, avg(value) AS mean, "  # noqa: S608
         f"min(value) AS min, max(value) AS max FROM samples "
-        f"WHERE {where} GROUP BY ALL ORDER BY ALL",
+        f"WHERE {where} AND NOT isnan(value) GROUP BY ALL ORDER BY ALL",
         start_ns=low,
         end_ns=high,
     )

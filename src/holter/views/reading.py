@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps import steps as build_steps
-from holter.analysis.utilization import utilization
+from holter.analysis.utilization import told_device, utilization
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ MOST_ROWS = 300_000
 """More rows of one table than this are looked at in stretches of the job, spread over all of it."""
 LONG = 2_000_000
 STRETCH_NS = 30_000_000_000
+MOST_RANGES = 64
+"""Up to so many stretches are asked for as ranges of time, of which files say whether they have any row."""
 _MAIN_THREAD = "worker = -1 AND thread = 0"
 _LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
 
@@ -30,6 +32,8 @@ class Stretches:
 
     start: int
     every: int
+    end: int
+    """The newest row of all."""
 
     @classmethod
     def of(
@@ -43,7 +47,8 @@ class Stretches:
         """Choose as many stretches of the job, or of rows of it, as can be looked at in a second."""
         asked = (f"SELECT count(*) AS rows FROM {table} WHERE {where}" for table in tables)  # noqa: S608
         most = max(int(trial.sql(query)["rows"][0]) for query in asked)
-        return cls(start, max(1, -(-most // MOST_ROWS)))
+        end = max((trial.newest(table) or start for table in tables), default=start)
+        return cls(start, max(1, -(-most // MOST_ROWS)), end)
 
     @property
     def whole(self) -> bool:
@@ -55,7 +60,11 @@ class Stretches:
         """The condition for rows that begin in one of them; None when all do."""
         if self.whole:
             return None
-        return f"(time - {self.start}) // {STRETCH_NS} % {self.every} = 0"
+        begins = range(self.start, self.end + 1, STRETCH_NS * self.every)
+        if len(begins) > MOST_RANGES:
+            return f"(time - {self.start}) // {STRETCH_NS} % {self.every} = 0"
+        ranges = (f"(time >= {begin} AND time < {begin + STRETCH_NS})" for begin in begins)
+        return f"({' OR '.join(ranges)})"
 
     def inside(self, steps: Table) -> Table:
         """Keep the steps that lie within one of them as a whole."""
@@ -105,10 +114,14 @@ def utilization_of(
     rows = utilization(samples, by_device=by_device)
     if stretches.whole:
         return rows
-    device = "device" if by_device else "CASE WHEN starts_with(metric, 'proc.') THEN device ELSE '' END"
     asked = trial.sql(
-        f"SELECT node, metric, {device} AS device, count(*) AS count, min(value) AS min, max(value) AS max "  # noqa: S608
+        "SELECT node, metric, device, count(*) AS count, min(value) AS min, max(value) AS max "  # noqa: S608
         f"FROM samples WHERE NOT isnan(value) AND {where} GROUP BY ALL"
     )
-    exact = {(row["node"], row["metric"], row["device"]): row for row in asked.to_rows()}
+    exact: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for one in asked.to_rows():
+        key = one["node"], one["metric"], told_device(one["metric"], one["device"], by_device=by_device)
+        known = exact.setdefault(key, {"count": 0, "min": one["min"], "max": one["max"]})
+        known["count"] += one["count"]
+        known["min"], known["max"] = min(known["min"], one["min"]), max(known["max"], one["max"])
     return [{**row, **exact[row["node"], row["metric"], row["device"]]} for row in rows]

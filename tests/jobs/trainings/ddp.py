@@ -50,6 +50,7 @@ def main() -> None:
         model(inputs).pow(2).mean().backward()
         optimizer.step()
     print(f"rank {dist.get_rank()} done", flush=True)
+    time.sleep(0.5)  # else torch may abort as Python ends: pytorch/pytorch#190489
     dist.destroy_process_group()
 
 

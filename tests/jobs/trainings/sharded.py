@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -30,6 +32,7 @@ def main() -> None:
         model(inputs).pow(2).mean().backward()
         optimizer.step()
     if sharded:
+        time.sleep(0.5)  # else torch may abort as Python ends: pytorch/pytorch#190489
         dist.destroy_process_group()
 
 

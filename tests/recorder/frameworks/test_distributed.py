@@ -33,6 +33,7 @@ def main():
     total = torch.ones(1)
     work = dist.all_reduce(total, async_op=True)
     work.wait()
+    time.sleep(0.5)  # else torch may abort as Python ends: pytorch/pytorch#190489
     dist.destroy_process_group()
 """
 

@@ -99,6 +99,7 @@ def head(opened: Opened, asked: Asked) -> bytes:
         {
             "schema": 1,
             "version": opened.version,
+            "again_s": opened.again_s,
             "origin_ns": str(opened.origin_ns),
             "events": sum(lane.events for lane in timeline.lanes),
             "from_ns": min(0, timeline.start_ns - opened.origin_ns) if timeline.lanes else 0,

@@ -2,7 +2,7 @@
 
 /** @typedef {{description: string, key: string, run: (event: KeyboardEvent) => void}} Command */
 
-const CHORD_MS = 1500;
+const CHORD_MS = 3000; // who is slow with two keys is not lost
 
 export class Keys {
   constructor() {

@@ -172,6 +172,7 @@ export class Page {
     try {
       const module = await this.module(element.dataset.island ?? "");
       this.islands.set(element, (await module.mount(element, this)) ?? {});
+      element.dataset.alive = "";
     } catch (error) {
       // What the server drew stays; the others live.
       console.warn(`island ${element.dataset.island}:`, error);

@@ -36,18 +36,21 @@ export function mount(element, page) {
   async function load() {
     if (!seen || !element.clientWidth) return void (late = true);
     late = false;
+    element.dataset.state = "loading";
     const mine = ++turn;
     try {
       const told = await figure(page, /** @type {string} */ (element.dataset.figure), asked());
       if (mine !== turn || !element.isConnected) return;
       last = told;
       await draw();
+      if (mine === turn) element.dataset.state = "ready";
       element.classList.remove("failed");
       element.removeAttribute("title");
     } catch (error) {
       if (mine !== turn) return;
       late = true; // what was there stays; the next word from the server tries again
       element.classList.add("failed");
+      element.dataset.state = "failed";
       element.title = `could not be brought up to date: ${error instanceof Error ? error.message : error}`;
     }
   }

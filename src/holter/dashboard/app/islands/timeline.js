@@ -21,7 +21,7 @@ import { Tiles } from "../timeline/tiles.js";
 
 const SETTLED_MS = 60;
 const TOLD_MS = 250;
-const LATE_MS = 10_000;
+const LATE_MS = 1000;
 const SHORTEST_NS = 50;
 
 /** @param {HTMLElement} element @param {Page} page */
@@ -127,11 +127,11 @@ export class Timeline {
       }),
       commands(this),
       this.page.on("range", () => this.follow()),
-      this.page.on("live", () => {
-        void this.renew();
+      this.page.on("live", async () => {
+        const again = await this.renew();
         // The server opens what took it long again a little later only: the last change is not to be missed.
         clearTimeout(this.timers.late);
-        this.timers.late = window.setTimeout(() => void this.renew(), LATE_MS);
+        this.timers.late = window.setTimeout(() => void this.renew(), again + LATE_MS);
       }),
       this.page.on("theme", () => {
         this.theme = new Theme(this.element);
@@ -153,6 +153,7 @@ export class Timeline {
 
   /** Show the page's window. */
   follow() {
+    this.element.dataset.state = "moving";
     const range = this.page.range;
     const [from, to] = range ? [range.from * 1e9, range.to * 1e9] : [this.extent.low, this.extent.high];
     // Seconds are written with fewer digits than ns have: who moved it is not moved by the echo.
@@ -175,9 +176,11 @@ export class Timeline {
 
   /** The rest of the page follows when the hand rests. */
   moved() {
+    this.element.dataset.state = "moving";
     this.draw();
     clearTimeout(this.timers.tell);
     this.timers.tell = window.setTimeout(() => {
+      this.timers.tell = 0;
       const { from, to, whole } = this.extent;
       this.page.setRange(whole ? null : { from: from / 1e9, to: to / 1e9 });
     }, TOLD_MS);
@@ -236,7 +239,7 @@ export class Timeline {
     const lanes = seen.flatMap(({ entry, streams }) => (entry.lane === undefined ? streams : [entry.lane]));
     const { from, to, span } = this.extent;
     this.tiles.want(from, to, width, [...new Set(lanes)]);
-    this.element.dataset.state = this.tiles.busy ? "loading" : "ready";
+    this.element.dataset.state = this.timers.tell ? "moving" : this.tiles.busy ? "loading" : "ready";
     const series = seen.flatMap(({ entry }) =>
       entry.series === undefined ? [] : [{ number: entry.series, unit: entry.unit ?? "", holds: entry.kind === "counter" }],
     );
@@ -252,12 +255,13 @@ export class Timeline {
     );
   }
 
-  /** The job has grown. */
+  /** The job has grown; returns in how many ms the server looks for more. */
   async renew() {
     try {
       const head = await this.source.head();
+      const again = 1000 * head.again_s;
       this.tiles.retry();
-      if (!head.events || head.version === this.tiles.version) return;
+      if (!head.events || head.version === this.tiles.version) return again;
       this.tiles.clear();
       this.curves.clear();
       this.tiles.version = head.version;
@@ -267,9 +271,11 @@ export class Timeline {
       this.rows.plant(head.tree);
       this.extent.grow(head.from_ns, head.to_ns);
       this.arrange();
+      return again;
     } catch (error) {
       this.tiles.wrong = error instanceof Error ? error.message : String(error);
       this.draw();
+      return 0;
     }
   }
 

@@ -10,6 +10,7 @@ import { ask, bytes } from "../canvas/asking.js";
  *
  * @typedef {object} Head
  * @property {string} version changes when the job has grown; numbers and codes belong to it
+ * @property {number} again_s in how many seconds it is looked whether the job has grown since
  * @property {number} events
  * @property {number} from_ns
  * @property {number} to_ns
