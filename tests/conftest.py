@@ -1,8 +1,10 @@
-"""What holds for all tests: signals do what they usually do; a real S3 server for those that want it."""
+"""What holds for all tests: their order, what signals do; a real S3 server for those that want it."""
 
 from __future__ import annotations
 
+import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +14,24 @@ from tests.gateway import MISSING, WHERE_FROM, Gateway
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the order below hold where several processes test: xdist would put files of many tests first."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with the most slow tests first, then those with the most tests, where several processes test.
+
+    So at the end, when one process has nothing left to do, the others are soon through as well.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (-slow[item.path], -tests[item.path]))
 
 
 @pytest.fixture(scope="session")

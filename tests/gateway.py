@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import obstore
 import obstore.store
+from tests.ports import free_port
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph-authtool", "ceph")
 MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
@@ -30,7 +30,7 @@ class Gateway:
         self.folder = folder
         self.access_key = secrets.token_hex(10)
         self.secret_key = secrets.token_hex(20)
-        self._port = _free_port()
+        self._port = free_port()
         self._buckets = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -51,7 +51,7 @@ class Gateway:
 
     def start(self) -> Gateway:
         """Start all three; returns once a bucket could be made."""
-        folder, mon, fsid, disk = self.folder, _free_port(), uuid.uuid4(), uuid.uuid4()
+        folder, mon, fsid, disk = self.folder, free_port(), uuid.uuid4(), uuid.uuid4()
         for name in ("mon", "osd", "rgw"):
             (folder / name).mkdir(parents=True)
         self._configure(fsid, mon)
@@ -173,10 +173,3 @@ def _run(*words: object) -> None:
     )
     if done.returncode:
         raise RuntimeError(f"{words[0]}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port

@@ -24,13 +24,20 @@ def busy(seconds):
 def waiting(seconds):
     time.sleep(seconds)
 
+def timed(what, seconds):
+    begun = time.perf_counter()
+    what(seconds)
+    return time.perf_counter() - begun
+
 def train():
     for _ in range(int(sys.argv[1])):
         with holter.step():
-            busy(0.01)
-            waiting(0.03)
+            spent[0] += timed(busy, 0.01)
+            spent[1] += timed(waiting, 0.03)
 
+spent = [0.0, 0.0]
 train()
+print(*spent)
 """
 
 
@@ -56,8 +63,9 @@ def test_why_there_can_be_none(monkeypatch, tmp_path):
 @pytest.mark.skipif(bool(missing()), reason=missing() or "py-spy is here")
 def test_the_stacks_of_a_whole_job(start, monkeypatch):
     """Some fifteen seconds, for one part takes ten."""
-    run = start(sys.executable, "-c", TRAINING, "370", env={VARIABLE: "10"})
-    assert run.wait(90) == 0
+    run = start(sys.executable, "-c", TRAINING, "370", env={VARIABLE: "10"}, stdout=subprocess.PIPE)
+    busy, waiting = map(float, run.process.communicate(timeout=300)[0].split())
+    assert run.wait() == 0
     table = run.trial.table("python_stacks")
     assert set(table["phase"].tolist()) == {"any"}
     stacks, times = table["stack"].tolist(), np.asarray(table["self_time"]).astype(float)
@@ -66,15 +74,16 @@ def test_the_stacks_of_a_whole_job(start, monkeypatch):
         name: sum(t for s, t in zip(stacks, times, strict=True) if f"{name} (" in s)
         for name in ("busy", "waiting")
     }
-    assert 0.1 < shares["busy"] / (shares["busy"] + shares["waiting"]) < 0.5  # a quarter
-    assert times.sum() / 1e9 == pytest.approx(14, abs=6)
+    # A quarter, on a machine that has nothing else to do.
+    assert shares["busy"] / sum(shares.values()) == pytest.approx(busy / (busy + waiting), abs=0.2)
+    assert 5 < times.sum() / 1e9 < busy + waiting + 5
     assert run.events("fault") == []
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing() or "py-spy is here")
 def test_a_job_that_ends_before_its_first_part_loses_only_that(start):
     run = start(sys.executable, "-c", TRAINING, "60", env={VARIABLE: "10"})
-    assert run.wait(60) == 0
+    assert run.wait() == 0
     assert run.events("fault") == []
 
 

@@ -4,36 +4,68 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
+from tests.agent.conftest import until
 
+from holter.agent import sampling
 from holter.agent.clock import Clock
 from holter.agent.collectors import Collector, Machine
 from holter.agent.sampling import Sampler, check_interval
 
 
 class Counting(Collector):
-    def __init__(self, seconds: float = 0.0, fail_at: int | None = None):
+    def __init__(self, fail_at: int | None = None, then: Callable[[], None] = lambda: None):
         super().__init__(Machine())
         self.reads: list[int] = []
-        self.seconds = seconds
         self.fail_at = fail_at
+        self.then = then
 
     def read(self, now):
         self.reads.append(now)
         if len(self.reads) == self.fail_at:
             raise OSError("the sensor is gone")
-        time.sleep(self.seconds)
+        self.then()
         yield "", "cpu.load1", float(len(self.reads))
 
 
-def run_for(sampler: Sampler, seconds: float) -> None:
-    thread = threading.Thread(target=sampler.run)
-    thread.start()
-    time.sleep(seconds)
-    sampler.stop()
-    thread.join(5)
-    assert not thread.is_alive()
+class Hours:
+    """Time that goes on only by what is done, and an alarm that rings late."""
+
+    def __init__(self, *, late_ms: int = 0):
+        self.now, self.late_ms = 5_000_000_000, late_ms
+
+    def spend(self, ms: float) -> None:
+        self.now += int(ms * 1e6)
+
+    def monotonic_ns(self) -> int:
+        return self.now
+
+    def thread_time_ns(self) -> int:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.spend(seconds * 1000 + self.late_ms)
+
+    def clear(self) -> None: ...
+    def set(self) -> None: ...
+
+
+def run_on(hours: Hours, monkeypatch, make, *, rounds: int, cost_ms: float) -> tuple[Sampler, list[float]]:
+    """Take so many rounds of readings that cost time; return when each began, in ms."""
+
+    def then():
+        hours.spend(cost_ms)
+        if len(counting.reads) == rounds:
+            sampler.stop()
+
+    counting = Counting(then=then)
+    sampler = make(counting)
+    monkeypatch.setattr(sampling, "time", hours)
+    monkeypatch.setattr(sampler, "_wake", hours)
+    sampler.run()
+    return sampler, [(at - counting.reads[0]) / 1e6 for at in counting.reads]
 
 
 @pytest.fixture
@@ -51,32 +83,27 @@ def make(faults):
     )
 
 
-def test_rounds_keep_to_the_grid(make):
-    counting = Counting()
-    sampler = make(counting)
-    run_for(sampler, 1.55)
-    first = counting.reads[0]
-    late = [(at - first) % 100_000_000 / 1e6 for at in counting.reads]
-    assert 13 <= len(counting.reads) + sampler.missed <= 17
-    assert sorted(late)[len(late) // 2] < 20  # lateness does not add up
+def test_rounds_keep_to_the_grid(make, monkeypatch):
+    sampler, began = run_on(Hours(late_ms=7), monkeypatch, make, rounds=15, cost_ms=3)
+    assert began == [0.0, *(100.0 * number + 7 for number in range(1, 15))], "lateness does not add up"
+    assert sampler.missed == 0
 
 
-def test_rounds_that_cannot_be_kept_are_left_out_and_counted(make):
-    counting = Counting(seconds=0.25)
-    sampler = make(counting)
-    run_for(sampler, 1.2)
-    assert 3 <= len(counting.reads) <= 5
-    assert sampler.missed >= 5
+def test_rounds_that_cannot_be_kept_are_left_out_and_counted(make, monkeypatch):
+    sampler, began = run_on(Hours(), monkeypatch, make, rounds=4, cost_ms=250)
+    assert began == [0.0, 300.0, 600.0, 900.0]
+    # The fourth has made the next two late as well when it is told to stop.
+    assert sampler.missed == 8
 
 
 def test_one_time_for_all_readings_of_a_round(make):
     sampler = make(Counting(), Counting())
     before = time.time_ns()
     sampler.round(time.monotonic_ns())
-    columns = sampler.take()
+    columns, after = sampler.take(), time.time_ns()
     assert columns["value"] == [1.0, 1.0]
     assert columns["time"][0] == columns["time"][1]
-    assert abs(columns["time"][0] - before) < 1e9
+    assert before - 1e9 < columns["time"][0] < after + 1e9
     assert sampler.take()["time"] == []
 
 
@@ -96,12 +123,12 @@ def test_a_new_interval_holds_at_once(make):
     sampler = make(counting, interval=60000)
     thread = threading.Thread(target=sampler.run)
     thread.start()
-    time.sleep(0.2)
+    until(lambda: counting.reads)
     sampler.interval_ms = 100
-    time.sleep(0.8)
+    until(lambda: len(counting.reads) >= 5, timeout=120)  # four minutes later otherwise
     sampler.stop()
-    thread.join(5)
-    assert len(counting.reads) >= 5
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("interval", [0, 1, 99, 300, 2000, -100])

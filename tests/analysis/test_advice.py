@@ -81,3 +81,8 @@ def test_workers_that_slow_each_other_down_go_on_doing_so():
     """Two workers of 400 ms should give a batch each 200 ms, yet a step takes 300."""
     found = expected(starved(fetch_ms=400.0))
     assert one(found, "Take slow") == pytest.approx(1.5 * 80 / 2)
+
+
+@pytest.mark.parametrize(("workers", "said"), [(1, "over 1 worker,"), (2, "over 2 workers,")])
+def test_workers_are_counted_in_words(workers, said):
+    assert any(said in item.why for item in data_pipeline(starved(workers=workers)))

@@ -61,7 +61,7 @@ def holter(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
 def command(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run one command line in a process of its own."""
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
-    given = {"capture_output": True, "text": True, "timeout": 60, "check": False, **more}
+    given = {"capture_output": True, "text": True, "timeout": 300, "check": False, **more}
     env = {**surroundings, "PYTHONPATH": str(SOURCE), **given.pop("env", {})}
     return subprocess.run([sys.executable, "-m", "holter", *words], env=env, **given)
 

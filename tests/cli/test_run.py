@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -117,7 +117,7 @@ def test_a_store_that_vanishes_does_not_touch_the_command(tmp_path):
 
 
 def test_interrupt_reaches_the_command_and_the_card_still_comes(tmp_path):
-    program = "import time\ntry:\n  print('up', flush=True); time.sleep(30)\n"
+    program = "import time\ntry:\n  print('up', flush=True); time.sleep(600)\n"
     program += "except KeyboardInterrupt:\n  raise SystemExit(5)"
     run = subprocess.Popen(
         [PYTHON, "-m", "holter", "run", "--", PYTHON, "-c", program],
@@ -128,13 +128,13 @@ def test_interrupt_reaches_the_command_and_the_card_still_comes(tmp_path):
     )
     assert run.stdout.readline() == "up\n"
     run.send_signal(signal.SIGINT)
-    _, err = run.communicate(timeout=30)
+    _, err = run.communicate(timeout=180)
     assert run.returncode == 5, err
     assert "no training was seen" in err
 
 
 def test_stop_ends_a_running_job(tmp_path):
-    program = "print('up', flush=True); import time; time.sleep(60)"
+    program = "print('up', flush=True); import time; time.sleep(600)"
     with subprocess.Popen(
         [PYTHON, "-m", "holter", "run", "--job", "long", "--", PYTHON, "-c", program],
         stdout=subprocess.PIPE,
@@ -147,17 +147,24 @@ def test_stop_ends_a_running_job(tmp_path):
         stopped = command("stop", "long", "--grace", "5")
         assert stopped.returncode == 0, stopped.stderr
         assert "Stopped" in stopped.stdout
-        assert run.wait(timeout=20) == 128 + signal.SIGTERM
+        assert run.wait(timeout=180) == 128 + signal.SIGTERM
     assert described("long")["job"]["status"] == "Stopped"
 
 
 def test_an_empty_command_costs_little(tmp_path):
-    began = time.monotonic()
-    subprocess.run([PYTHON, "-c", "pass"], check=True)
-    alone = time.monotonic() - began
-    costs = []
-    for _ in range(3):
-        began = time.monotonic()
-        assert command("run", "--", PYTHON, "-c", "pass").returncode == 0
-        costs.append(time.monotonic() - began - alone)
-    assert min(costs) <= 1.5
+    def spent(*words: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([PYTHON, *words], check=True, capture_output=True, env=env, timeout=300)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    # CPU time beside that of another program, whatever else the machine does: some 1 s beside 0.35 s.
+    env = {"PYTHONPATH": str(SOURCE)}
+    pairs = [
+        (
+            spent("-m", "holter", "run", "--", PYTHON, "-c", "pass"),
+            spent("-c", "import duckdb, numpy; duckdb.sql('select 1').fetchall()"),
+        )
+        for _ in range(3)
+    ]
+    assert min(run / program for run, program in pairs) <= 7, pairs

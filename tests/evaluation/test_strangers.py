@@ -21,7 +21,7 @@ from holter.evaluation.executors import Died, Limits, Own
 from holter.rules import Job, Rule, Window, find
 from holter.store.trial import Trial
 
-LIMITS = Limits(hard_s=3.0, memory_bytes=128 * 2**20)
+LIMITS = Limits(hard_s=6.0, memory_bytes=128 * 2**20)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_live_and_after_a_crash_it_finds_the_same(tale, tmp_path, whole):
 
 
 FAULTS = {
-    "loop": "stopped: it took longer than 3 s",
+    "loop": "stopped: it took longer than 6 s",
     "os_exit": "stopped: its process ended with exit code 7",
     "kill": "stopped: its process was ended by SIGKILL",
     "eat": "MemoryError",
@@ -125,7 +125,7 @@ def test_nothing_else_notices(together, whole):
 
 def test_a_slow_one_is_asked_less_often_and_says_so(tmp_path):
     job = finished(story("after", ranks=1, cores=1, steps=240, samples=480), tmp_path)
-    asked = by_name(evaluate(job, [Slow()], record=False, limits=LIMITS))["Slow"]
+    asked = by_name(evaluate(job, [Slow()], record=False, limits=replace(LIMITS, soft_s=60.0)))["Slow"]
     rarely = by_name(evaluate(job, [Slow()], record=False, limits=replace(LIMITS, soft_s=0.01)))["Slow"]
     assert asked["coverage"]["every_nth"] == 1
     assert rarely["coverage"]["every_nth"] == 32
@@ -171,13 +171,13 @@ def test_a_rule_from_a_file_is_found_again_by_its_path(job, tmp_path):
 
 def test_own_process():
     with Own(LIMITS) as own:
-        assert own.submit(divmod, 7, 2).result(30) == (3, 1)
+        assert own.submit(divmod, 7, 2).result(120) == (3, 1)
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-            own.submit(divmod, 7, 0).result(30)
-        assert own.submit(os.getpid).result(30) != os.getpid()
-        assert own.submit(os.getpid).result(30) == own._process.pid
+            own.submit(divmod, 7, 0).result(120)
+        assert own.submit(os.getpid).result(120) != os.getpid()
+        assert own.submit(os.getpid).result(120) == own._process.pid
         with pytest.raises(Died, match="exit code 5"):
-            own.submit(os._exit, 5).result(30)
+            own.submit(os._exit, 5).result(120)
 
 
 def test_a_job_with_nothing_to_judge(job):

@@ -30,7 +30,7 @@ def test_the_evaluator_judges_the_same_while_files_are_merged(tale, tmp_path, mo
     def wait(_seconds):
         if len(parts) in (4, 12):
             # Enough files lie there: wait for the merge that has begun, and go on with what it left.
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while len(folder.place.files("samples")) >= 24 - len(parts) and time.monotonic() < deadline:
                 time.sleep(0.05)
             merged.append(len(folder.place.files("samples")) < 24 - len(parts))

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import jsonschema
 ROOT = Path(__file__).parents[2]
 TRAININGS = Path(__file__).parent / "trainings"
 PUBLISHED = ROOT / "src" / "holter" / "views" / "description.schema.json"
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,14 @@ def holter(*words: str, check: bool = True, **more: Any) -> subprocess.Completed
     done = subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def wait_for(found: Callable[[], object], limit_s: float = 240.0) -> None:
+    """Wait until something is there."""
+    deadline = time.monotonic() + limit_s
+    while not found():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.2)
 
 
 @dataclass

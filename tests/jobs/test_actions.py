@@ -23,14 +23,14 @@ def test_a_rule_stops_a_training_and_the_record_names_it(jobs: Jobs) -> None:
     # It would take minutes.
     done = jobs.train(
         "plain.py",
-        *("--trouble", "nan", "--steps", "20000", "--device-ms", "10"),
+        *("--trouble", "nan", "--steps", "60000", "--batch", "4", "--width", "8", "--device-ms", "10"),
         options=("--no-rules", "--rule", "NonFiniteLoss", "--action", "stop:on=NonFiniteLoss,grace_s=10"),
     )
     assert done.code == 143, done.stderr
     told = done.describe()
     assert told["job"]["status"] == "Stopped"
     assert told["job"]["failure"] is None
-    assert told["job"]["duration_s"] < 60
+    assert told["job"]["duration_s"] < 300
     assert told["job"]["stopped_by"]["rule"] == "NonFiniteLoss"
     assert told["job"]["headline"].startswith("Stopped by rule NonFiniteLoss at step 40.")
     (rule,) = told["rules"]

@@ -47,7 +47,7 @@ def typed(folder: Path, script: str, **more: str) -> subprocess.CompletedProcess
         env=env,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
 
@@ -149,7 +149,7 @@ def test_the_first_command_of_the_readme(tmp_path: Path) -> None:
     if not (Path(sys.prefix) / "ready").is_file():
         pytest.skip("this environment was not made by scripts/setup, which the command would start anew")
     env = environment(HOLTER_VENV=sys.prefix, HOLTER_STORE=str(tmp_path / "store"))
-    words = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True, "timeout": 300}
+    words = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True, "timeout": 600}
     done = subprocess.run([str(ROOT / "scripts/try")], check=False, **words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Data loading takes" in done.stderr
@@ -164,7 +164,7 @@ def test_comparing_and_reporting_as_written(folder: Path) -> None:
         "import holter\n"
         "for _ in range(80):\n"
         "    with holter.step():\n"
-        "        time.sleep(0.01 if '--workers' in sys.argv else 0.03)\n"
+        "        time.sleep(0.005 if '--workers' in sys.argv else 0.05)\n"
     )
     done = typed(folder, "".join(BASH.findall(page)))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -19,7 +19,7 @@ PLAIN = str(TRAININGS / "plain.py")
 def test_results_are_bit_identical(jobs: Jobs, workers: str) -> None:
     words = [PLAIN, "--steps", "50", "--workers", workers]
     alone = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, check=True, env=environment(), timeout=60
+        [sys.executable, *words], capture_output=True, text=True, check=True, env=environment(), timeout=300
     )
     recorded = jobs.run(sys.executable, *words)
     assert recorded.describe()["steps"]["count"] == 50

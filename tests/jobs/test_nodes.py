@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.gateway import Gateway
-from tests.jobs.starting import TRAININGS, environment, holter
+from tests.jobs.starting import TRAININGS, environment, holter, wait_for
+from tests.ports import free_port
 
 import holter as holter_package
 from holter.store import job
@@ -35,7 +36,7 @@ def start(
 
 def torchrun(store: str, *words: str) -> list[subprocess.Popen[str]]:
     """Start a training of two nodes with a rank each."""
-    port = free_port()
+    port = str(free_port())
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
     meeting = ["--master-addr", "127.0.0.1", "--master-port", port]
     script = [str(TRAININGS / "ddp.py"), *words]
@@ -44,17 +45,10 @@ def torchrun(store: str, *words: str) -> list[subprocess.Popen[str]]:
     ]
 
 
-def free_port() -> str:
-    """Return a port where ranks may meet."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return str(listening.getsockname()[1])
-
-
 def finish(nodes: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
     """Wait for all; returns exit code and standard error of each."""
     try:
-        said = [node.communicate(timeout=120)[1] for node in nodes]
+        said = [node.communicate(timeout=300)[1] for node in nodes]
     finally:
         for node in nodes:
             node.terminate()
@@ -74,16 +68,21 @@ def test_orders_reach_all_nodes_of_a_job_in_an_object_store(
         monkeypatch.setenv(name, value)
     store = gateway.bucket()
     nodes = torchrun(store, "--steps", "100000")
-    opened = None
-    deadline = time.monotonic() + 90
-    while opened is None or len(set(opened.spans.select(where="step > 20").table["rank"])) < 2:
-        assert time.monotonic() < deadline, "the ranks of both nodes were waited for in vain"
-        time.sleep(0.5)
-        opened = holter_package.open(f"{store}/both") if job.jobs(store) else None
+    wait_for(lambda: job.jobs(store))
+    opened = holter_package.open(f"{store}/both")
+    wait_for(lambda: len(set(opened.spans.select(where="step > 20").table["rank"])) == 2)
     holter("configure", "both", "--interval", "200ms", "--store", store)
     told = described(store)
     assert (told["job"]["status"], told["ranks"]) == ("InProgress", [0, 1])
-    time.sleep(1.5)
+
+    def obeyed() -> list[str]:
+        """Return which nodes have followed the order."""
+        events = opened.events.table
+        return sorted(
+            events.where((events["kind"] == "control") & (events["name"] == "interval"))["node"].tolist()
+        )
+
+    wait_for(lambda: len(obeyed()) == 2)
     holter("stop", "both", "--store", store)
     (_, first), (_, second) = finish(nodes)
     told = described(store)
@@ -92,13 +91,11 @@ def test_orders_reach_all_nodes_of_a_job_in_an_object_store(
         ("n0", [0], "Stopped"),
         ("n1", [1], "Stopped"),
     ]
-    events = opened.events.table
-    obeyed = events.where((events["kind"] == "control") & (events["name"] == "interval"))
-    assert sorted(obeyed["node"].tolist()) == ["n0", "n1"]
+    assert obeyed() == ["n0", "n1"]
     clock = told["nodes"][1]["clock"]
     assert clock["against"] == "n0"
-    # They are one machine.
-    assert abs(clock["skew_ns"]) < 5_000_000
+    # They are one machine: what seems to lie between them is noise.
+    assert abs(clock["skew_ns"]) < 5_000_000 + clock["spread_ns"]
     assert told["cost"]["dropped"] == 0
     # One of them shows the card.
     assert sum("── holter" in text for text in (first, second)) == 1
@@ -109,7 +106,7 @@ def test_the_node_that_failed_is_named(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     words = [sys.executable, str(TRAININGS / "ddp.py"), "--steps", "60", "--raise-on-rank", "1"]
     # As an operator of Kubernetes starts them, without a launcher.
-    world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
+    world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     ends = finish([start(store, f"n{rank}", *words, **world, RANK=str(rank)) for rank in (0, 1)])
     assert all(code != 0 for code, _ in ends)
     told = described(store)
@@ -127,21 +124,22 @@ def test_completed_only_when_all_nodes_are_through(tmp_path: Path) -> None:
         return ("sh", "-c", f"while [ ! -e {file} ]; do sleep 0.1; done")
 
     first = start(store, "n0", *until(tmp_path / "one"), options=join)
-    while not job.jobs(store):
-        time.sleep(0.05)
+    wait_for(lambda: job.jobs(store))
     folder = job.find(store, "both")
     second = start(store, "n1", *until(tmp_path / "other"), options=join)
-    while len(folder.nodes()) < 2:
-        time.sleep(0.05)
+    wait_for(lambda: len(folder.nodes()) == 2)
     (tmp_path / "one").touch()
-    while folder.node("n0").get("status") != "Completed":
-        time.sleep(0.05)
+    wait_for(lambda: folder.node("n0").get("status") == "Completed")
     assert folder.manifest()["status"] == "InProgress"
-    time.sleep(3.0)
+    in_the_end = threading.Timer(240, (tmp_path / "other").touch)
+    in_the_end.start()
+    assert first.stderr is not None
+    assert any("waiting for node n1 to end" in line for line in first.stderr)
+    assert not (tmp_path / "other").exists()
+    in_the_end.cancel()
     (tmp_path / "other").touch()
-    (code, said), (other_code, other) = finish([first, second])
+    (code, _), (other_code, other) = finish([first, second])
     assert (code, other_code) == (0, 0)
-    assert "waiting for node n1 to end" in said
     assert "node n1 of job both: Completed" in other
     nodes = folder.nodes()
     assert folder.manifest()["status"] == "Completed"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.again import again
 from tests.jobs.starting import ROOT, TRAININGS, Jobs
 from tests.jobs.test_launchers import LAUNCH
 
@@ -24,15 +25,11 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_slow_image_input_is_found_and_the_advice_keeps_its_promise(jobs: Jobs, photos: Path) -> None:
-    # What else the machine does in one of the two trainings but not in the other breaks a promise that was
-    # right; a promise that is wrong stays so, however often one tries.
-    pairs = []
-    for _ in range(5):
+    def attempt(_: int) -> None:
         promised, measured = _slow_then_prepared(jobs, photos)
-        pairs.append((promised, measured))
-        if measured == pytest.approx(promised, rel=0.25):
-            return
-    raise AssertionError(f"promised and measured step times, ms: {pairs}")
+        assert measured == pytest.approx(promised, rel=0.25), "step times, ms"
+
+    again(attempt)
 
 
 def _slow_then_prepared(jobs: Jobs, photos: Path) -> tuple[float, float]:
@@ -61,25 +58,28 @@ def _slow_then_prepared(jobs: Jobs, photos: Path) -> tuple[float, float]:
 
 @pytest.mark.slow
 def test_the_slow_rank_is_named_not_its_victim(jobs: Jobs) -> None:
-    done = jobs.run(
-        *LAUNCH,
-        *(str(TRAININGS / "ddp.py"), "--steps", "80", "--slow-rank", "1"),
-    )
-    assert done.code == 0, done.stderr
-    verdict = done.describe()["verdict"]
-    said = " ".join([verdict["sentence"], *(item["text"] for item in verdict["evidence"])])
-    assert "rank 1" in said
-    assert "rank 0" not in verdict["sentence"]
+    def attempt(_: int) -> None:
+        done = jobs.run(*LAUNCH, str(TRAININGS / "ddp.py"), "--steps", "80", "--slow-rank", "1")
+        assert done.code == 0, done.stderr
+        verdict = done.describe()["verdict"]
+        said = " ".join([verdict["sentence"], *(item["text"] for item in verdict["evidence"])])
+        assert "rank 1" in said
+        assert "rank 0" not in verdict["sentence"]
+
+    again(attempt)
 
 
 @pytest.mark.slow
 def test_a_healthy_training_is_called_healthy_without_a_warning(jobs: Jobs) -> None:
-    # Most of a step is a wait, as for a device: what else this machine does makes no step an outlier.
-    done = jobs.train("plain.py", "--steps", "120", "--device-ms", "100")
-    assert done.code == 0, done.stderr
-    told = done.describe()
-    assert told["verdict"]["suspect"] == "healthy", told["verdict"]
-    raised = [issue for rule in told["rules"] for issue in rule["issues"] if issue["severity"] != "info"]
-    assert not raised
-    assert not told["cost"]["faults"]
-    assert not [rule for rule in told["rules"] if rule["status"] == "Error"]
+    def attempt(_: int) -> None:
+        # Most of a step is a wait, as for a device: what else this machine does makes no step an outlier.
+        done = jobs.train("plain.py", "--steps", "120", "--device-ms", "80")
+        assert done.code == 0, done.stderr
+        told = done.describe()
+        assert told["verdict"]["suspect"] == "healthy", told["verdict"]
+        raised = [issue for rule in told["rules"] for issue in rule["issues"] if issue["severity"] != "info"]
+        assert not raised
+        assert not told["cost"]["faults"]
+        assert not [rule for rule in told["rules"] if rule["status"] == "Error"]
+
+    again(attempt)

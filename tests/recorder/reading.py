@@ -137,7 +137,7 @@ def run(spool, code, *options, python=sys.executable, env=None, **kwargs):
         env=env or environment(spool),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
         **kwargs,
     )

@@ -176,12 +176,12 @@ def test_stacks_of_a_hanging_process_are_written_on_the_signal(spool):
     code = """
 import holter, time
 def waits_for_ever():
-    with holter.annotate("hangs"): time.sleep(60)
+    with holter.annotate("hangs"): time.sleep(600)
 waits_for_ever()
 """
     child = subprocess.Popen([sys.executable, "-c", code], env=environment(spool))
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not list(spool.glob("*.head")) or not only(spool).facts("process"):
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SOURCE
 from tests.dashboard.test_server import serving
+from tests.ports import free_port
 
 from holter.views.telemetry import OUTGOING
 
@@ -71,7 +71,7 @@ def test_every_query_finds_data_of_a_job_that_runs(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "import time, holter\n"
-        "for step in range(3000):\n"
+        "for step in range(100_000):\n"
         "    with holter.step():\n"
         "        time.sleep(0.02)\n"
         "    holter.log(loss=float('nan') if step == 50 else 1.0)\n"
@@ -85,28 +85,26 @@ def test_every_query_finds_data_of_a_job_that_runs(tmp_path):
         with serving(tmp_path / "store") as server, prometheus(tmp_path, server.port) as ask:
             wanted = {filled(query) for query in QUERIES if not any(name in query for name in NO_GPU)}
             waiting, began = set(wanted), time.monotonic()
-            while waiting and time.monotonic() - began < 55:
+            while waiting and time.monotonic() - began < 240:
                 waiting -= {query for query in waiting if ask(query)}
                 time.sleep(1)
             assert not waiting
             # It grows when a file of rows comes: every few seconds at first.
-            while not (grown := ask("rate(holter_steps_total[20s]) > 0")) and time.monotonic() - began < 55:
+            while not (grown := ask("rate(holter_steps_total[20s]) > 0")) and time.monotonic() - began < 240:
                 time.sleep(1)
-            assert 1 < float(grown[0]["value"][1]) < 60
+            assert 0 < float(grown[0]["value"][1]) < 60
             (steps,) = ask('holter_steps_total{job_name="seen"}')
             assert float(steps["value"][1]) > 50
     finally:
         run.terminate()
-        run.wait(60)
+        run.wait(180)
 
 
 class prometheus:
     """A Prometheus server that scrapes `holter ui`; gives what asks it a query."""
 
     def __init__(self, folder: Path, target: int) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         config = {
             "global": {"scrape_interval": "1s"},
             "scrape_configs": [
@@ -127,7 +125,7 @@ class prometheus:
 
     def __enter__(self):
         self.process = subprocess.Popen(self.words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 self.ask("up")
                 break
@@ -137,9 +135,9 @@ class prometheus:
 
     def ask(self, query: str):
         address = f"http://127.0.0.1:{self.port}/api/v1/query?" + urllib.parse.urlencode({"query": query})
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=60) as answer:
             return json.load(answer)["data"]["result"]
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(120)

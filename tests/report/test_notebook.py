@@ -29,7 +29,7 @@ def test_it_runs(tmp_path, monkeypatch):
     notebook = nbformat.reads(text, as_version=4)
     nbformat.validate(notebook)
     done = nbclient.NotebookClient(
-        notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     code = [cell for cell in done.cells if cell.cell_type == "code"]
     shown = {cell.source: "".join(map(_html, cell.outputs)) for cell in code}

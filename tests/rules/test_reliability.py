@@ -122,6 +122,25 @@ def test_a_hang_that_ended_does_not_become_critical():
     assert stalled(900, state=state)[0] == []
 
 
+def test_the_hang_of_a_rank_goes_on_when_another_recovers():
+    state = {}
+    hangs = Table.concat(
+        [
+            event("hang", {**HANG, "ranks": ranks}, at=175, rank=rank)
+            for ranks, rank in (([1], 1), ([2, 3], -1))
+        ]
+    )
+    told, _ = stalled(180, events=hangs, state=state)
+    assert {issue.rank for issue in told} == {1, None}
+    for rank in (1, 2):
+        stalled(200, events=event("hang", {"recovered": True}, at=190, rank=rank), state=state)
+    state = json.loads(json.dumps(state))
+    (later,), _ = stalled(900, state=state)
+    assert (later.severity, later.rank) == ("critical", 3)
+    stalled(1000, events=event("hang", {"recovered": True}, at=990, rank=3), state=state)
+    assert state["hangs"] == {}
+
+
 def test_a_lost_rank_is_critical():
     (issue,), _ = stalled(60, events=event("lost", {"step": 7, "living": [1]}, at=50, rank=0))
     assert (issue.severity, issue.rank, issue.step_start, issue.code) == ("critical", 0, 7, "lost")

@@ -152,3 +152,11 @@ def test_the_newest_profiled_steps_are_told(tmp_path):
         f"in steps {first} to {last} the host spends most on" in document["verdict"]["evidence"][-1]["text"]
     )
     assert diagnosis(document)["operators"] == document["operators"]
+
+
+def test_of_a_job_that_was_over_at_once_the_agents_share_is_not_told(store):
+    folder, _ = told("mixed", store, ranks=1, cores=4)
+    folder.write_node("node-0", {**folder.node("node-0"), "cost": {"agent_cpu_s": 0.7, "duration_s": 0.01}})
+    trial = Trial(folder)
+    none = trial.table("samples").where([])
+    assert cost(trial, trial.table("events"), reading.steps_of(trial), none)["agent_cpu_pct"] is None

@@ -32,7 +32,7 @@ def test_another_configuration_while_it_runs(tmp_path: Path, monkeypatch: pytest
     finally:
         if running.process.poll() is None:
             running.process.terminate()
-            running.process.wait(30)
+            running.process.wait(120)
     assert (first["profiler"], first["first_step"], first["last_step"]) == ("operators", 10, 12)
     assert (second["profiler"], second["order"]) == ("python", "profilerconfig")
     assert second["parameters"] == {"profiler": "cprofile", "timer": "cpu_time"}

@@ -35,7 +35,7 @@ CASES = [
     Case("ValidationNotRun", "forgets_to_evaluate", "evaluated", "since step 6"),
     Case("GCPause:min_lost_s=0.4", "litters", "litters_well"),
     Case("BetweenStepOverhead:min_lost_s=0.8", "dawdles", "dawdles_well"),
-    Case("StepOutlier:min_lost_s=1.2", "stumbles", "stumbles_well"),
+    Case("StepOutlier:min_lost_s=2.5", "stumbles", "stumbles_well"),
     Case("FirstStepSlow:min_s=2", "starts_late", "tiny"),
     Case("MaxInitializationTime:threshold=0.06", "starts_late", "tiny"),
     Case("RecompilationStorm:min_lost_s=0.1", "compiles_again", "compiles_again_well"),

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from tests.jobs.starting import ROOT, environment
+from tests.zoo.train import job_of
 
 from holter.evaluation import evaluate
 from holter.store.job import find
 
 HERE = Path(__file__).parent
-LIMIT_S = 400
+LIMIT_S = 900
 
 
 def surroundings() -> dict[str, str]:
@@ -32,7 +33,7 @@ class Zoo:
     trained: set[str] = field(default_factory=set)
 
     def train(self, names: list[str]) -> None:
-        """Run those of the trainings that have not been run, each as a job of its own."""
+        """Run those of the trainings that have not been run, each as a job; `NAME@2` is another job."""
         new = [name for name in dict.fromkeys(names) if name not in self.trained]
         if not new:
             return
@@ -43,7 +44,7 @@ class Zoo:
 
     def ask(self, name: str, rules: list[str]) -> list[dict[str, Any]]:
         """Return what rules make of one training, a document a rule."""
-        folder = find(str(self.store), name.replace("_", "-"))
+        folder = find(str(self.store), job_of(name))
         manifest = folder.manifest()
         assert manifest["status"] == "Completed", manifest
         found = evaluate(folder, rules, record=False).rules

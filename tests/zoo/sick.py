@@ -184,13 +184,13 @@ def dawdles_well() -> None:
 
 
 def stumbles() -> None:
-    """One step in twelve takes far longer than the others."""
-    learn(batches(points, 240), Waiting(lambda call: 0.002 if call % 12 else 0.1))
+    """One step in ten takes far longer than the others."""
+    learn(batches(points, 150), Waiting(lambda call: 0.002 if call % 10 else 0.3))
 
 
 def stumbles_well() -> None:
     """All steps take equally long."""
-    learn(batches(points, 240), Waiting(lambda call: 0.006))
+    learn(batches(points, 150), Waiting(lambda call: 0.01))
 
 
 def starts_late() -> None:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from tests.again import again
 from tests.zoo.cases import CASES, NOT_HERE, Case
 from tests.zoo.conftest import Zoo
 
@@ -32,9 +33,11 @@ def judged(zoo: Zoo) -> Any:
     zoo.train([name for case in CASES for name in (case.sick, case.well)])
 
     @cache
-    def ask(name: str) -> dict[str, dict[str, Any]]:
+    def ask(word: str) -> dict[str, dict[str, Any]]:
+        zoo.train([word])
+        name = word.partition("@")[0]
         rules = sorted({case.rule for case in CASES if name in (case.sick, case.well)})
-        return {rule["rule"]: rule for rule in zoo.ask(name, rules)}
+        return {rule["rule"]: rule for rule in zoo.ask(word, rules)}
 
     return ask
 
@@ -48,9 +51,14 @@ def _severe(case: Case, found: dict[str, Any]) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}-{case.sick}")
 def test_the_sick_one_is_found_and_its_twin_is_not(judged: Any, case: Case) -> None:
-    sick, well = judged(case.sick)[case.name], judged(case.well)[case.name]
-    told = _severe(case, sick)
-    assert told, sick["status_details"]
-    assert any(case.tells in summary for summary in told), told
-    assert not _severe(case, well), well["issues"]
-    assert well["coverage"]["evaluated"], well["status_details"]
+    def attempt(number: int) -> None:
+        sick, well = (
+            judged(name + (f"@{number}" if number else ""))[case.name] for name in (case.sick, case.well)
+        )
+        told = _severe(case, sick)
+        assert told, sick["status_details"]
+        assert any(case.tells in summary for summary in told), told
+        assert not _severe(case, well), well["issues"]
+        assert well["coverage"]["evaluated"], well["status_details"]
+
+    again(attempt)

@@ -1,4 +1,4 @@
-"""Run trainings of the zoo: `train.py NAME` as a user's script, `train.py --store URL NAME …` as jobs."""
+"""Run trainings of the zoo: `train.py NAME` as a user's script, `train.py --store URL NAME[@N] …` as jobs."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def find(name: str):
     return next(getattr(shelf, name) for shelf in SHELVES if hasattr(shelf, name))
 
 
+def job_of(word: str) -> str:
+    """Return the name of the job of `NAME`, or of its Nth repetition `NAME@N`."""
+    return word.replace("_", "-").replace("@", "-again-")
+
+
 def main(words: list[str]) -> None:
     """Train; in one process, for most of what a small training takes is the import of torch."""
     torch.set_num_threads(1)
@@ -38,9 +43,10 @@ def main(words: list[str]) -> None:
         return
     # The first step of an optimizer imports much of torch: that belongs to no training.
     torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()
-    for name in words[2:]:
+    for word in words[2:]:
+        name = word.partition("@")[0]
         torch.manual_seed(0)
-        holter.start(job=name.replace("_", "-"), store=words[1], config={"interval_ms": 100, "save": SAVE})
+        holter.start(job=job_of(word), store=words[1], config={"interval_ms": 100, "save": SAVE})
         began = time.perf_counter()
         find(name)()
         print(f"{name}: {time.perf_counter() - began:.2f} s", flush=True)

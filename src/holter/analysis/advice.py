@@ -116,12 +116,16 @@ def _prepared(pipeline: _Pipeline, items: list[Callable]) -> Advice:
         text = f"Read ahead what {names} reads: a local copy, larger files, or a cache in memory."
     else:
         text = f"Prepare the data once, ahead of the training, in place of {names} at every access."
-    over = f" over {pipeline.workers} workers" if pipeline.workers else ""
+    over = f" over {_workers(pipeline.workers)}" if pipeline.workers else ""
     why = (
         f"it is {100 * removed:.0f} % of a fetch of {ms(pipeline.fetch)}; "
         f"without it the fetch takes {ms(left)}{over}, the rest of the step {ms(pipeline.rest)}"
     )
     return Advice(text, expected, why)
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker" + ("" if count == 1 else "s")
 
 
 def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
@@ -131,7 +135,7 @@ def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
     if load is None or load.cpus is None or load.cpu_p50 is None:
         if wanted <= pipeline.workers:
             return []
-        why = f"a fetch of {ms(pipeline.fetch)} hides behind {ms(pipeline.rest)} with {wanted} workers"
+        why = f"a fetch of {ms(pipeline.fetch)} hides behind {ms(pipeline.rest)} with {_workers(wanted)}"
         return [Advice(f"Raise num_workers to {wanted}, if there are cores for it.", None, why)]
     free = load.cpus * max(_CPU_FULL - load.cpu_p50, 0.0) / 100
     if not pipeline.workers:
@@ -145,7 +149,7 @@ def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
         return []
     expected = pipeline.expected(workers=target)
     why = (
-        f"{wanted} workers would hide a fetch of {ms(pipeline.fetch)} behind {ms(pipeline.rest)}; "
+        f"{_workers(wanted)} would hide a fetch of {ms(pipeline.fetch)} behind {ms(pipeline.rest)}; "
         f"of {load.cpus} cores {free:.0f} are free"
     )
     return [Advice(f"Raise num_workers from {pipeline.workers} to {target}.", expected, why)]

@@ -98,7 +98,7 @@ def _workers(facts: Facts, loading: DataLoading) -> list[Evidence]:
     there = "an unknown number" if loading.workers is None else loading.workers
     text = (
         f"a batch takes one worker {ms(fetch)}, compute takes {ms(loading.compute_ms)}: "
-        f"hiding it takes {needed} workers, there are {there}"
+        f"hiding it takes {needed} workers, there {'is' if there == 1 else 'are'} {there}"
     )
     return [seen(facts, text, "needed_workers", needed, loading.workers)]
 

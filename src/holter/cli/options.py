@@ -183,7 +183,8 @@ def add_python_hz(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python-hz",
         metavar="N",
-        help="read the Python stack N times a second for as long as CMD runs, from outside, by py-spy; to 20",
+        help="read the Python stack N times a second for as long as CMD runs, from outside, by py-spy; "
+        "at most 20; 0, as without this option, is never",
     )
 
 

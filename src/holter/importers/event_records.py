@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from holter.schema.varint import read_varint
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -108,13 +110,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    for at_, byte in enumerate(data[at : at + 10], at):
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return number, at_ + 1
-    raise BadRecordError("a number has no end")
+    try:
+        return read_varint(data, at)
+    except ValueError as error:
+        raise BadRecordError(str(error)) from None
 
 
 def _integer(data: bytes) -> int:

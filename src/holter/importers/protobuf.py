@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.schema.varint import read_varint
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,14 +50,10 @@ def fields(data: memoryview) -> Iterator[tuple[int, Value]]:
 
 def varint(data: memoryview, at: int) -> tuple[int, int]:
     """Return a number and the place behind it."""
-    number = shift = 0
-    for place in range(at, min(at + 10, len(data))):
-        byte = data[place]
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number & 0xFFFFFFFFFFFFFFFF, place + 1
-        shift += 7
-    raise BadMessageError("a number has no end")
+    try:
+        return read_varint(data, at)
+    except ValueError as error:
+        raise BadMessageError(str(error)) from None
 
 
 def whole(value: Value) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, BinaryIO
 
+from holter.schema.varint import varint
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -96,22 +98,12 @@ class EventFile:
         self._file.write(length + masked_crc(length) + data + masked_crc(data))
 
 
-def _varint(number: int) -> bytes:
-    number &= 0xFFFFFFFFFFFFFFFF  # negative numbers are coded as their 64-bit complement
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
-
-
 def _key(field: int, kind: int) -> bytes:
-    return _varint(field << 3 | kind)
+    return varint(field << 3 | kind)
 
 
 def _integer(field: int, number: int) -> bytes:
-    return _key(field, _VARINT) + _varint(number)
+    return _key(field, _VARINT) + varint(number)
 
 
 def _double(field: int, number: float) -> bytes:
@@ -127,7 +119,7 @@ def _float(field: int, number: float) -> bytes:
 
 
 def _bytes(field: int, data: bytes) -> bytes:
-    return _key(field, _BYTES) + _varint(len(data)) + data
+    return _key(field, _BYTES) + varint(len(data)) + data
 
 
 def _text(field: int, text: str) -> bytes:

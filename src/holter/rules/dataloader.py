@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from holter.rules import Issue, Lookback, Rule, Window, _sketch, parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from holter.schema.table import Table
 
@@ -67,12 +68,13 @@ class Dataloader(Rule):
         _learn(window, nodes)
         if not nodes:
             return window.insufficient("no_input", "no batch was loaded by a data loader")
-        details = {}
+        details: dict[str, Callable[[], dict[str, Any]]] = {}
+        loader: dict[str, Any] = window.state.get("loader", {})
         for node in sorted(nodes):
             known = nodes[node]
             seconds, median = _middle(known)
             cores = float(window.job.nodes.get(node, {}).get("cpus") or 0)
-            details[node] = {"cores": cores or None, "dataloaders": median, **_details(window, known)}
+            details[node] = partial(_details, cores or None, median, loader, known["waits"])
             if seconds <= self.patience:
                 text = f"data was loaded on {node or 'the node'} in too few seconds"
                 window.insufficient("patience_not_reached", text, have=seconds, need=self.patience + 1)
@@ -91,7 +93,7 @@ class Dataloader(Rule):
                     time_end=window.end,
                     evidence={"processes": median, "cores": cores, "seconds": seconds},
                 )
-        window.details = details[next(iter(details))] if len(details) == 1 else {"nodes": details}
+        window.hand_over(lambda: _told(details))
 
     def _waits(self, window: Window, node: str) -> bool:
         steps = window.steady
@@ -157,11 +159,18 @@ def _middle(known: dict[str, Any]) -> tuple[int, int]:
     return total, (low + high) // 2
 
 
-def _details(window: Window, known: dict[str, Any]) -> dict[str, Any]:
-    loader = window.state.get("loader", {})
-    waits = known["waits"]
+def _told(details: Mapping[str, Callable[[], dict[str, Any]]]) -> dict[str, Any]:
+    told = {node: one() for node, one in details.items()}
+    return next(iter(told.values())) if len(told) == 1 else {"nodes": told}
+
+
+def _details(
+    cores: float | None, median: int, loader: Mapping[str, Any], waits: dict[str, Any]
+) -> dict[str, Any]:
     points = {f"p{q}": _sketch.quantile(waits, q / 100) for q in (25, 50, 95)}
     return {
+        "cores": cores,
+        "dataloaders": median,
         "pin_memory": loader.get("pin_memory"),
         "num_workers": loader.get("workers"),
         "prefetch": loader.get("prefetch_factor"),

@@ -63,9 +63,14 @@ class StalledTraining(Rule):
             elif row["kind"] == "exit" and detail.get("role", "trainer") == "trainer":
                 gone.append(row["rank"])
             elif row["kind"] == "hang" and detail.get("recovered"):
-                hangs.clear()
+                _recover(hangs, detail.get("rank", row["rank"]))
             elif row["kind"] == "hang":
-                hangs[str(row["rank"])] = {**detail, "at": row["time"], "told": "", "rank": row["rank"]}
+                hangs[f"{row['rank']} {row['time']}"] = {
+                    **detail,
+                    "at": row["time"],
+                    "told": "",
+                    "rank": row["rank"],
+                }
         for hang in hangs.values():
             yield from self._hang(window, hang)
         yield from self._silent(window, gone)
@@ -151,6 +156,16 @@ class StalledTraining(Rule):
                     time_end=window.end,
                     evidence={"silent_s": silent, "limit_s": limit, "spinning_gpus": _spinning(window)},
                 )
+
+
+def _recover(hangs: dict[str, Any], rank: int) -> None:
+    """Forget that a rank hangs; one hang may be of several, and is over with the last of them."""
+    for key, hang in list(hangs.items()):
+        ranks = [one for one in hang.get("ranks") or [hang["rank"]] if one not in (rank, -1)]
+        if rank < 0 or not ranks:
+            del hangs[key]
+        elif hang.get("ranks"):
+            hang["ranks"] = ranks
 
 
 def _spinning(window: Window) -> list[str]:

@@ -69,7 +69,7 @@ class StepOutlier(Rule):
         steps = window.warm if self.robust else window.steps
         if not steps.rows:
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
-        processes: dict[str, dict[str, Any]] = {}
+        judged: dict[str, tuple[Table, NDArray[np.bool_]]] = {}
         codes = {mode: code for code, mode in enumerate(_MODES)}
         modes = steps["mode"].tolist()
         code = {mode: codes.get(mode, 0) for mode in set(modes)}
@@ -86,13 +86,19 @@ class StepOutlier(Rule):
                 window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
                 continue
             window.judged(mine.rows)
-            yield from self._judge(mine, processes.setdefault(key, {}))
-        worst = sorted(processes, key=lambda key: (-processes[key]["number_of_outliers"], key))
-        window.details = {"processes": {key: processes[key] for key in worst[:_DETAILED]}}
+            limit, slow = self._outliers(mine)
+            judged[key] = mine, slow
+            yield from self._judge(mine, limit, slow)
+        window.hand_over(lambda: self._told(judged))
         if not window.points and window.lack is None:
             window.insufficient("mode_missing", f"no step of mode {self.mode}")
 
-    def _judge(self, steps: Table, details: dict[str, Any]) -> Iterator[Issue]:
+    def _told(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, Any]:
+        worst = sorted(judged, key=lambda key: (-int(judged[key][1].sum()), key))
+        return {"processes": {key: _details(*judged[key], self.stddev) for key in worst[:_DETAILED]}}
+
+    def _outliers(self, steps: Table) -> tuple[int, NDArray[np.bool_]]:
+        """Return how long a step may take, in ns, and which took longer without a good reason."""
         duration = steps["duration"].astype(np.float64)
         middle = median(duration)
         if self.robust:
@@ -102,20 +108,19 @@ class StepOutlier(Rule):
         # Whole nanoseconds: a step that takes exactly the limit is none, whatever rounding did to the limit.
         limit = max(round(limit), round((1 + self.min_relative) * middle))
         slow = duration > limit
-        explained = (steps["checkpoint"] + steps["eval"] + steps["compile"]) * 2 > duration - middle
-        tolerated: float = self.n_outliers
         if self.robust:
-            slow &= ~explained
+            slow &= (steps["checkpoint"] + steps["eval"] + steps["compile"]) * 2 <= duration - middle
             # Training that was slow at first and is fast now, as in a first epoch, is no matter of outliers.
             first = np.flatnonzero(2 * np.cumsum(slow) >= np.arange(1, len(slow) + 1))
             if len(first) and first[-1] >= self.min_steps:
                 slow[: first[-1] + 1] = False
-            tolerated = self.n_outliers * max(1.0, steps.rows / 1000)
+        return limit, slow
+
+    def _judge(self, steps: Table, limit: int, slow: NDArray[np.bool_]) -> Iterator[Issue]:
         count = int(slow.sum())
-        details.update(_details(steps, slow, self.stddev))
-        if count <= tolerated:
+        if count <= self.n_outliers * (max(1.0, steps.rows / 1000) if self.robust else 1.0):
             return
-        worst = steps.where(slow)
+        worst, middle = steps.where(slow), median(steps["duration"].astype(np.float64))
         extra = {p: float(worst[p].mean() - np.median(steps[p])) for p in BREAKDOWN}
         cause = max(extra, key=lambda part: extra[part])
         evidence = {
@@ -123,7 +128,7 @@ class StepOutlier(Rule):
             "steps": steps.rows,
             "median_ms": middle / 1e6,
             "limit_ms": limit / 1e6,
-            "slowest_ms": float(duration.max()) / 1e6,
+            "slowest_ms": float(steps["duration"].max()) / 1e6,
             "extra_ms": {p: ns / 1e6 for p, ns in extra.items() if ns > 0},
             "steps_slowest_first": worst["step"][np.lexsort((worst["step"], -worst["duration"]))][
                 :20

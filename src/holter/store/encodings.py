@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.schema.varint import varint
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,16 +20,6 @@ _BLOCK, _PART = 8192, 32
 """Numbers that share one least difference, and those that share one width."""
 _BYTES = np.array([1, *(1 << 8 * n for n in range(1, 8))], np.uint64)
 """From each of these on, a number takes one byte more."""
-
-
-def varint(number: int) -> bytes:
-    """Return a whole number ≥ 0 in groups of seven bits, the lowest first."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def zigzag(number: int) -> bytes:

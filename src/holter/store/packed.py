@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from holter.schema.varint import varint
 from holter.store import encodings, parquet
-from holter.store.encodings import varint, zigzag
+from holter.store.encodings import zigzag
 
 zstd: Any
 if sys.version_info >= (3, 14):

@@ -30,10 +30,11 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
     bytes_ = sum(max(entry.size, 0) for entry in files if entry.key not in PASSING)
     ranks = len(np.unique(steps["rank"])) if steps.rows else 1
     count = steps.rows / ranks
+    least_s = int(trial.manifest.get("interval_ms") or 0) / 1e3
     spans = trial.sql("SELECT count(*) AS spans FROM spans")["spans"]
     return {
         "recorder_pct": _recorder_percent(kept, events, steps),
-        "agent_cpu_pct": _agent_percent(kept, samples),
+        "agent_cpu_pct": _agent_percent(kept, samples, least_s),
         "bytes": bytes_,
         "bytes_per_step": bytes_ / count if count else None,
         "spans": int(spans[0]),
@@ -64,12 +65,16 @@ def _recorder_percent(kept: list[dict[str, Any]], events: Table, steps: Table) -
     return min(100.0, 100.0 * spent / loop) if spent and loop else None
 
 
-def _agent_percent(kept: list[dict[str, Any]], samples: Table) -> float | None:
-    """Return the CPU time of holter's own processes in percent of a core, the nodes' mean."""
+def _agent_percent(kept: list[dict[str, Any]], samples: Table, least_s: float) -> float | None:
+    """Return the CPU time of holter's own processes in percent of a core, the nodes' mean.
+
+    Of a job that was over before a second look at the machine it says nothing: what starting and ending take
+    is no share of such a time.
+    """
     told = [
         100.0 * n["agent_cpu_s"] / n["duration_s"]
         for n in kept
-        if n.get("agent_cpu_s") and n.get("duration_s")
+        if n.get("agent_cpu_s") and (n.get("duration_s") or 0) > least_s
     ]
     if told:
         return float(np.mean(told))

@@ -6,6 +6,7 @@ import math
 import statistics
 
 import pytest
+from tests.ports import free_port
 
 from holter.schema.phases import Phase
 
@@ -22,7 +23,7 @@ def main():
     loader = DataLoader(data(48), batch_size=4)
     for x, y in loader:
         if rank == 1:
-            time.sleep(0.04)
+            time.sleep(0.12)
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
@@ -68,7 +69,7 @@ def check(recording):
         waits[rank] = statistics.median(s.duration for s in gradients) / 1e6
         assert len(trainer.of(Phase.COMMUNICATION, "barrier")) == 1
         assert not trainer.of(Phase.COMMUNICATION, "all_reduce")  # asynchronous: nobody waits in the call
-    assert waits[0] > 25, waits
+    assert waits[0] > 60, waits
     assert waits[1] < waits[0] / 2, waits
 
 
@@ -121,8 +122,4 @@ def test_blocking_collectives(record, unused_port):
 
 @pytest.fixture
 def unused_port():
-    import socket
-
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
+    return free_port()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import IO
 
-from holter.report.exports._protobuf import double, fixed64, message, number, text, varint
+from holter.report.exports._protobuf import double, fixed64, message, number, text
+from holter.schema.varint import varint
 
 BOOT_TIME, REAL_TIME = 6, 1
 _BEGIN, _END, _COUNTER = (number(9, type_) for type_ in (1, 2, 4))

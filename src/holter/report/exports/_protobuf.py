@@ -4,31 +4,7 @@ from __future__ import annotations
 
 import struct
 
-
-def _plain(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-_SMALL = [_plain(value) for value in range(1 << 14)]
-_MORE = [bytes([value & 0x7F | 0x80, value >> 7 | 0x80]) for value in range(1 << 14)]
-"""Two bytes of a number that goes on."""
-
-
-def varint(value: int) -> bytes:
-    """Encode a whole number; negative ones as 64 bits in two's complement."""
-    if 0 <= value < 1 << 14:
-        return _SMALL[value]
-    value &= 0xFFFF_FFFF_FFFF_FFFF
-    out = b""
-    while value >= 1 << 14:
-        out += _MORE[value & 0x3FFF]
-        value >>= 14
-    return out + _SMALL[value]
+from holter.schema.varint import varint
 
 
 def number(field: int, value: int) -> bytes:
