@@ -2,9 +2,9 @@
 
     python benchmarks/library.py [--rows 1e8] [--store FOLDER] [--frames]
 
-Writing the job takes about 70 s of CPU and 210 MB on disk, 250 MB while its files are merged; `--store` keeps
-it. Each question is asked in a process of its own, five times, of a job opened anew. `--frames` asks smdebug's
-`PandasFrame` too: for an hour, and once for all readings piece by piece, which takes minutes.
+Writing the job takes about 70 s of CPU and 240 MB on disk, 210 MB once its files are merged; `--store` keeps
+it. Each question is asked in a process of its own, five times, of a job opened anew. `--frames` asks
+smdebug's `PandasFrame` too: for an hour, and once for all readings piece by piece, which takes minutes.
 """
 
 from __future__ import annotations
