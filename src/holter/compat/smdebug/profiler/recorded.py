@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,7 +102,8 @@ class Recorded:
         found = stretches(self.trial, tables, PIECE, start_ns=start * 1000, end_ns=until)
         # What a microsecond holds stays together.
         inner = [begin // 1000 * 1000 for begin, _ in found[1:]]
-        return pairwise([start * 1000, *inner, until])  # type: ignore[arg-type, return-value]
+        begins = [start * 1000, *inner]
+        return zip(begins, [*inner, until], strict=True)
 
     def _readings(self, start_ns: int, end_ns: int | None, names: Collection[str]) -> Table:
         asked = " OR ".join(_named(metric, names) for metric in _KINDS)
