@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
+from tests.generated.story import story
 
 import holter as library
+from holter.store.writer import Writer
 
 from .conftest import job, told
 
@@ -86,6 +89,39 @@ def test_jobs_without_steps_are_compared_in_what_they_have(holter):
     assert answer.code == 0
     assert "the baseline has 0 steady steps; 20 are needed" in answer.out.replace("\n", " ")
     assert holter("check", "one", "two").code == 3
+
+
+def test_many_jobs_side_by_side_and_how_to_record_what_is_missing(holter, pair):
+    job("empty")
+    machine = job("machine")
+    writer = Writer(machine, "node-0")
+    writer.append("samples", story("before", ranks=1, cores=2, steps=20, samples=400).samples.columns)
+    writer.close()
+    answer = holter("compare", "before", "after", "empty", "machine")
+    lines = answer.out.splitlines()
+    assert lines[0].split() == ["before", "after", "empty", "machine"]
+    assert sum(line.endswith(" against before") for line in lines) == 3
+    told = " ".join(answer.out.split())
+    assert told.count("20 are needed to compare step times: start the training with `holter run") == 2
+    assert "changed: hardware: 2 CPUs 1.24 TB + 2 x A100-SXM4-40GB → unknown" in told
+    verdict = json.loads(holter("describe", "machine", "--json").out)["verdict"]
+    assert "steps" in verdict["missing"]
+    assert "CPU samples" not in verdict["missing"]
+    assert "holter run" in verdict["advice"][0]["text"]
+
+
+def test_markdown_is_the_table_and_what_changed(holter, pair):
+    job("odd", recorded={"settings": {"NCCL_ALGO": "<b>a|b</b>\n# *c*"}})
+    out = holter("compare", "before", "after", "odd", "--markdown").out
+    lines = out.splitlines()
+    assert lines[:2] == ["|  | before | after | odd |", "|---|---:|---:|---:|"]
+    rows = lines[2 : lines.index("")]
+    assert all(len(re.split(r"(?<!\\)\|", row)) == 6 for row in rows)
+    assert "| data loading | 60.0 % | 9.2 % | unknown |" in rows
+    assert "**after** against before" in lines
+    assert any(line.startswith("- 2.27 times as fast: ") for line in lines)
+    assert r"\<b\>a\|b\</b\> \# \*c\*" in out
+    holter("compare", "before", "after", "--markdown", "--json").refused(64, "not both")
 
 
 def test_check_passes_fails_and_cannot_tell(holter, pair):
