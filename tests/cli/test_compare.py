@@ -6,10 +6,12 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 from tests.generated.story import story
 
 import holter as library
+from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 from holter.store.writer import Writer
 
 from .conftest import job, told
@@ -42,6 +44,30 @@ def test_the_table_of_the_worked_case(holter, pair):
     assert float(lines["data loading"][2]) == pytest.approx(9.2, abs=1)
     assert "2.27 times as fast" in answer.out
     assert max(map(len, answer.out.splitlines())) <= 100
+
+
+def test_epochs_of_the_worked_case_are_worth_what_it_says_to_the_digit(holter, own_folder):
+    """5.9 h an epoch before and 2.6 h after, 30 epochs at 32.77 an hour: 177 h, 78 h, 99 h, $3,244.23."""
+    for name, hours in (("before", 5.9), ("after", 2.6)):
+        folder, made = told(name, cores=2, ranks=1, steps=60, samples=60)
+        first = made.spans.where(made.spans["phase"] == "data_loading").where(slice(0, 1))
+        begin, epoch = int(first["time"][0]), round(hours * 3600e9)
+        rows = {column: np.repeat(first[column], 3) for column in first.names}
+        rows["name"] = np.array([ITERATOR_START, ITERATOR_START, NEXT_BATCH], object)
+        rows["time"] = np.array([begin - epoch, begin, begin])
+        rows |= {"duration": np.zeros(3, np.int64), "value": np.zeros(3)}
+        writer = Writer(folder, first["node"][0])
+        writer.append("spans", rows)
+        writer.close()
+    words = ["compare", "before", "after", "--price", str(PRICE), "--epochs", "30"]
+    out = holter(*words).out
+    assert re.search(r"^epoch +5 h 54 min +2 h 36 min$", out, re.MULTILINE)
+    told_ = "30 epochs: 177 h before, 78 h after, 99 h saved, 3,244.23 at 32.77 an hour."
+    assert told_ in " ".join(out.split())
+    (change,) = json.loads(holter(*words, "--json").out)["changes"]
+    assert round(change["saving"]["money_saved"], 2) == 3244.23
+    assert change["saving"]["speedup"] == pytest.approx(5.9 / 2.6)
+    assert f"- {told_}" in holter(*words, "--markdown").out
 
 
 def test_json_says_the_same_and_what_a_whole_run_saves(holter, pair):

@@ -70,8 +70,7 @@ def compared(names: list[str], store: str | None, **how: Any) -> dict[str, Any]:
 
     folders = [options.find_job(name, store) for name in names]
     for folder in folders:
-        if folder.fault and "start" not in folder.manifest():
-            raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+        options.check_readable(folder)
     try:
         return compare([Trial(folder) for folder in folders], **how)
     except ValueError as error:
