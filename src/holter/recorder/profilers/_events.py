@@ -117,7 +117,7 @@ def _of_activities(texts: dict[str, Numbers], device: bool) -> Makers:
 
     def size(part: list[Any]) -> Iterable[int]:
         copies = {texts["kinds"].ids.get(one, -1) for one in _COPIES}
-        return (_bytes(one) if number in copies else 0 for one, number in zip(part, kinds))
+        return (_bytes(one) if number in copies else 0 for one, number in zip(part, kinds, strict=True))
 
     makers: Makers = [
         ("name", "i", name),

@@ -122,7 +122,7 @@ class Profiler:
         return found
 
     def forget(self) -> None:
-        """Free what was found: that takes a second for a million events, so the agent has been told before."""
+        """Free what was found, a second's work for a million events: the agent has been told before."""
         _events.free(self._events)
         self._result = None
 
