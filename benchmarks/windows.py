@@ -3,9 +3,12 @@
     python benchmarks/windows.py [--steps 50] [--rounds 7] [--windows 50]
 
 One process and one training of small operators, where profiling costs most. A round trains the same number of
-steps three times: alone, in a window, and under torch.profiler whose trace is exported. The CPU time of the
-training thread until it goes on counts; of the rounds the median. torch.profiler works on what it found in
-that time, holter in a thread beside the training, whose longest step meanwhile is its pause, on the clock.
+steps three times, in an order that turns from round to round: alone, in a window, and under torch.profiler
+whose trace is exported. What the training takes until it goes on counts, by the CPU time of its thread and by
+the clock; of the rounds the quickest, for what others do on the machine only adds to it, and beside that the
+median of the rounds' ratios. torch.profiler works on what it found in that time, holter in a thread beside
+the training, whose longest step meanwhile is its pause, on the clock; the CPU of the whole process has that
+thread, too.
 Then what the agent makes of the window's file lies in a store, whose bytes stand beside those of the JSON and
 of its gzip. Last, the time of a step before many windows, between the last of them, and after them; the
 lowest tenth: what others do on the machine only adds to it. A million events are some 550 steps.
@@ -37,7 +40,7 @@ from holter.agent.clock import Clock
 from holter.agent.drain import Drain
 from holter.agent.profiling import Profiling
 from holter.recorder import session as sessions
-from holter.schema import windows
+from holter.schema import record, windows
 from holter.store.job import create
 from holter.store.writer import Writer
 
@@ -71,6 +74,10 @@ class Loop:
             ends.append(time.thread_time())
         return ends
 
+    def journaled(self) -> int:
+        """Return how long the journal is, in which a window is told once it is written."""
+        return (self.spool / record.journal_name(self.session.process)).stat().st_size
+
     def open_window(self, steps: int) -> None:
         """Ask for a window as the agent does: it begins with the end of the next step."""
         self.asked += 1
@@ -88,40 +95,85 @@ def seconds(ends: list[float]) -> float:
 
 
 class Taken(NamedTuple):
-    """What steps under a profiler took."""
+    """What a step, and steps under a profiler after it, took until the training went on."""
 
-    seconds: float
-    """CPU time of the training thread, of one step before it and of the steps in it, until it goes on."""
-    pause: float
+    cpu: float
+    """CPU seconds of the training thread."""
+    clock: float
+    """Seconds on the clock."""
+    process: float
+    """CPU seconds of all threads until all was written."""
+    pause: float = 0.0
     """The longest time that the training stood still for it, seconds on the clock."""
-    behind: float
+    behind: float = 0.0
     """From the last step until all was written, seconds on the clock, while the training went on."""
+
+
+class Watch:
+    """The clocks of `Taken`."""
+
+    def __init__(self) -> None:
+        self.began = time.thread_time(), time.perf_counter(), time.process_time()
+
+    def taken(self) -> tuple[float, float, float]:
+        """Return what each clock says has gone by."""
+        now = time.thread_time(), time.perf_counter(), time.process_time()
+        cpu, clock, process = (one - begin for one, begin in zip(now, self.began, strict=True))
+        return cpu, clock, process
+
+
+def alone(loop: Loop, steps: int) -> Taken:
+    """Train without a profiler."""
+    watch = Watch()
+    loop.steps(steps + 1)
+    return Taken(*watch.taken())
 
 
 def windowed(loop: Loop, steps: int) -> Taken:
     """Train a step, at whose end a window begins, and as many steps in it."""
     loop.open_window(steps)
-    taken = seconds(loop.steps(steps))
+    said = loop.journaled()
+    watch = Watch()
+    loop.steps(steps)
     began = time.perf_counter()  # before the window ends: torch may hold the training at once
-    taken += seconds(loop.steps(1))
+    loop.steps(1)
+    cpu, clock, _ = watch.taken()
     last = time.perf_counter()
-    longest = last - began
-    while any(thread.name == "holter-window" for thread in threading.enumerate()):
+    longest, beside = last - began, 0
+    while loop.journaled() == said:
         loop.steps(1)
+        beside += 1
         now = time.perf_counter()
         longest, last = max(longest, now - last), now
-    return Taken(taken, longest, time.perf_counter() - began)
+    behind = time.perf_counter() - began
+    while any(thread.name == "holter-window" for thread in threading.enumerate()):
+        time.sleep(0.01)  # until what was found is freed
+    *_, process = watch.taken()
+    return Taken(cpu, clock, process - beside * cpu_of_a_step(loop), longest, behind)
+
+
+def cpu_of_a_step(loop: Loop) -> float:
+    """Return what a step takes just now."""
+    return statistics.median(seconds(loop.steps(1)) for _ in range(20))
 
 
 def profiled(loop: Loop, steps: int, path: Path) -> Taken:
     """Train a step, and as many steps under torch.profiler, whose trace is written."""
-    began = time.thread_time()
+    watch = Watch()
     loop.steps(1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         loop.steps(steps)
         ended = time.perf_counter()
     profiler.export_chrome_trace(str(path))
-    return Taken(time.thread_time() - began, time.perf_counter() - ended, 0.0)
+    return Taken(*watch.taken(), time.perf_counter() - ended)
+
+
+def ratio(alone: list[Taken], ours: list[Taken], theirs: list[Taken], figure: str) -> str:
+    """Return what a window adds to the steps over what torch.profiler adds, at the quickest and by rounds."""
+    rounds = [[getattr(one, figure) for one in taken] for taken in (alone, ours, theirs)]
+    bare, mine, other = map(min, rounds)
+    by_round = [(mine - bare) / (other - bare) for bare, mine, other in zip(*rounds, strict=True)]
+    return f"{(mine - bare) / (other - bare):.2f} (by rounds {statistics.median(by_round):.2f})"
 
 
 def main() -> None:
@@ -146,18 +198,14 @@ def measure(folder: Path, steps: int, rounds: int, many: int) -> None:
     profiled(loop, 2, folder / "first.json")
     for path in loop.spool.glob("*.operators"):
         path.unlink()
-    alone, ours, theirs = [], [], []
     trace = folder / "trace.json"
-    for _ in range(rounds):
-        alone.append(seconds(loop.steps(steps + 1)))
-        ours.append(windowed(loop, steps))
-        theirs.append(profiled(loop, steps, trace))
-    ratios = sorted(
-        (mine.seconds - bare) / (other.seconds - bare)
-        for bare, mine, other in zip(alone, ours, theirs, strict=True)
-    )
-    ratio, base = statistics.median(ratios), statistics.median(alone)
-    window, profiler = (Taken(*map(statistics.median, zip(*one, strict=True))) for one in (ours, theirs))
+    ways = (alone, windowed, lambda loop, steps: profiled(loop, steps, trace))
+    taken: list[list[Taken]] = [[], [], []]
+    for number in range(rounds):
+        for at in range(3):
+            which = (number + at) % 3
+            taken[which].append(ways[which](loop, steps))
+    base, window, profiler = (Taken(*map(min, zip(*one, strict=True))) for one in taken)
 
     job = create(str(folder / "store"), "job", command=[], interval_ms=500, rules=[], now_ns=time.time_ns())
     drain, writer = Drain(loop.spool, Clock.now()), Writer(job, "node")
@@ -186,12 +234,19 @@ def measure(folder: Path, steps: int, rounds: int, many: int) -> None:
     zipped = len(gzip.compress(text, 6))
     print(f"{described()}\n")
     print(
-        f"{steps} steps of {base / (steps + 1) * 1e3:.1f} ms; {rows} events in the window, {count} in the"
-        " trace\n"
+        f"{steps} steps of {base.cpu / (steps + 1) * 1e3:.1f} ms, {rounds} rounds; {rows} events in the"
+        f" window, {count} in the trace\n"
     )
-    slowdown = f"{ratio:.2f} of the slowdown ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-    print("| | alone | in a window | torch.profiler, exported | ratio |\n|---|---:|---:|---:|---:|")
-    print(f"| seconds | {base:.2f} | {window.seconds:.2f} | {profiler.seconds:.2f} | {slowdown} |")
+    print(
+        "| seconds | alone | in a window | torch.profiler, exported | a window |\n|---|---:|---:|---:|---:|"
+    )
+    for figure, name in (
+        ("cpu", "CPU of the training thread"),
+        ("clock", "on the clock"),
+        ("process", "CPU of the whole process"),
+    ):
+        cells = " | ".join(f"{getattr(one, figure):.3f}" for one in (base, window, profiler))
+        print(f"| {name} | {cells} | {ratio(*taken, figure)} |")
     print(f"| longest pause, s | | {window.pause:.3f} | {profiler.pause:.3f} | |")
     print(f"| bytes | | {size:,} | {len(text):,} | 1/{len(text) / size:.0f} |")
     print(f"| bytes, theirs by gzip | | {size:,} | {zipped:,} | 1/{zipped / size:.1f} |")

@@ -123,8 +123,7 @@ def test_windows_are_opened_from_outside_twice_with_different_profilers(run, typ
     running.until(lambda: len(running.windows()) == 1)
     (first,) = running.windows()
     assert (first["profiler"], first["last_step"] - first["first_step"]) == ("operators", 3)
-    # The agent looks twice a second; the rest is for a machine that stands still for a while.
-    assert first["begin"] / 1e9 - asked < 30
+    assert first["begin"] / 1e9 > asked  # how long after that, says benchmarks/window_latency.py
     words = ("--steps", "2", "--python", "cprofile", "--timer", "off_cpu_time")
     told = holter("profile", "long", *words, "--store", str(tmp_path / "jobs"))
     assert "2 steps of python" in told.stdout

@@ -13,6 +13,7 @@ import torch
 
 from holter.agent.clock import Clock
 from holter.agent.windows import Fact, operators
+from holter.recorder.profilers import _events
 from holter.recorder.profilers import operators as profiler
 from holter.schema.tables import TABLES
 
@@ -217,7 +218,8 @@ def test_what_a_device_does_after_it_was_waited_for_is_left_out(tmp_path):
     assert len(rows(tmp_path / "raw", told, stop_ns=50)["kernels"]["time"]) == 2
 
 
-def test_the_training_goes_on_while_its_window_is_written(train):
+def test_the_training_goes_on_while_its_window_is_written(train, monkeypatch):
+    monkeypatch.setattr(_events, "AT_ONCE", 50)  # a thousand times and more is the interpreter let go
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 1}]}))
     made.steps(1)
     for _ in range(50_000):

@@ -12,7 +12,9 @@ from holter.agent.clock import Clock
 from holter.agent.drain import Drain
 from holter.agent.notes import Notes
 from holter.agent.profiling import Profiling
+from holter.cli.stop import tell
 from holter.schema import windows
+from holter.store.job import create
 
 NOW = 3  # the step at which an order is looked at
 
@@ -189,8 +191,52 @@ def test_an_order_waits_until_the_one_before_was_taken(train):
     drain.poll()
     profiling, notes = Profiling(drain), Notes(drain.clock)
     for at, profiler in enumerate(({"operators": True}, {"python": "cprofile"})):
-        profiling.obey({"id": str(at), "steps": 1, **profiler}, notes)
+        profiling.obey([{"id": str(at), "steps": 1, **profiler}], notes)
     for _ in range(4):
         made.steps(1)
         profiling.pass_on()
     assert [profiler for profiler, _, _ in made.ranges()] == ["operators", "python"]
+
+
+def test_no_order_is_lost_that_came_before_the_agent_looked(train, tmp_path):
+    """In a job's first seconds an agent looks late; what was typed meanwhile all counts, each once."""
+    job = create(str(tmp_path / "store"), "job", command=[], interval_ms=500, rules=[], now_ns=1)
+    made = train()
+    made.steps(1)
+    drain = Drain(made.spool, Clock.now())
+    drain.poll()
+    profiling, notes = Profiling(drain), Notes(drain.clock)
+    tell(job, {"profile": {"id": "1", "steps": 1, "operators": True}})
+    tell(job, {"profile": {"id": "2", "steps": 1, "python": "cprofile"}})
+    tell(job, {"monitoring": True})
+    assert job.control()["profile"]["id"] == "2"
+    for read in ([], *[windows.orders(job.control())] * 4, [], windows.orders(job.control())):
+        profiling.obey(read, notes)
+        made.steps(1)
+        profiling.pass_on()
+    made.steps(2)
+    assert [profiler for profiler, _, _ in made.ranges()] == ["operators", "python"]
+    tell(job, {"profile": {"id": "3", "steps": 1}})
+    profiling.obey(windows.orders(job.control()), notes)
+    made.steps(2)
+    assert [profiler for profiler, _, _ in made.ranges()] == ["operators", "python", "operators"]
+
+
+def test_orders_of_older_versions_and_of_a_minute_ago():
+    assert windows.orders({}) == []
+    assert windows.orders({"profile": {"id": "old"}}) == [{"id": "old"}]
+    assert windows.orders({"profile": {"id": "2"}, "profiles": [[1, {"id": "1"}], 5, ["x", {}]]}) == [
+        {"id": "1"},
+        {"id": "2"},
+    ]
+    told: dict = {"stop": None}
+    for at in (0.0, 30.0, 65.0):
+        told = windows.with_order(told, {"id": at}, at)
+    assert told == {
+        "stop": None,
+        "profile": {"id": 65.0},
+        "profiles": [[30.0, {"id": 30.0}], [65.0, {"id": 65.0}]],
+    }
+    for at in range(100):
+        told = windows.with_order(told, {"id": at}, 65.0)
+    assert [one["id"] for one in windows.orders(told)] == list(range(68, 100))

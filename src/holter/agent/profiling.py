@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from holter.agent.notes import Notes
     from holter.store.writer import Writer
 
-KEPT_S = 60.0
-"""How long an order is for processes that only now begin to train, too."""
 _KNOWN = ("profiler", "number", "order", "first_step", "last_step", "bounds", "parameters", "file", "process")
 
 
@@ -45,13 +43,13 @@ class Profiling:
     def __init__(self, drain: Drain) -> None:
         self._drain = drain
         self._config = Watched(os.environ.get(VARIABLE))
-        self._wanted: Any = None
+        self._seen: list[Any] = []
         self._given: list[_Given] = []
         """Orders, oldest first: one that comes before another was taken waits for it."""
         self._number = 0
 
-    def obey(self, document: Any, notes: Notes) -> None:
-        """Take what stands under `profile` in `control.json`, after the orders before; each once.
+    def obey(self, orders: list[Any], notes: Notes) -> None:
+        """Take the orders of `control.json`, after those before; each once.
 
         A `profilerconfig.json` that has changed is such an order, too.
         """
@@ -60,18 +58,18 @@ class Profiling:
             told = {"file": self._config.path, "windows": len(settings.windows)}
             notes.note("control", "profilerconfig", {**told, "problems": list(settings.problems)})
             self._give(page.Order(settings.windows, "profilerconfig", replace=True))
-        if document is None or document == self._wanted:
-            return
-        self._wanted = document
-        try:
-            if not isinstance(document, dict):
-                raise ValueError(f"an order to profile is an object, not {document!r}")
-            order = page.order_of(document)
-        except ValueError as error:
-            notes.note("control", "profile refused", {"order": document, "why": str(error)})
-            return
-        notes.note("control", "profile", document)
-        self._give(order)
+        new = [document for document in orders if document not in self._seen]
+        self._seen = orders or self._seen  # none at all: the file could not be read
+        for document in new:
+            try:
+                if not isinstance(document, dict):
+                    raise ValueError(f"an order to profile is an object, not {document!r}")
+                order = page.order_of(document)
+            except ValueError as error:
+                notes.note("control", "profile refused", {"order": document, "why": str(error)})
+                continue
+            notes.note("control", "profile", document)
+            self._give(order)
 
     def _give(self, order: page.Order) -> None:
         if order.replace:
@@ -83,7 +81,7 @@ class Profiling:
     def pass_on(self) -> None:
         """Write into the page of each process the oldest order that it has not taken."""
         now = time.monotonic()
-        self._given = [given for given in self._given if now - given.at <= KEPT_S]
+        self._given = [given for given in self._given if now - given.at <= page.KEPT_S]
         if not self._given:
             return
         for process in self._drain.trainers():

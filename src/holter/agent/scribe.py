@@ -16,6 +16,7 @@ from holter.agent.deaths import Ended, OomCounters, failure, oom_kill
 from holter.agent.node import node_facts
 from holter.agent.notes import Notes
 from holter.agent.priority import give_memory_back, lower
+from holter.schema.windows import orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -212,7 +213,7 @@ class Scribe(threading.Thread):
             self.watch.ask(time.monotonic_ns())
         if self.intake is not None:
             if self.intake.profiling is not None:
-                self.intake.profiling.obey(control.get("profile"), self.notes)
+                self.intake.profiling.obey(orders(control), self.notes)
             self.intake.hurry(self._attention.paid(control.get("watched")))
         stop = control.get("stop")
         if stop not in (None, False) and self.stop_wanted is None:

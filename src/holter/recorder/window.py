@@ -250,20 +250,27 @@ class Windows:
         fact["stop_ns"] = ended - self._bounds[-1]
         if callable(found):
             later = threading.Thread(
-                target=self._finish, args=(window, found, fact), name="holter-window", daemon=True
+                target=self._finish, args=(window, profiler, found, fact), name="holter-window", daemon=True
             )
             self._finishing.append(later)
             later.start()
         else:
             self._tell({**fact, **(found or {})})
 
-    def _finish(self, window: Window, work: Callable[[], Found], fact: dict[str, Any]) -> None:
+    def _finish(
+        self, window: Window, profiler: Profiler, work: Callable[[], Found], fact: dict[str, Any]
+    ) -> None:
         """Do what is left of a window while the training goes on."""
         try:
             found = work()
         except Exception as error:
             found = self._failed(window, error)
         self._tell({**fact, **(found or {})})
+        if (forget := getattr(profiler, "forget", None)) is not None:
+            try:
+                forget()
+            except Exception as error:
+                self._failed(window, error)
         self._finishing.remove(threading.current_thread())
 
     def _failed(self, window: Window, error: Exception) -> dict[str, Any]:

@@ -197,6 +197,35 @@ def order_of(document: Mapping[str, Any]) -> Order:
     return Order(tuple(found), str(document.get("id", ""))[:MAX_ID], bool(document.get("replace")))
 
 
+KEPT_S = 60.0
+"""How long an order stays for agents, and for processes that train, that have not seen it yet."""
+_MAX_KEPT = 32
+
+
+def with_order(control: Mapping[str, Any], document: Any, now: float) -> dict[str, Any]:
+    """Return what `control.json` holds once windows are asked for at `now` (unix seconds).
+
+    Under `profile` stands the newest order, under `profiles` that of the last minute with their times: agents
+    look twice a second, in a job's first seconds less often, and must not miss what came in between.
+    """
+    kept = [one for one in _recent(control) if now - one[0] <= KEPT_S]
+    return {**control, "profile": document, "profiles": [*kept, [now, document]][-_MAX_KEPT:]}
+
+
+def orders(control: Mapping[str, Any]) -> list[Any]:
+    """Return the orders of `control.json` that agents may not have seen, oldest first."""
+    found, newest = [order for _, order in _recent(control)], control.get("profile")
+    return found if newest is None or newest in found else [*found, newest]
+
+
+def _recent(control: Mapping[str, Any]) -> list[Any]:
+    known = control.get("profiles")
+    pairs = (
+        [one for one in known if isinstance(one, list) and len(one) == 2] if isinstance(known, list) else []
+    )
+    return [one for one in pairs if isinstance(one[0], int | float)]
+
+
 def order_of_words(text: str) -> Order:
     """Read `1000:1500`, steps from the first to before the last, or `1000:1500:shapes,cprofile,rank=0`.
 

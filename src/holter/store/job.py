@@ -7,9 +7,11 @@ import difflib
 import json
 import os
 import secrets
+import time
 from typing import Any
 
 from holter.schema.tables import SCHEMA_VERSION
+from holter.schema.windows import with_order
 from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_key, parse_node
 from holter.store.place import Place, place
 
@@ -105,9 +107,15 @@ class JobFolder:
         self._write(CONTROL, control)
 
     def order(self, **orders: Any) -> None:
-        """Add orders to what the job was told before, in one piece. Raises `OSError`."""
+        """Add orders to what the job was told before, in one piece. Raises `OSError`.
+
+        A `profile` does not take the place of others of the last minute, which no agent may have seen yet.
+        """
         with self.place.lock(""):
-            self._write(CONTROL, {**self._kept(CONTROL), **orders})
+            told = {**self._kept(CONTROL), **orders}
+            if "profile" in orders:
+                told = with_order(told, orders["profile"], time.time())
+            self._write(CONTROL, told)
 
     def evaluations(self) -> Document:
         """Return the status and the issues of the job's rules."""

@@ -35,7 +35,8 @@ class Later(Exception):  # noqa: N818
 class Profiler(Protocol):
     """One window of one profiler. All is called on the training thread, at the begin of a step.
 
-    One that has `at_step(step)` is told of each step that begins within its window, too.
+    One that has `at_step(step)` is told of each step that begins within its window, too. One that has
+    `forget()` frees by it what it holds, on the thread that did its work, once the agent has been told.
     """
 
     def __init__(self, session: Session, window: Window) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 5000
 """Events of which columns are made without a pause: 5 ms, after which Python changes threads anyway."""
+_PAUSE = 0.25
+"""The training needs the interpreter, too: it has it for this part of the time that each piece took."""
 MAX_STACK = 20
 """Frames kept of a stack, innermost first."""
 _BYTES = re.compile(r'"bytes": (\d+)')
@@ -46,26 +48,26 @@ class Numbers:
         return map(self.ids.__getitem__, texts)
 
 
-def write(path: str, result: Any, *, traced: bool, device: bool, shapes: bool, stacks: bool) -> Found:
-    """Write what torch's profiler returned; `traced` when it made no events, but activities alone.
+def listed(result: Any, *, traced: bool) -> list[Any]:
+    """Return what torch's profiler found; `traced` when it made no events, but activities alone."""
+    found: list[Any] = result.trace_activities() if traced else result.events()
+    return found
+
+
+def write(path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool) -> Found:
+    """Write what `listed` returned.
 
     `device`: an accelerator is there. `shapes` and `stacks` of operators are told by events only.
     """
     texts = {"names": Numbers(), "kinds": Numbers(), "details": Numbers()}
-    if traced:
-        events, makers = result.trace_activities(), _of_activities(texts, device)
-    else:
-        events, makers = result.events(), _of_events(texts, device, shapes, stacks)
+    makers = _of_activities(texts, device) if traced else _of_events(texts, device, shapes, stacks)
     columns = {column: array(code) for column, code, _ in makers}
     for first in range(0, len(events), AT_ONCE):
         began = thread_time()
         part = events[first : first + AT_ONCE]
         for column, _, make in makers:
             columns[column].extend(make(part))
-        events[first : first + AT_ONCE] = [None] * len(part)  # freed bit by bit, too
-        del part
-        # The training needs the interpreter, too: a third of the time is its own.
-        sleep((thread_time() - began) / 2)
+        sleep((thread_time() - began) * _PAUSE)
     head = {
         "count": len(events),
         "columns": [[name, column.typecode] for name, column in columns.items()],
@@ -80,12 +82,46 @@ def write(path: str, result: Any, *, traced: bool, device: bool, shapes: bool, s
     )
 
 
+def free(events: list[Any]) -> None:
+    """Free events bit by bit."""
+    while events:
+        began = thread_time()
+        del events[-AT_ONCE:]
+        sleep((thread_time() - began) * _PAUSE)
+
+
 def _of_activities(texts: dict[str, Numbers], device: bool) -> Makers:
     """Return how columns are made of activities, a fifth of the work of events."""
     methods = sys.modules["torch"]._C._autograd._ITraceActivity
+    names: list[int] = []
+    kinds: list[int | None] = []
+    operators: dict[int, int] = {}
+    seen: set[int] = set()
+
+    def name(part: list[Any]) -> Iterable[int]:
+        names[:] = texts["names"].of(map(methods.name, part))
+        return names
+
+    def kind(part: list[Any]) -> Iterable[int]:
+        # Asking is the dearest of all. What an operator is called, as `aten::mm`, nothing else is called, but
+        # for a range that a script names so.
+        kinds[:] = map(operators.get, names)
+        for at in [at for at, known in enumerate(kinds) if known is None]:
+            said = methods.type(part[at])
+            kinds[at] = number = texts["kinds"].ids[said]
+            if names[at] not in seen:
+                seen.add(names[at])
+                if said == "cpu_op" and "::" in methods.name(part[at]):
+                    operators[names[at]] = number
+        return kinds  # type: ignore[return-value]
+
+    def size(part: list[Any]) -> Iterable[int]:
+        copies = {texts["kinds"].ids.get(one, -1) for one in _COPIES}
+        return (_bytes(one) if number in copies else 0 for one, number in zip(part, kinds, strict=True))
+
     makers: Makers = [
-        ("name", "i", lambda part: texts["names"].of(map(methods.name, part))),
-        ("kind", "i", lambda part: texts["kinds"].of(map(methods.type, part))),
+        ("name", "i", name),
+        ("kind", "i", kind),
         ("start", "q", lambda part: map(methods.timestamp, part)),
         ("duration", "q", lambda part: map(methods.duration, part)),
         ("thread", "q", lambda part: map(methods.resource_id, part)),
@@ -94,15 +130,13 @@ def _of_activities(texts: dict[str, Numbers], device: bool) -> Makers:
         makers += [
             ("device", "q", lambda part: map(methods.device_id, part)),
             ("correlation", "q", lambda part: map(methods.correlation_id, part)),
-            ("bytes", "q", lambda part: map(_bytes, part)),
+            ("bytes", "q", size),
         ]
     return makers
 
 
-def _bytes(activity: Any) -> int:
-    if activity.type() not in _COPIES:
-        return 0
-    found = _BYTES.search(activity.metadata_json())
+def _bytes(copy: Any) -> int:
+    found = _BYTES.search(copy.metadata_json())
     return int(found[1]) if found else 0
 
 

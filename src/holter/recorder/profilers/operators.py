@@ -40,6 +40,7 @@ class Profiler:
         self._traced = False
         """Whether torch makes no events, but activities alone."""
         self._result: Any = None
+        self._events: list[Any] = []
         self._grown_from = 0
         self._cut = ""
         self._lost = ""
@@ -100,9 +101,10 @@ class Profiler:
         name = f"{self._session.process}.{self._window.number}.operators"
         path = self._session.spool.path(name)
         try:
+            self._events = _events.listed(self._result, traced=self._traced)
             wrote = _events.write(
                 path,
-                self._result,  # freed once the agent has been told: that takes half a second for a million
+                self._events,
                 traced=self._traced,
                 device=bool(self._device),
                 shapes=self._shapes,
@@ -118,6 +120,11 @@ class Profiler:
         if self._device and not wrote.on_device:
             found["missing"] = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
         return found
+
+    def forget(self) -> None:
+        """Free what was found, a second's work for a million events: the agent has been told before."""
+        _events.free(self._events)
+        self._result = None
 
     def _synchronize(self) -> None:
         if self._device:
