@@ -53,7 +53,7 @@ def test_nothing_moved_is_no_row() -> None:
 
 
 def test_hta_takes_away_the_bandwidth_of_a_copy_between_two_microseconds() -> None:
-    """1.2 to 1.9 us is 2 to 1 us there: while another copy moves 1 GB/s, its 10 are taken away for that long."""
+    """1.2 to 1.9 us is 2 to 1 us there: meanwhile its bandwidth is taken from another copy's."""
     tables = copies((0, 4000, 4000, "h2d"), (1200, 700, 7000, "h2d"))
     series = copy_bandwidth(tables, definition="hta")
     assert dict(zip(series["time"].tolist(), series["gb_per_s"].tolist(), strict=True)) == {

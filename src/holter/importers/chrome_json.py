@@ -12,6 +12,7 @@ import numpy as np
 
 from holter.importers import ascend, device_events, host_events, marks, named_devices
 from holter.importers.event_shapes import shape
+from holter.importers.report import UnreadableError, own_fault
 from holter.importers.trace_events import TraceEvents
 
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]]
         if rest is not None:
             events = rest(events)
         for ph, cat, group in _groups(events):
-            _take(trace, ph, cat, group, flows, pairs)
+            try:
+                _take(trace, ph, cat, group, flows, pairs)
+            except (UnreadableError, OSError, MemoryError):
+                raise
+            except Exception as error:  # events of one kind are lost, and who is at fault is said
+                trace.skipped[f"events of {(cat or ph)[:40]!r}, by {own_fault(error)}"] += len(group)
     host_events.named(trace, *pairs.close(trace.last), "operator")
     flows.close()
     _facts(trace, source.header)
