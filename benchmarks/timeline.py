@@ -1,6 +1,10 @@
 """How long a generated timeline of many events takes to open and to zoom, and how much memory.
 
 python benchmarks/timeline.py [--events 1e7] [--store FOLDER]
+python benchmarks/timeline.py --cold TRACE.json.gz [--events 1e7]
+
+With `--cold` a real trace, again and again until it has so many events: from its json.gz, never seen before,
+to the first picture, in one process.
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 import generated_trace
 import msgspec
 import numpy as np
-from machine import described
+from importing import repeat
+from machine import described, pace
 
+from holter.importers import import_job
 from holter.store import job
 from holter.store.compact import compact
 from holter.store.trial import Trial
@@ -84,6 +90,31 @@ def look(url: str) -> dict[str, Any]:
     }
 
 
+def cold(trace: Path, store: str) -> dict[str, Any]:
+    """Import a trace into a new job, open it, and take the first picture."""
+    imported = timed(lambda: import_job([trace], store, "cold", now_ns=0))
+    folder, report = imported[2]
+    first = timed(lambda: _first(folder.url))
+    return {"events": report.events, "import": imported[:2], "first": first[:2], "mb": memory()}
+
+
+def _cold(trace: Path, events: int) -> None:
+    """Print how long it takes from a long json.gz to the first picture."""
+    with tempfile.TemporaryDirectory() as folder:
+        count = apart(cold, trace, folder + "/one")["events"]
+        longer = Path(folder) / "longer.json.gz"
+        apart(repeat, trace, longer, -(-events // count))
+        seen = apart(cold, longer, folder + "/many")
+    print(f"{described()}; pace {pace():.0f} ms\n\n| {seen['events']:,} events | wall | CPU | target |")
+    print("|---|---|---|---|")
+    for what in ("import", "first"):
+        name = {"import": "import of the json.gz", "first": "tiles, and first picture as JSON"}[what]
+        print(f"| {name} | {seen[what][0]:.1f} s | {seen[what][1]:.1f} s | |")
+    wall, cpu = (seen["import"][n] + seen["first"][n] for n in (0, 1))
+    print(f"| from json.gz to the first picture | {wall:.1f} s | {cpu:.1f} s | ≤ 20 s |")
+    print(f"| memory | {seen['mb']:.0f} MB | | ≤ 1000 MB |")
+
+
 def _first(url: str) -> tuple[Timeline, int, int]:
     timeline = Timeline(Trial(job.at(url)))
     picture = timeline.picture(pixels=PIXELS)
@@ -127,7 +158,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=lambda text: int(float(text)), default=10_000_000)
     parser.add_argument("--store", help="keep the jobs here; by default they are deleted")
+    parser.add_argument("--cold", type=Path, metavar="TRACE", help="a json.gz to make a long one of")
     given = parser.parse_args()
+    if given.cold is not None:
+        _cold(given.cold, given.events)
+        return
     with tempfile.TemporaryDirectory() as own:
         for compacted in (False, True):
             store = Path(given.store or own) / ("compacted" if compacted else "written")

@@ -235,3 +235,23 @@ def test_blocks_of_any_size_give_the_same(times, block, compressed, written):
         trace, rows = staged(path)
     assert trace.skipped == {}
     assert sorted(rows) == sorted((at * 1000, f"op{n}") for n, at in enumerate(times))
+
+
+def test_a_fault_of_ours_is_told_as_such_and_costs_events_of_one_kind_alone(written, imported, monkeypatch):
+    """What no test foresees must not be laid at the file's door."""
+
+    def broken(*_):
+        raise KeyError("grid")
+
+    monkeypatch.setitem(chrome_json._READERS, "kernel", broken)
+    slices = [
+        {"ph": "X", "cat": cat, "name": "a", "pid": 1, "tid": 1, "ts": at, "dur": 1, "args": {}}
+        for at in range(40)
+        for cat in ("kernel", "cpu_op")
+    ]
+    _, report = imported(written(json.dumps({"traceEvents": slices}).encode()))
+    assert report.rows["operators"] == 40
+    ((why, times),) = only(report).items()
+    assert times == 40
+    assert why.startswith("events of 'kernel', by a fault of holter's own, please report it: KeyError in ")
+    assert "'grid'" in why

@@ -43,7 +43,7 @@ def test_the_second_block_is_decoded_by_category() -> None:
     operator, call, kernel, arrow, _ = blocks.decode(block(EVENTS))
     assert bytes(operator.args.dims) == b"[[2, 3]]"  # type: ignore[attr-defined]
     assert call.args.correlation == 7  # type: ignore[attr-defined]
-    assert [event.kind for event in (operator, call, kernel, arrow)] == ["X", "X", None, "s"]
+    assert [event.kind for event in (operator, call, kernel, arrow)] == ["X", "X", "X", "s"]
 
 
 def test_an_odd_event_costs_no_other_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

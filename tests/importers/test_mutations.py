@@ -96,8 +96,10 @@ def imports_or_says_why(path, imported) -> None:
     else:
         said = "it is read"
         assert report.files
+        said += str(report.skipped)
         judged(trial, report)
     assert len(said) >= 10
+    assert "fault of holter's own" not in said
 
 
 def judged(trial, report) -> None:

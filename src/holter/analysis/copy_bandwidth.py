@@ -23,7 +23,9 @@ def copy_bandwidth(tables: Mapping[str, Table], *, definition: str = "all") -> T
     Args:
         tables: `memory_operations`; for `hta` also `launches` and `operators`.
         definition: With `hta`, begins and ends are whole microseconds, a copy of none lasts one, and only
-            what was launched before the last step counts, as in its `get_memory_bw_time_series`. It takes
+            what was launched before the last step counts, as in its `get_memory_bw_time_series`. A copy that
+            lies between two microseconds ends before it begins there, so that its bandwidth is taken away
+            from what moves meanwhile, and counts nowhere (HTA's fault; `all` is without). HTA takes
             each bandwidth from the profiler, which knew nanoseconds; where the trace tells whole
             microseconds, that differs from bytes over duration by what was rounded away.
 
@@ -42,10 +44,10 @@ def copy_bandwidth(tables: Mapping[str, Table], *, definition: str = "all") -> T
     if definition == "hta":
         keep &= _kept(tables, copies)
         begin, end = hta_rounded(begin, end)
-        end = np.where(end <= begin, begin + 1000, end)
+        end = np.where(end == begin, begin + 1000, end)
     kinds = Names()
     code = kinds.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copies["kind"].tolist())
-    rows = np.flatnonzero(keep & (end > begin))
+    rows = np.flatnonzero(keep & (end != begin))
     time = np.concatenate([begin[rows], end[rows]])
     change = np.concatenate([speed[rows], -speed[rows]])
     # What begins when another ends counts first: the sum never falls below nothing.
@@ -61,7 +63,7 @@ def copy_bandwidth(tables: Mapping[str, Table], *, definition: str = "all") -> T
             "kind": np.array(list(kinds), dtype=object)[code[which]] if len(which) else np.zeros(0, object),
             "time": time[order],
             # What floats leave where nothing moves is no bandwidth.
-            "gb_per_s": np.where(np.abs(total) < 1e-9, 0.0, total),
+            "gb_per_s": np.where(total < 1e-9, 0.0, total),
         }
     )
 

@@ -64,6 +64,11 @@ def _hand_to_mouth(row: Row) -> str:
     return f"{where}: {asked}; {percent(row['short_pct'])} of it runs shorter than its launch takes"
 
 
+def _copies(row: Row) -> str:
+    speeds = f"mean {row['mean']:.3g} GB/s, median {row['median']:.3g}, most {row['most']:.3g}"
+    return f"{row['definition']}: rank {row['rank']}, {row['kind']}: {speeds}, of {row['count']:,} moments"
+
+
 def _collective(row: Row) -> str:
     what = f"{row['collective'] or 'collective'} of {row['bytes']:,} bytes, {row['group_size']} ranks"
     time = _us(row["time_ns"] / 1e3)
@@ -92,6 +97,7 @@ _LISTS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "queues": ("Queues of the streams", _queue),
     "host_bound": ("Hand to mouth", _hand_to_mouth),
     "collectives": ("Collectives", _collective),
+    "copies": ("Bandwidth of copies and fills", _copies),
     "gradients": ("Forward operators, and what belongs to them backward", _gradient),
     "annotations": ("Annotations", _annotation),
     "memory": ("Memory", _memory),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import defaultdict, deque
 from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from holter.importers import ascend, device_events, host_events, marks, named_devices
 from holter.importers.event_shapes import shape
+from holter.importers.report import UnreadableError, own_fault
 from holter.importers.trace_events import TraceEvents
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ FORMAT = "chrome-json"
 
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
-_TIME, _DURATION = attrgetter("ts"), attrgetter("dur")
+_TIME, _DURATION, _CATEGORY = attrgetter("ts"), attrgetter("dur"), attrgetter("cat")
 _UNTOLD = ("", "op", "gpu_functions")
 """Categories of traces whose devices are told by the names of processes."""
 _OMITTED = {
@@ -69,7 +70,12 @@ def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]]
         if rest is not None:
             events = rest(events)
         for ph, cat, group in _groups(events):
-            _take(trace, ph, cat, group, flows, pairs)
+            try:
+                _take(trace, ph, cat, group, flows, pairs)
+            except (UnreadableError, OSError, MemoryError):
+                raise
+            except Exception as error:  # events of one kind are lost, and who is at fault is said
+                trace.skipped[f"events of {(cat or ph)[:40]!r}, by {own_fault(error)}"] += len(group)
     host_events.named(trace, *pairs.close(trace.last), "operator")
     flows.close()
     _facts(trace, source.header)
@@ -78,8 +84,8 @@ def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]]
 def _groups(events: list[Event]) -> Iterator[tuple[str, str, list[Event]]]:
     """Yield the events of each kind and category; of what comes in pairs, both together and in order."""
     by_category: defaultdict[str | None, list[Event]] = defaultdict(list)
-    for event in events:
-        by_category[event.cat].append(event)
+    lists = map(by_category.__getitem__, map(_CATEGORY, events))
+    deque(map(list.append, lists, events), 0)  # a loop without a line of Python
     for cat, group in by_category.items():
         name = (cat or "").lower()
         if (only := group[0].kind) is not None:
@@ -168,7 +174,7 @@ def _sort(trace: Trace, event: Event) -> int:
 
 
 def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
-    about_memory = [event.name == "[memory]" for event in events]
+    about_memory = [True] if events[0].kind is not None else [event.name == "[memory]" for event in events]
     if all(about_memory):
         marks.memory(trace, events, time)
         return
@@ -199,12 +205,11 @@ def _whole(microseconds: list[Any]) -> NDArray[np.int64] | None:
         return None
     # Microseconds since the epoch take 51 bits: whole and fraction apart, nothing more is lost.
     near = np.abs(exact) < 2**62 / 1000
-    whole = np.floor(exact)
-    if near.all():
-        return whole.astype(np.int64) * 1000 + np.rint((exact - whole) * 1000).astype(np.int64)
-    exact, whole = np.where(near, exact, 0.0), np.where(near, whole, 0.0)
-    time = whole.astype(np.int64) * 1000 + np.rint((exact - whole) * 1000).astype(np.int64)
-    return np.where(near, time, 2**62)
+    if not (all_near := near.all()):
+        exact = np.where(near, exact, 0.0)
+    whole = exact.astype(np.int64)
+    time = whole * 1000 + np.rint((exact - whole) * 1000).astype(np.int64)
+    return time if all_near else np.where(near, time, 2**62)
 
 
 def _one(microseconds: Any) -> int:

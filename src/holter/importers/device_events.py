@@ -10,12 +10,14 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from holter.importers.event_args import Details, decode_args
+from holter.importers.event_args import decode_args, details
 from holter.importers.kernel_kinds import collective, is_communication, moved_bytes
 from holter.importers.threads import whole
 from holter.importers.trace import whole_numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from holter.importers.event_decoding import Event
@@ -42,7 +44,9 @@ _SHORT = re.compile(
 )
 
 
-class _Args(msgspec.Struct, gc=False):
+class WorkArgs(msgspec.Struct, gc=False, omit_defaults=True):
+    """What tables have columns for."""
+
     device: int | str | None = None
     stream: int | str | None = None
     correlation: int = 0
@@ -57,8 +61,8 @@ class _Args(msgspec.Struct, gc=False):
     dtype: str | None = None
 
 
-class _KernelDetail(msgspec.Struct, gc=False, omit_defaults=True):
-    """How a kernel was launched, and who takes part in a collective."""
+class KernelArgs(WorkArgs, gc=False, omit_defaults=True):
+    """Besides, kept as it is: how a kernel was launched, and who takes part in a collective."""
 
     ranks: Raw = msgspec.field(default=Raw(), name="Process Group Ranks")
     grid: Raw = Raw()
@@ -81,7 +85,6 @@ class _WaitArgs(msgspec.Struct, gc=False, omit_defaults=True):
     record: int | None = msgspec.field(default=None, name="wait_on_cuda_event_record_corr_id")
 
 
-_DETAILS = Details(_KernelDetail)
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -104,7 +107,8 @@ def device_work(
 def _take(
     trace: Trace, table: str, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
-    args = decode_args(events, _Args)
+    copied = table == "memory_operations"
+    args = decode_args(events, WorkArgs if copied else KernelArgs)
     device, stream = _where(trace, events, args)
     names = [e.name or "" for e in events]
     trace.append(
@@ -114,8 +118,7 @@ def _take(
         device=device,
         stream=stream,
         correlation=whole_numbers([a.correlation for a in args], 0),
-        **(_copies(trace, names, args) if table == "memory_operations" else _kernels(trace, names, args)),
-        **({} if table == "memory_operations" else {"detail": _DETAILS.read(trace, events)}),
+        **(_copies(trace, names, args) if copied else _kernels(trace, names, args)),
     )
 
 
@@ -123,7 +126,7 @@ def on_streams(
     trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in what lies over streams: ranges of the user from first to last kernel, and waits of streams."""
-    device, stream = _where(trace, events, decode_args(events, _Args))
+    device, stream = _where(trace, events, decode_args(events, WorkArgs))
     where = list(zip(device.tolist(), stream.tolist(), strict=True))
     waits = decode_args(events, _WaitArgs) if events[0].cat in SYNCS else [_WaitArgs()] * len(events)
     details = [
@@ -142,7 +145,7 @@ def on_streams(
     )
 
 
-def _kernels(trace: Trace, names: list[str], args: list[_Args]) -> dict[str, NDArray[Any]]:
+def _kernels(trace: Trace, names: list[str], args: list[KernelArgs]) -> dict[str, NDArray[Any]]:
     rows = len(names)
     columns: dict[str, NDArray[Any]] = {
         "name": trace.text(names),
@@ -163,10 +166,15 @@ def _kernels(trace: Trace, names: list[str], args: list[_Args]) -> dict[str, NDA
             columns["process_group"][row] = texts["" if a.group is None else str(a.group)]
             columns["group_size"][row] = min(max(a.group_size, 0), 2**31 - 1)
             columns["bytes"][row] = moved_bytes(which, a.sent, a.received, a.dtype)
+    for a in args:  # what has a column is no detail
+        a.device = a.stream = a.bytes = a.size = a.direction = None
+        a.collective = a.group = a.sent = a.received = a.dtype = None
+        a.correlation = a.group_size = 0
+    columns["detail"] = details(trace, args)
     return columns
 
 
-def _copies(trace: Trace, names: list[str], args: list[_Args]) -> dict[str, NDArray[Any]]:
+def _copies(trace: Trace, names: list[str], args: list[WorkArgs]) -> dict[str, NDArray[Any]]:
     kinds = [copy_kind(f"{name} {a.direction or ''}") for name, a in zip(names, args, strict=True)]
     moved = [a.bytes if a.bytes is not None else a.size or 0 for a in args]
     return {
@@ -197,7 +205,7 @@ def copy_kind(name: str) -> tuple[str, str]:
 
 
 def _where(
-    trace: Trace, events: list[Event], args: list[_Args]
+    trace: Trace, events: list[Event], args: Sequence[WorkArgs]
 ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
     """Return device and stream; -1 for a stream that the trace does not tell."""
     told_devices, told_streams = [a.device for a in args], [a.stream for a in args]

@@ -8,9 +8,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
+from msgspec import Raw
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from holter.importers.event_decoding import Event
@@ -18,28 +19,19 @@ if TYPE_CHECKING:
 
 
 _ARGS = attrgetter("args")
-_ENCODER = msgspec.json.Encoder()
+_ENCODE = msgspec.json.Encoder().encode
 
 
-class Details:
-    """Keeps the fields of a type, all of which are not decoded (`Raw`), as one JSON object."""
-
-    def __init__(self, type_: type[msgspec.Struct]) -> None:
-        self._type = type_
-
-    def read(self, trace: Trace, events: list[Event]) -> NDArray[np.int32]:
-        """Return for each event the number of its text; that of the empty text where there is nothing."""
-        args = decode_args(events, self._type)
-        lines = _ENCODER.encode_lines(args).split(b"\n")
-        if len(lines) != len(args) + 1:  # what is not decoded may hold line feeds itself
-            lines = [*map(_ENCODER.encode, args), b""]
-        return trace.staging.texts.codes(lines[:-1])
+def details(trace: Trace, args: list[Any]) -> NDArray[np.int32]:
+    """Return for each of what events carry the number of its text, as JSON; without what is as by default."""
+    # One by one: a text that is known already is gone before the next one is made.
+    return np.fromiter(map(trace.staging.texts.__getitem__, map(_ENCODE, args)), np.int32, len(args))
 
 
 def decode_args(events: list[Event], type_: Any) -> list[Any]:
     """Decode what events carry, each into one object of a type whose fields all have defaults."""
     args: list[Any] = [*map(_ARGS, events)]
-    if args and type(args[0]) is type_:  # events of one block and category are of one shape
+    if args and isinstance(args[0], type_):  # events of one block and category are of one shape
         return args
     return _decoded(b"\n".join(args), events, type_)
 
@@ -62,9 +54,17 @@ def _args(decoder: Any, raw: Any, type_: Any) -> Any:
         pass
     try:
         # Numbers may be written as text, and text as numbers.
-        return msgspec.convert(json.loads(bytes(raw)), type_, strict=False)
-    except (ValueError, RecursionError, OverflowError):
+        told = json.loads(bytes(raw))
+        told.update((key, Raw(_ENCODE(told[key]))) for key in _undecoded(type_) & told.keys())
+        return msgspec.convert(told, type_, strict=False)
+    except (ValueError, RecursionError, OverflowError, AttributeError):
         return type_()
+
+
+@cache
+def _undecoded(type_: Any) -> frozenset[str]:
+    """Return the names of what is kept as it is."""
+    return frozenset(field.encode_name for field in msgspec.structs.fields(type_) if field.type is Raw)
 
 
 @cache

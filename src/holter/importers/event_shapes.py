@@ -8,9 +8,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
-from holter.importers import host_events, marks
+from holter.importers import device_events, host_events, marks
 from holter.importers.event_decoding import Event
 
+_ALLOCATIONS = "cpu_instant_event"
+"""Marks of PyTorch's allocator, and in some traces others."""
 _NAME = str | None
 _WHO = int | str | None
 _TIME = int | float | str | None
@@ -34,10 +36,17 @@ def shape(category: str) -> type[msgspec.Struct]:
         args = [_args(host_events.OperatorArgs)]
     elif lower.endswith(("_runtime", "_driver")) or lower == "runtime":
         args = [_args(host_events.RuntimeArgs)]
+    elif lower in device_events.KERNELS:
+        args = [_args(device_events.KernelArgs)]
+    elif lower in device_events.MEMORY:
+        args = [_args(device_events.WorkArgs)]
     elif lower not in host_events.ANNOTATIONS | host_events.PYTHON:
         kind = None
     fields = [*_SLICE, *args]
-    if lower in marks.LAUNCH_FLOWS:
+    if lower == _ALLOCATIONS:
+        named = ("name", Literal["[memory]"])
+        kind, fields = "i", [("ph", Literal["i"]), named, *_SLICE[2:5], _args(marks.MemoryArgs)]
+    elif lower in marks.LAUNCH_FLOWS:
         kind, fields = "s", [("ph", Literal["s", "t", "f"])]
     elif kind is None:
         fields = [("ph", str, ""), *_SLICE[1:], ("args", Raw, Raw(b"{}")), ("id", _WHO, None)]

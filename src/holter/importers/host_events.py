@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from holter.importers.event_args import Details, decode_args
+from holter.importers.event_args import decode_args, details
 from holter.importers.trace import whole_numbers
 
 if TYPE_CHECKING:
@@ -50,15 +50,12 @@ class RuntimeArgs(msgspec.Struct, gc=False):
     correlation: int = 0
 
 
-_DETAILS = Details(OperatorArgs)
-
-
 def operators(
     trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in operators, with their shapes, types and stacks."""
-    names = _names(events)
-    _operators(trace, events, trace.text(names), time, duration, "operator", _DETAILS.read(trace, events))
+    names, carried = _names(events), details(trace, decode_args(events, OperatorArgs))
+    _operators(trace, events, trace.text(names), time, duration, "operator", carried)
     _steps(trace, names, time, duration)  # the first versions called steps operators
 
 
@@ -131,8 +128,8 @@ def named(
 ) -> None:
     """Take in stretches of time on threads that are of no kind known here, with all they carry."""
     given = [bytes(event.args) for event in events]
-    details = trace.text([text if len(text) <= LONGEST_DETAIL else b"" for text in given])
-    _operators(trace, events, trace.text(_names(events)), time, duration, kind, details)
+    carried = trace.text([text if len(text) <= LONGEST_DETAIL else b"" for text in given])
+    _operators(trace, events, trace.text(_names(events)), time, duration, kind, carried)
 
 
 def _operators(

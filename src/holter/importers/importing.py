@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+import struct
 import tempfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holter.importers.files import files
-from holter.importers.report import Report, UnreadableError
+from holter.importers.protobuf import BadMessageError
+from holter.importers.report import Report, UnreadableError, own_fault
 from holter.importers.trace import Trace
 from holter.store import job
 from holter.store.compact import MIN_FILES, compact
@@ -18,6 +24,17 @@ if TYPE_CHECKING:
 
     from holter.importers.files import Importer
     from holter.store.job import JobFolder
+
+_DAMAGE = (
+    BadMessageError,
+    EOFError,
+    UnicodeError,
+    msgspec.MsgspecError,
+    sqlite3.DatabaseError,
+    struct.error,
+    zlib.error,
+)
+"""What decoders and databases raise at damaged data; anything else is no file's fault."""
 
 ROWS_A_FILE = 245_760
 """Rows of a file of the store: two row groups. Many small files would be larger together."""
@@ -94,16 +111,23 @@ def import_job(
 
 
 def _read(trace: Trace, importer: Importer) -> None:
-    """Read a file; what a reader of ours did not foresee costs what comes behind it, nothing else."""
+    """Read a file; damage that its reader did not foresee costs what comes behind it, nothing else.
+
+    So does a fault of the reader itself, but nobody is told that it is the file's.
+    """
     try:
         importer.read(trace.path, trace)
-    except (UnreadableError, OSError):
+    except (UnreadableError, OSError, MemoryError):
         raise
-    except Exception as error:
+    except _DAMAGE as error:
         why = f"{type(error).__name__}: {error}"[:200]
         if not trace.staging.rows:
             raise UnreadableError(f"it is no trace of this format, or a damaged one ({why})") from error
-        trace.skipped[f"what comes behind damage that its reader does not know ({why})"] += 1
+        trace.skipped[f"what comes behind damage ({why})"] += 1
+    except Exception as error:
+        if not trace.staging.rows:
+            raise UnreadableError(own_fault(error)) from error
+        trace.skipped[f"what comes behind {own_fault(error)}"] += 1
 
 
 class _Job:

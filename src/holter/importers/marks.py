@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.importers.event_args import decode_args
 from holter.importers.threads import whole
-from holter.importers.trace import MOST_NAMES, Trace
+from holter.importers.trace import MOST_NAMES, Trace, whole_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,9 @@ class _NameArgs(msgspec.Struct, gc=False):
     start_us: int | float | None = msgspec.field(default=None, name="start_time_since_epoch_in_micros")
 
 
-class _MemoryArgs(msgspec.Struct, gc=False):
+class MemoryArgs(msgspec.Struct, gc=False):
+    """What the allocator of PyTorch tells: of which device, and how many bytes."""
+
     type: int = msgspec.field(default=-1, name="Device Type")
     device: int = msgspec.field(default=-1, name="Device Id")
     bytes: int | None = msgspec.field(default=None, name="Bytes")
@@ -162,28 +164,28 @@ def names(trace: Trace, events: list[Event]) -> None:
 
 def memory(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
     """Take in what PyTorch's allocator told: bytes allocated and reserved, else how much they changed."""
-    told = decode_args(events, _MemoryArgs)
-    where = np.array([a.type * 1024 + a.device for a in told])
-    for code in np.unique(where).tolist():
-        rows = np.flatnonzero(where == code)
-        own = told if len(rows) == len(told) else [told[row] for row in rows.tolist()]
-        device, number = _DEVICE_TYPES.get(own[0].type, f"device{own[0].type}"), own[0].device
+    told = decode_args(events, MemoryArgs)
+    types, devices = whole_numbers([a.type for a in told]), whole_numbers([a.device for a in told])
+    told_bytes = {  # NaN where it does not say
+        "allocated": np.array([a.allocated for a in told], np.float64),
+        "reserved": np.array([a.reserved for a in told], np.float64),
+    }
+    if np.isnan(told_bytes["allocated"]).any():
+        told_bytes["change"] = np.array([a.bytes for a in told], np.float64)
+    for type_, number in sorted(set(zip(types.tolist(), devices.tolist(), strict=True))):
+        own = (types == type_) & (devices == number)
+        device = _DEVICE_TYPES.get(type_, f"device{type_}")
         name = f"memory {device}:{number}" if number >= 0 else f"memory {device}"
-        series = {"allocated": [a.allocated for a in own], "reserved": [a.reserved for a in own]}
-        if all(value is None for value in series["allocated"]):
-            series = {"change": [a.bytes for a in own]}
-        for which, values in series.items():
-            at = time[rows]
-            if None in values:
-                at = at[[value is not None for value in values]]
-                values = [value for value in values if value is not None]
-            if values:
+        untold = bool(np.isnan(told_bytes["allocated"][own]).all())
+        for which in ("change",) if untold else ("allocated", "reserved"):
+            rows = np.flatnonzero(own & ~np.isnan(told_bytes[which]))
+            if len(rows):
                 trace.append(
                     "counters",
-                    time=at,
-                    process=np.full(len(at), -1, np.int64),
-                    name=trace.same(f"{name}/{which}", len(at)),
-                    value=np.array(values, np.float64),
+                    time=time[rows],
+                    process=np.full(len(rows), -1, np.int64),
+                    name=trace.same(f"{name}/{which}", len(rows)),
+                    value=told_bytes[which][rows],
                 )
 
 

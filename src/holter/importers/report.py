@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
 class UnreadableError(ValueError):
     """Nothing of a file can be read; the text names the file, the place and the reason."""
+
+
+def own_fault(error: BaseException) -> str:
+    """Say that a fault is holter's, not the file's: the kind of error, its place in the code, its text."""
+    places = traceback.extract_tb(error.__traceback__)
+    ours = [place for place in places if f"{Path('holter', 'importers')}" in place.filename] or places
+    at = f"{Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else "an unknown place"
+    return f"a fault of holter's own, please report it: {type(error).__name__} in {at}: {error}"[:300]
 
 
 @dataclass

@@ -33,6 +33,8 @@ WATCHED_AGE_S = 0.8
 WATCHED_FILES = 600
 """While somebody looks: the age, and files after which it grows by a second each, for readers list them."""
 RETRY_S = 5.0
+SMALL_JOB = 8192
+"""Up to so many rows of all tables, what is written without a database is worth time to save room."""
 
 
 class Writer:
@@ -180,7 +182,8 @@ class Writer:
         draft = place.draft(part_key(table, self.node, t0, 0, 0))
         try:
             if self._direct:
-                packed.write(draft, TABLES[table], columns, values, self.node)
+                thorough = self.rows_written + self.waiting <= SMALL_JOB
+                packed.write(draft, TABLES[table], columns, values, self.node, thorough=thorough)
             else:
                 if self._connection is None:
                     self._connection = parquet.connect(threads=1, memory="256MB")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.bandwidth import bandwidths
+from holter.analysis.copy_bandwidth import copy_bandwidth_summary
 from holter.analysis.device_steps import annotation_table, step_roles, step_times
 from holter.analysis.hta_path import PARTS, hta_critical_path
 from holter.analysis.kernel_statistics import kernel_table
@@ -87,6 +88,11 @@ def detail(trial: Trial, read: Mapping[str, Table], devices: Sequence[str]) -> d
             for one in host_bound(tables)
         ],
         "collectives": rows(bandwidths(tables["kernels"]).where(slice(_MOST))),
+        "copies": [
+            {"definition": definition, **row}
+            for definition in ("all", "hta")
+            for row in rows(copy_bandwidth_summary(tables, definition=definition))
+        ],
         "hta_critical_path": _hta_path(tables),
         "gradients": _gradients(tables),
         "annotations": rows(annotation_table(tables).where(slice(_MOST))),
