@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.store.job import JobFolder
-    from holter.views.main_loader import MainLoader
 
 _MOST_ANSWERS = 64
 _SHARE = 0.02
@@ -34,7 +33,8 @@ class _Last:
     """What was described last of a job, whatever has changed since."""
 
     description: dict[str, Any] | None = None
-    loader: MainLoader | None = None
+    with_it: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
+    """What else is looked for as often."""
     at = 0.0
     took_s = 0.0
     later = 0
@@ -110,12 +110,12 @@ class Known:
             if known and young and status in RUNNING and known["job"]["status"] == status:
                 seconds = (time.time_ns() - known["job"]["start"]) / 1e9 if known["job"]["start"] else None
                 vars(self.reading)["description"] = {**known, "job": {**known["job"], "duration_s": seconds}}
-                vars(self.reading)["main_loader"] = last.loader
+                vars(self.reading).update(last.with_it)
             else:
                 began = time.thread_time()
                 self.reading = replace(self.reading, before=None)  # a rank may have been late
                 last.description = self.reading.description
-                last.loader = self.reading.main_loader
+                last.with_it = {name: getattr(self.reading, name) for name in ("main_loader", "planned")}
                 last.at, last.took_s = now, time.thread_time() - began
         return self.reading
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.views.planned import loader_batches, planned
+from holter.views.planned import loader_batches
 
 if TYPE_CHECKING:
     from holter.views.figures import Reading
@@ -56,7 +56,7 @@ def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]
         found["epoch_left_s"] = max(whole - batches, 0) / (found["per_second"] * a_step)
     if total_steps:
         found["total"], found["total_from"] = total_steps, "what was typed"
-    elif said := planned(reading.trial, loader, a_step):
+    elif said := reading.planned:
         found["total"], found["total_from"] = said
     if found["total"]:
         found["share_pct"] = min(100.0 * found["step"] / found["total"], 100.0)

@@ -17,6 +17,7 @@ from holter.plugins import modules
 from holter.views.description import describe
 from holter.views.loading import Loading
 from holter.views.main_loader import MainLoader
+from holter.views.planned import planned
 from holter.views.profiled import Profiled
 from holter.views.reading import steps_of
 
@@ -131,6 +132,14 @@ class Reading:
     def main_loader(self) -> MainLoader | None:
         """The loader that the training takes its batches from; None where none is known."""
         return MainLoader.of(self) if self.whole is None else self.whole.main_loader
+
+    @cached_property
+    def planned(self) -> tuple[int, str] | None:
+        """How many steps the job will take and who said so; None where nobody did."""
+        if self.whole is not None:
+            return self.whole.planned
+        loader = self.main_loader
+        return planned(self.trial, loader.number if loader else None, loader.a_step if loader else 0)
 
     @cached_property
     def steps(self) -> Table:
