@@ -1,7 +1,8 @@
 """Make docs/screenshots, a picture of every page of the dashboard: python scripts/screenshots.py [STORE].
 
 Without a store a generated one is shown: a job of 8 GPUs and 96 cores that is slow, its faster successor, one
-that failed and one that is empty. Chromium has to be installed, and the extra `dev`.
+that failed, one that is empty and one that runs: its settings are shown. Chromium has to be installed, and
+the extra `dev`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 TOKEN = secrets.token_hex(8)
+RUNNING = "running"
+"""The job that still takes orders, in a generated store."""
 
 
 def story(store: str) -> None:
@@ -39,6 +42,7 @@ def story(store: str) -> None:
         judged(told(name, store, ranks=8, cores=96, steps=300, samples=900)[0])
     job("empty", store)
     job("failed", store, status="Failed", exit_code=1)
+    job(RUNNING, store, status="InProgress", age_s=1)
 
 
 @contextmanager
@@ -72,6 +76,8 @@ def addresses(page, shown: str) -> dict[str, str]:
         "all => all.map(one => [one.dataset.page, one.getAttribute('href')])"
     )
     found |= dict(links)
+    if any(f"/jobs/{RUNNING}?" in one for one in jobs):
+        found["settings"] = f"/jobs/{RUNNING}/settings?store=0"
     if len(jobs) > 1:
         marked = "&".join(f"job=0/{one.split('/')[2].split('?')[0]}" for one in jobs[:2])
         found["compare"] = f"/compare?{marked}"

@@ -12,6 +12,8 @@ from tests.cli.conftest import told
 
 import holter.views
 from holter.analysis.steps import steps as build_steps
+from holter.schema.table import Table
+from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views import reading
@@ -86,6 +88,27 @@ def test_a_long_job_looked_at_in_stretches_says_the_same(before, monkeypatch):
             all_[key] for key in ("node", "metric", "device", "count", "min", "max")
         ]
         assert one["p50"] == pytest.approx(all_["p50"], rel=0.1, abs=2)
+
+
+def test_steps_that_are_known_are_followed_and_a_late_rank_is_not_missed(tmp_path):
+    _, story = told("before", str(tmp_path), ranks=2, cores=2)
+    followed = create(str(tmp_path), "followed", command=[], interval_ms=1000, rules=[], now_ns=1)
+    writer = Writer(followed, "node-0")
+    trial, known = Trial(followed), None
+    spans = Table({name: column for name, column in story.spans.columns.items() if name != "node"})
+    middle = int(np.median(spans["time"]))
+    early, first = spans["time"] < middle, spans["rank"] == 0
+    late = spans["time"] > np.quantile(spans["time"], 0.8)
+    # The first rank's, then all that the second one did meanwhile and since; then each one's newest.
+    for part in (early & first, ~early & ~late | early & ~first, late & first, late & ~first):
+        writer.append("spans", spans.where(part).columns)
+        writer.flush()
+        known = reading.steps_of(trial, known)
+        expected = reading.steps_of(trial).sorted("rank", "step")
+        found = known.sorted("rank", "step")
+        for column in ("rank", "step", "time", "duration"):
+            assert found[column].tolist() == expected[column].tolist()
+    writer.close()
 
 
 def test_steps_that_are_stored_are_continued_from_spans(store, before):

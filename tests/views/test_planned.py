@@ -30,12 +30,35 @@ def folder(made, tmp_path):
     return job.find(str(tmp_path), "before")
 
 
-def loader(folder, **detail):
+def noted(folder, kind, *details):
     writer = Writer(folder, "node0")
     now = folder.manifest()["start"]
-    text = json.dumps({"index": 7, **detail})
-    writer.append("events", {"time": [now], "kind": ["loader"], "rank": [0], "name": [""], "detail": [text]})
+    times = [now + number for number in range(len(details))]
+    texts = [json.dumps(one) for one in details]
+    every = len(details)
+    events = {"time": times, "kind": [kind] * every, "rank": [one.get("rank", 0) for one in details]}
+    writer.append("events", {**events, "name": [""] * every, "detail": texts})
     writer.close()
+
+
+def loader(folder, **detail):
+    noted(folder, "loader", {"index": 7, **detail})
+
+
+def test_what_a_trainer_said_last_counts_more_than_the_command_and_less_than_the_user(folder):
+    folder.update(command=["python", "t.py", "--max_steps", "500"])
+    trainer = {"trainer": "transformers.Trainer"}
+    noted(
+        folder,
+        "planned",
+        {**trainer, "steps": 300},
+        {**trainer, "steps": 700},
+        {**trainer, "steps": 9, "rank": 1},
+        {**trainer, "steps": "many"},
+    )
+    assert planned(Trial(folder), None, 0) == (700, "the transformers.Trainer when it began")
+    folder.update(total_steps=42)
+    assert planned(Trial(folder), None, 0) == (42, "`holter run --steps`")
 
 
 @pytest.mark.parametrize(

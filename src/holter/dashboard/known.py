@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holter.store.trial import Trial
@@ -32,6 +33,8 @@ class _Last:
     """What was described last of a job, whatever has changed since."""
 
     description: dict[str, Any] | None = None
+    with_it: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
+    """What else is looked for as often."""
     at = 0.0
     took_s = 0.0
     later = 0
@@ -47,13 +50,20 @@ class Known:
         self.good_until = 0.0
         self.lock: threading.Lock = threading.Lock() if before is None else before.lock
         # The connection and what is known of the files stay; what they hold is read anew.
-        self.reading: Reading = Reading(_trial(folder) if before is None else before.reading.trial)
+        self.created = folder.manifest().get("created")
+        self.reading: Reading = Reading(_trial(folder)) if before is None else self._next(before)
         self.cost_s = 0.0
         """CPU seconds spent on answers about this state of the job, without describing it."""
         self.cost_before_s: float = 0.0 if before is None else before.cost_s or before.cost_before_s
         """The same of the newest state before it that was asked about."""
         self._answers: dict[str, bytes] = {}
         self._last: _Last = _Last() if before is None else before._last
+
+    def _next(self, before: Known) -> Reading:
+        """Return a later reading of a job; of one that runs, only what came since is read of its steps."""
+        last = before.reading
+        follows = before.created == self.created and last.trial.manifest.get("status") in RUNNING
+        return Reading(last.trial, before=vars(last).get("steps", last.before) if follows else None)
 
     @property
     def later(self) -> int:
@@ -100,9 +110,12 @@ class Known:
             if known and young and status in RUNNING and known["job"]["status"] == status:
                 seconds = (time.time_ns() - known["job"]["start"]) / 1e9 if known["job"]["start"] else None
                 vars(self.reading)["description"] = {**known, "job": {**known["job"], "duration_s": seconds}}
+                vars(self.reading).update(last.with_it)
             else:
                 began = time.thread_time()
+                self.reading = replace(self.reading, before=None)  # a rank may have been late
                 last.description = self.reading.description
+                last.with_it = {name: getattr(self.reading, name) for name in ("main_loader", "planned")}
                 last.at, last.took_s = now, time.thread_time() - began
         return self.reading
 

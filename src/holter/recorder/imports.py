@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-TRIGGERS = {"torch": "pytorch"}
-"""Top module of a framework → file of `frameworks/` that knows it."""
+TRIGGERS = {
+    "torch": "pytorch",
+    "transformers.trainer": "transformers",
+    "lightning.pytorch.loops.fit_loop": "lightning",
+    "pytorch_lightning.loops.fit_loop": "lightning",
+}
+"""Module of a framework → file of `frameworks/` that knows it."""
 
 PID = os.getpid()
 STARTED_NS = time.perf_counter_ns()

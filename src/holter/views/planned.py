@@ -19,8 +19,8 @@ _EPOCHS = ("num_train_epochs", "max_epochs", "num_epochs", "epochs")
 def planned(trial: Trial, loader: int | None, batches_per_step: int) -> tuple[int, str] | None:
     """Return how many steps a job will take and where that was read; None when nobody said.
 
-    What the user told holter counts first, then the steps in the command, then its epochs, each as long as
-    the main loader.
+    What the user told holter counts first, then what a trainer said when it began, then the steps in the
+    command, then its epochs, each as long as the main loader.
 
     Args:
         trial: The job.
@@ -31,6 +31,10 @@ def planned(trial: Trial, loader: int | None, batches_per_step: int) -> tuple[in
     told = manifest.get("total_steps")
     if isinstance(told, int) and told > 0:
         return told, "`holter run --steps`"
+    begun = details(trial.table("events", where="kind = 'planned'"), "planned")
+    for one in sorted(begun, key=lambda one: (-int(one["rank"]), int(one["time"])), reverse=True):
+        if isinstance(steps := one.get("steps"), int) and steps > 0:
+            return steps, f"the {one.get('trainer')} when it began"
     words = [str(word) for word in manifest.get("command") or []]
     for name in _STEPS:
         if steps := _number(words, name):

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.schema.phases import ITERATOR_START, NEXT_BATCH
-from holter.views.planned import loader_batches, planned
+from holter.views.planned import loader_batches
 
 if TYPE_CHECKING:
     from holter.views.figures import Reading
-
-_LOADS = f"phase = 'data_loading' AND worker = -1 AND name IN ('{ITERATOR_START}', '{NEXT_BATCH}')"
 
 
 def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]:
@@ -45,10 +42,10 @@ def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]
         return found
     found["step"] = int(steps["step"].max()) + 1
     found["per_second"] = (told["steps"] or {}).get("per_second")
-    main = _main_loader(reading)
-    loader, batches, begins = main or (None, 0, [])
-    ranks = len(told["ranks"]) or 1
-    a_step = round(batches * ranks / steps.rows)  # loaders are a few batches ahead
+    main = reading.main_loader
+    loader, batches, begins, a_step = (
+        (main.number, main.batches, main.begins, main.a_step) if main else (None, 0, [], 0)
+    )
     if begins:
         found["epoch"] = len(begins)
     newest = int((steps["time"] + steps["duration"]).max())
@@ -59,25 +56,10 @@ def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]
         found["epoch_left_s"] = max(whole - batches, 0) / (found["per_second"] * a_step)
     if total_steps:
         found["total"], found["total_from"] = total_steps, "what was typed"
-    elif said := planned(reading.trial, loader, a_step):
+    elif said := reading.planned:
         found["total"], found["total_from"] = said
     if found["total"]:
         found["share_pct"] = min(100.0 * found["step"] / found["total"], 100.0)
         if found["per_second"]:
             found["left_s"] = max(found["total"] - found["step"], 0) / found["per_second"]
     return found
-
-
-def _main_loader(reading: Reading) -> tuple[int, int, list[int]] | None:
-    """Return the number of the loader that gave most batches, these, and when it was started; ns."""
-    table = reading.trial.sql(
-        "SELECT value, count(*) FILTER (name = 'next batch') AS batches, "  # noqa: S608
-        f"list(time ORDER BY time) FILTER (name = '{ITERATOR_START}') AS begins FROM spans "
-        f"WHERE {_LOADS} AND rank = (SELECT min(rank) FROM spans WHERE {_LOADS}) AND NOT isnan(value) "
-        "GROUP BY value ORDER BY batches DESC LIMIT 1"
-    )
-    if not table.rows:
-        return None
-    begins = table["begins"][0]
-    started = [] if begins is None else [int(time) for time in begins]
-    return int(table["value"][0]), int(table["batches"][0]), started

@@ -89,13 +89,17 @@ def is_long(trial: Trial) -> bool:
     return trial.rows("samples") + trial.rows("steps") + trial.rows("spans") > LONG
 
 
-def steps_of(trial: Trial) -> Table:
+def steps_of(trial: Trial, known: Table | None = None) -> Table:
     """Return table `steps`: what is stored, and what the spans say of the steps after that.
 
     Only who judges a job stores its steps: a running job's newest are not there yet, and of a job without
     rules, or whose machine died, none or not all.
+
+    Args:
+        trial: The job.
+        known: What this returned before; only what came since is read then.
     """
-    stored = trial.table("steps")
+    stored = known if known is not None and known.rows else trial.table("steps")
     if not stored.rows:
         return build_steps(trial.table("spans", where=_MAIN_THREAD))
     ends = stored["time"] + stored["duration"]
@@ -103,6 +107,8 @@ def steps_of(trial: Trial) -> Table:
     fresh = build_steps(trial.table("spans", where=_MAIN_THREAD, start_ns=min(last.values())))
     if not fresh.rows:
         return stored
+    if known is not None and not set(np.unique(fresh["rank"]).tolist()) <= set(last):
+        return steps_of(trial)  # a rank that was late: it has steps from before
     done = np.array([last.get(rank, 0) for rank in fresh["rank"].tolist()], dtype=np.int64)
     return Table.concat([stored, fresh.where(fresh["time"] >= done)])
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from holter.plugins import modules
 from holter.views.description import describe
 from holter.views.loading import Loading
+from holter.views.main_loader import MainLoader
+from holter.views.planned import planned
 from holter.views.profiled import Profiled
 from holter.views.reading import steps_of
 
@@ -104,6 +106,8 @@ class Reading:
     """Where what is drawn is kept, for who needs it several times: by chart, part and what was asked for."""
     whole: Reading | None = field(default=None, repr=False)
     """The reading that this is a part of."""
+    before: Table | None = field(default=None, repr=False, compare=False)
+    """The steps of an earlier reading of the same job: only what came since is read."""
 
     def at(
         self,
@@ -125,9 +129,22 @@ class Reading:
         return describe(self.trial, now_ns=self.now_ns, price=self.price)
 
     @cached_property
+    def main_loader(self) -> MainLoader | None:
+        """The loader that the training takes its batches from; None where none is known."""
+        return MainLoader.of(self) if self.whole is None else self.whole.main_loader
+
+    @cached_property
+    def planned(self) -> tuple[int, str] | None:
+        """How many steps the job will take and who said so; None where nobody did."""
+        if self.whole is not None:
+            return self.whole.planned
+        loader = self.main_loader
+        return planned(self.trial, loader.number if loader else None, loader.a_step if loader else 0)
+
+    @cached_property
     def steps(self) -> Table:
         """Table `steps`, of the whole job."""
-        return steps_of(self.trial) if self.whole is None else self.whole.steps
+        return steps_of(self.trial, self.before) if self.whole is None else self.whole.steps
 
     @cached_property
     def drawn_steps(self) -> Table:

@@ -1,0 +1,27 @@
+"""How many steps a Trainer of Lightning takes; what its loop does is seen in PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks import _plans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.session import Session
+
+_BEGINS = [
+    (f"{package}.loops.fit_loop", "_FitLoop", "on_run_start")
+    for package in ("lightning.pytorch", "pytorch_lightning")
+]
+
+
+def attach(session: Session) -> Callable[[], None]:
+    """Watch where a training begins: its data are loaded by then, so that epochs can be told in steps."""
+    return _plans.watch(session, _BEGINS, _told)
+
+
+def _told(loop: Any) -> tuple[str, float, float]:
+    trainer = loop.trainer
+    return "lightning.Trainer", trainer.estimated_stepping_batches, trainer.global_step

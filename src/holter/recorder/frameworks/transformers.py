@@ -1,0 +1,23 @@
+"""How many steps a Trainer of Hugging Face takes; what its loop does is seen in PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks import _plans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.session import Session
+
+
+def attach(session: Session) -> Callable[[], None]:
+    """Watch where a training begins: the trainer knows its `max_steps` by then, whoever set it."""
+    return _plans.watch(
+        session, [("transformers.trainer_callback", "CallbackHandler", "on_train_begin")], _told
+    )
+
+
+def _told(handler: Any, args: Any, state: Any, *more: Any, **named: Any) -> tuple[str, float, float]:
+    return "transformers.Trainer", state.max_steps, state.global_step
