@@ -50,8 +50,8 @@ class Blocks:
         """
         sums, change = Sums(), Change()
         sound = True
-        olds: Iterable[Any] = repeat(None) if before is None else before.split(BLOCK)
-        for block, old in zip(flat.split(BLOCK), olds, strict=False):
+        olds: Iterable[Any] = repeat(None) if before is None else _split(before)
+        for block, old in zip(_split(flat), olds, strict=False):
             sound = sound and self._sum(block, tiny, sums)
             if old is not None:
                 self._compare(block, old, change, keep=True)
@@ -66,7 +66,7 @@ class Blocks:
     def change(self, new: Any, old: Any, *, keep: bool) -> Change:
         """Return the change; `old` is overwritten, `keep`: it is `new` afterwards."""
         change = Change()
-        for block, before in zip(new.split(BLOCK), old.split(BLOCK), strict=True):
+        for block, before in zip(_split(new), _split(old), strict=True):
             self._compare(block, before, change, keep=keep)
         return change
 
@@ -162,6 +162,10 @@ class Change:
     def told(self, count: int) -> tuple[float, float, float]:
         """Return l2, mean and largest absolute difference of so many elements."""
         return math.sqrt(self.squares), self.absolute / count if count else 0.0, self.largest
+
+
+def _split(flat: Any) -> Any:
+    return flat.split(BLOCK) if flat.numel() > BLOCK else (flat,)
 
 
 def _table(block: Any) -> tuple[Any, Any]:
