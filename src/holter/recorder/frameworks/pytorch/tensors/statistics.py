@@ -19,8 +19,6 @@ from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, Blocks, Sum
 
 EXACT = 4096
 SAMPLE = 512
-_FAR = 4.0
-"""Squares lose too many digits from this ratio on of the mean's square to the variance."""
 _WIDE = 1e30
 """From this magnitude on, sums are made in double."""
 _NAN = float("nan")
@@ -220,8 +218,9 @@ def _summary(found: Sums | None, count: int) -> Summary | None:
         return None
     mean = found.total / count
     variance = found.squares / count - mean * mean
-    if mean * mean > _FAR * variance:
+    if mean * mean > found.far * variance:
         return None
+    variance = max(variance, 0.0)
     numbers = (found.low, found.high, mean, math.sqrt(variance), found.absolute / count, _NAN, _NAN, _NAN)
     return Summary((count, 0, 0, 0, found.zeros, found.small), numbers)
 
