@@ -58,7 +58,7 @@ class Together:
         count = tensor.numel()
         if tensor.device.type != "cpu" or tensor.dtype not in self._half:
             return False
-        return 0 < count <= EXACT or (EXACT < count <= SLAB and tensor.is_contiguous())
+        return bool(0 < count <= EXACT or (EXACT < count <= SLAB and tensor.is_contiguous()))
 
     def add(self, one: Waiting) -> None:
         """Take a tensor for which `takes` holds."""
