@@ -41,7 +41,7 @@ def path() -> Path:
 
 
 def compiled() -> bool:
-    """Compile it if that was not done before; return whether it is there. Takes some 0.3 s, once."""
+    """Compile it if that was not done before; return whether it is there. Takes less than a second, once."""
     try:
         if not _wanted():
             return False
