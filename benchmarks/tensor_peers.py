@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tensors import Loop, block, quartile
+from tensors import Loop, block, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,16 +45,20 @@ def wandb(loop: Loop, folder: str) -> After:
     return lambda step: run.log({"step": step})
 
 
-def smdebug(reductions: tuple[str, ...]) -> Callable[[Loop, str], After]:
+def smdebug(reductions: tuple[str, ...], every: int = 1) -> Callable[[Loop, str], After]:
     """Return what registers a hook that saves reductions, or without any whole tensors."""
 
     def start(loop: Loop, folder: str) -> After:
+        import numpy as np
+
+        if np.__version__ >= "2":
+            raise SystemExit(f"smdebug needs NumPy 1, not {np.__version__}: run benchmarks/peers again")
         import smdebug.pytorch as smd
 
         form = smd.ReductionConfig(reductions=list(reductions), save_raw_tensor=not reductions)
         hook = smd.Hook(
             out_dir=f"{folder}/smdebug",
-            save_config=smd.SaveConfig(save_interval=1),
+            save_config=smd.SaveConfig(save_interval=every),
             include_collections=["weights", "biases", "gradients"],
             reduction_config=form,
         )
@@ -67,6 +71,11 @@ def smdebug(reductions: tuple[str, ...]) -> Callable[[Loop, str], After]:
 PEERS: dict[str, tuple[str, str, Callable[[Loop, str], After]]] = {
     "tensorboard": ("tensors", "TensorBoard, `add_histogram` of each", tensorboard),
     "wandb": ("tensors", 'wandb.watch, `log="all"`, `log_freq=1`, offline', wandb),
+    "smdebug-nothing": (
+        "smdebug",
+        "smdebug, registered and saving nothing, `save_interval=1000000`",
+        smdebug((), 1_000_000),
+    ),
     "smdebug": (
         "smdebug",
         "smdebug, `save_interval=1`: min, max, mean, std, sum of each",
@@ -88,12 +97,8 @@ def main() -> None:
     plain, watched = Loop(), Loop()
     with tempfile.TemporaryDirectory() as folder:
         after = start(watched, folder)
-        times: tuple[list[float], list[float]] = ([], [])
-        for _ in range(options.rounds):
-            for kept, loop, call in zip(times, (plain, watched), (None, after), strict=True):
-                kept.append(block(loop, call))
-        without, with_it = map(quartile, times)
-        print(f"| {said} | {with_it / without:.2f} | {with_it - without:.1f} |")
+        pairs = [(block(plain), block(watched, after)) for _ in range(options.rounds)]
+        print(row(said, pairs))
 
 
 if __name__ == "__main__":

@@ -1,35 +1,39 @@
 """What saving tensors costs a training step: the default diet, and full statistics of weights and gradients.
 
-    python benchmarks/tensors.py [--rounds 8] [--peers FOLDER]
+    python benchmarks/tensors.py [--rounds 8] [--peers FOLDER] [--only diet]
 
-One process and one training: blocks of steps with and without what is measured follow each other, and the
-lower quartile of the CPU time of blocks counts, so that what others do on the machine hits both alike and
-little. The first step of a block is left out: what the step before it left to do falls into it. What saving
-every 100 steps costs is a hundredth of what it adds at every step. Peers that save the same tensors at each
-step stand beside it with `--peers` and the folder that `benchmarks/peers` filled.
+One process and one training: short blocks of steps with and without what is measured follow each other, the
+one first and then the other, so that what others do on the machine hits both alike. Each such pair gives a
+ratio: their median counts, and between which the middle half of them lies is told. The diet, whose cost is
+near to nothing, gets four times the rounds. The first step of a block is left out: what the step before it
+left to do falls into it. What saving every 100 steps costs is a hundredth of what it adds at every step.
+Peers that save the same tensors at each step stand beside it with `--peers` and the folder that
+`benchmarks/peers` filled.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from time import process_time_ns
+from time import perf_counter_ns, process_time_ns
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from machine import described
 from torch import nn
 
 from holter.recorder import session as sessions
+from holter.recorder.tensors import sums
 from holter.recorder.tensors.requests import requests
 
 if TYPE_CHECKING:
@@ -39,6 +43,13 @@ WIDTH, DEPTH, BATCH = 512, 12, 160
 BLOCK = 11
 """Steps of one block; the first is not counted, the others hold all that is saved once in ten steps."""
 SAVED = ("gradients", "weights")
+
+
+class Time(NamedTuple):
+    """What something took, ms: CPU time, and time by the clock."""
+
+    cpu: float
+    wall: float
 
 
 class Loop:
@@ -52,17 +63,17 @@ class Loop:
         self.batch = torch.randn(BATCH, WIDTH)
         self.target = torch.randn(8, BATCH, WIDTH)  # not to be learned: gradients stay as large as they are
 
-    def steps(self, count: int, after: Callable[[int], None] | None = None) -> list[float]:
-        """Train; return the CPU time of each step, ms."""
+    def steps(self, count: int, after: Callable[[int], None] | None = None) -> list[Time]:
+        """Train; return what each step took, ms."""
         times = []
         for step in range(count):
-            began = process_time_ns()
+            began, wall = process_time_ns(), perf_counter_ns()
             self.optimizer.zero_grad()
             (self.model(self.batch) - self.target[step % 8]).square().mean().backward()
             if after is not None:
                 after(step)
             self.optimizer.step()
-            times.append((process_time_ns() - began) / 1e6)
+            times.append(Time((process_time_ns() - began) / 1e6, (perf_counter_ns() - wall) / 1e6))
         return times
 
 
@@ -82,25 +93,59 @@ def recording() -> Iterator[sessions.Session]:
 
 
 def compare(
-    loop: Loop, blocks: int, on: Callable[[], object], off: Callable[[], object]
-) -> tuple[float, float]:
-    """Return the CPU time of a step without and with something, ms; `blocks` of each in turn."""
-    times: dict[bool, list[float]] = {False: [], True: []}
-    for number in range(2 * blocks):
-        with_it = number % 2 == 1
-        after = (on if with_it else off)()
-        times[with_it].append(block(loop, after if callable(after) else None))
-    return quartile(times[False]), quartile(times[True])
+    loop: Loop, rounds: int, on: Callable[[], object], off: Callable[[], object]
+) -> list[tuple[Time, Time]]:
+    """Return what a step takes without and with something, of `rounds` pairs of blocks."""
+    pairs = []
+    for number in range(rounds):
+        found = {}
+        for with_it in (False, True) if number % 2 else (True, False):
+            after = (on if with_it else off)()
+            found[with_it] = block(loop, after if callable(after) else None)
+        pairs.append((found[False], found[True]))
+    return pairs
 
 
-def block(loop: Loop, after: Callable[[int], None] | None = None) -> float:
-    """Return the CPU time of a step, ms: the mean of a block without its first."""
-    return statistics.fmean(loop.steps(BLOCK, after)[1:])
+def block(loop: Loop, after: Callable[[int], None] | None = None) -> Time:
+    """Return what a step takes: the mean of a block without its first."""
+    cpu, wall = zip(*loop.steps(BLOCK, after)[1:], strict=True)
+    return Time(statistics.fmean(cpu), statistics.fmean(wall))
 
 
-def quartile(times: list[float]) -> float:
-    """Return the lower quartile."""
-    return statistics.quantiles(times, n=4)[0]
+def row(said: str, pairs: list[tuple[Time, Time]], every: int = 1) -> str:
+    """Return a row of the table: what is added at every step, told of what is saved `every` steps."""
+    ratios = [1 + (on.cpu / off.cpu - 1) / every for off, on in pairs]
+    walls = [1 + (on.wall / off.wall - 1) / every for off, on in pairs]
+    more = statistics.median((on.cpu - off.cpu) / every for off, on in pairs)
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return (
+        f"| {said} | {middle:.3f} | {low:.3f} to {high:.3f} | {statistics.median(walls):.3f} | {more:.2f} |"
+    )
+
+
+def saved(session: sessions.Session, loop: Loop, rounds: int) -> None:
+    """Print the rows of full statistics."""
+    watch = session.watch
+    assert watch is not None
+
+    def save(every: int, how: str = "") -> None:
+        watch(requests([f"{name}@{every}{how}" for name in SAVED]))
+
+    def measured(how: str = "") -> list[tuple[Time, Time]]:
+        save(1, how)
+        loop.steps(BLOCK)
+        return compare(loop, rounds, lambda: save(1, how), lambda: save(1 << 40))
+
+    if sums.compiled():
+        pairs = measured()
+        print(row("full statistics at every step", pairs))
+        print(row("the same every 100 steps", pairs, 100))
+        print(row("at every step, with `:each`", measured(":each")), flush=True)
+    os.environ[sums.ENV_COMPILE] = "0"
+    sums.load.cache_clear()
+    pairs = measured()
+    print(row("full statistics at every step, without a C compiler", pairs))
+    print(row("the same every 100 steps", pairs, 100), flush=True)
 
 
 def main() -> None:
@@ -110,55 +155,46 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--peers", type=Path, metavar="FOLDER")
+    parser.add_argument("--only", choices=["diet", "saved"], help="these rows only")
     options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error(f"--rounds {options.rounds}: at least 2")
     torch.set_num_threads(1)
     loop = Loop()
     loop.steps(3)
     size = 2 * sum(one.numel() for one in loop.model.parameters()) / 1e6
+    plain = statistics.median(one.cpu for one in loop.steps(BLOCK))
+    tensors = 2 * len(list(loop.model.parameters()))
     print(described())
+    print(f"\nA step of {plain:.1f} ms of CPU on one thread; {tensors} parameters and gradients have")
+    print(f"{size:.1f} million elements. Peers save them at every step, each beside a base of its own:\n")
+    print("| saved | ratio | middle half of pairs | by the clock | ms a step |\n|---|---|---|---|---|")
     with recording() as session:
         diet = session.collector("pytorch.diet")
         loop.steps(BLOCK)
-        plain, ours = compare(
-            loop, options.rounds, lambda: setattr(diet, "on", True), lambda: setattr(diet, "on", False)
-        )
-        tensors = 2 * len(list(loop.model.parameters()))
-        print(f"\nA step of {plain:.1f} ms of CPU on one thread; {tensors} parameters and gradients have")
-        print(f"{size:.1f} million elements. Peers save them at every step, each beside a base of its own:\n")
-        print("| saved | ratio | ms a step |\n|---|---|---|")
-        print(f"| nothing asked for: the default diet | {ours / plain:.3f} | {ours - plain:.1f} |")
+        if options.only != "saved":
+            pairs = compare(
+                loop,
+                4 * options.rounds,
+                lambda: setattr(diet, "on", True),
+                lambda: setattr(diet, "on", False),
+            )
+            print(row("nothing asked for: the default diet", pairs), flush=True)
         diet.on = False
-        watch = session.watch
-        assert watch is not None
-
-        def save(every: int, how: str = "") -> None:
-            watch(requests([f"{name}@{every}{how}" for name in SAVED]))
-
-        never = 1 << 40
-        save(1)
-        loop.steps(BLOCK)
-        plain, ours = compare(loop, options.rounds, lambda: save(1), lambda: save(never))
-        rows = {
-            "full statistics at every step": 1,
-            "the same every 100 steps": 100,
-            "at every step, with `:each`": 1,
-        }
-        for said, every in rows.items():
-            if "each" in said:
-                plain, ours = compare(loop, options.rounds, lambda: save(1, ":each"), lambda: save(never))
-            more = (ours - plain) / every
-            print(f"| {said} | {1 + more / plain:.3f} | {more:.2f} |")
+        if options.only != "diet":
+            saved(session, loop, options.rounds)
     if options.peers:
         for name, (environment, said, _) in PEERS.items():
             python = options.peers / environment / "bin/python"
             if not python.exists():
-                print(f"| {said} | not installed | |", flush=True)
+                print(f"| {said} | not installed | | | |", flush=True)
                 continue
             script = Path(__file__).with_name("tensor_peers.py")
             command = [python, script, name, "--rounds", str(options.rounds)]
             done = subprocess.run(command, capture_output=True, text=True)
             found = [line for line in done.stdout.splitlines() if line.startswith("| ")]
-            print(found[0] if found else f"| {said} | failed | |", flush=True)
+            why = (done.stderr.strip().splitlines() or ["no output"])[-1]
+            print(found[0] if found else f"| {said} | failed: {why} | | | |", flush=True)
             if not found:
                 print(done.stderr, file=sys.stderr)
 

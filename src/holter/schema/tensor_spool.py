@@ -31,6 +31,8 @@ MAX_FILES = 32
 """Files that may wait for the agent; beyond them frames are dropped and counted."""
 MAX_RAW_BYTES = 4 << 30
 """Bytes of whole tensors that may wait for the agent, for each process."""
+RAW_RESERVE = 256 << 20
+"""Bytes that whole tensors leave free on a disk: the recording of everything else needs them."""
 RAW_LIMIT = 8 << 30
 """Bytes of whole tensors that the agent keeps for each job on each node; later ones are dropped and counted."""
 MAX_PAYLOAD = 64 << 20

@@ -12,7 +12,21 @@ from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics
 from holter.recorder.frameworks.pytorch.tensors.together import Together, Waiting
 from holter.recorder.frameworks.pytorch.tensors.values import BINS, LOWEST_EXPONENT, described
+from holter.recorder.tensors import sums
 from holter.schema.tensor_spool import Values
+
+
+@pytest.fixture(params=["passes", "at once"])
+def way(request, monkeypatch, compiler_cache):
+    """Statistics as torch makes them in several passes, and as the compiled sums do in one."""
+    if request.param == "passes":
+        monkeypatch.setenv("HOLTER_COMPILE", "0")
+    elif not compiler_cache:
+        pytest.skip("no C compiler")
+    sums.load.cache_clear()
+    yield request.param
+    sums.load.cache_clear()
+
 
 NAN, INF = float("nan"), float("inf")
 
@@ -71,6 +85,7 @@ def expected(tensor):
     return counts, [*moments, *np.quantile(sound, [0.05, 0.5, 0.95])]
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("name", tensors())
 def test_statistics_agree_with_numpy(name):
     tensor = tensors()[name]
@@ -95,6 +110,7 @@ def test_statistics_agree_with_numpy(name):
         assert near(one, other), (device, numbers)
 
 
+@pytest.mark.usefixtures("way")
 def test_parts_join_to_the_whole():
     tensor = torch.cat([tensors()["large"] * 3 + 1, torch.full((9_000,), NAN), torch.zeros(10)]).bfloat16()
     found = Statistics(torch, slab=7_000).of(tensor)
@@ -128,6 +144,7 @@ def test_a_fingerprint_tells_tensors_apart(dtype):
     assert len(seen) == 5
 
 
+@pytest.mark.usefixtures("way")
 def test_the_change_of_a_tensor():
     generator = torch.Generator().manual_seed(5)
     statistics = Statistics(torch)
@@ -145,6 +162,36 @@ def test_the_change_of_a_tensor():
         assert all(near(one, float(other)) for one, other in zip(found, wanted, strict=True)), (dtype, scale)
         assert torch.equal(before, after)
         assert statistics.change(after, before) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["large", "far from zero", "vanishing", "faint", "many near zero", "constant"]
+)
+def test_statistics_and_change_in_one_pass(name, way):
+    assert (sums.load() is not None) == (way == "at once")
+    tensor = tensors()[name]
+    step = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(7)) * tensor.abs().mean() * 0.01
+    before = tensor - step
+    difference = np.abs(tensor.double().numpy() - before.double().numpy())
+    found, change = Statistics(torch).brief(tensor, before)
+    counts, numbers = expected(tensor)
+    assert list(found.counts) == counts
+    wanted = np.linalg.norm(difference), difference.mean(), difference.max()
+    for one, other in zip((*found.statistics[:5], *change), (*numbers[:5], *wanted), strict=True):
+        assert near(one, float(other))
+    assert torch.equal(before, tensor)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_change_that_is_not_finite():
+    tensor, before = torch.ones(5000), torch.ones(5000)
+    tensor[4000] = INF
+    found, change = Statistics(torch).brief(tensor, before)
+    assert found.counts == (5000, 0, 1, 0, 0, 0)
+    assert change == (INF, INF, INF)
+    found, change = Statistics(torch).brief(tensor, before)
+    assert found.statistics[:2] == (1, 1)
+    assert all(one != one for one in change)
 
 
 def test_what_describes_a_tensor():

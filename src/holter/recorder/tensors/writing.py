@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _NAN = float("nan")
 _NO_DELTAS = (_NAN, _NAN, _NAN)
 _FEW_SAVES = 100
-_RESERVE = 256 << 20
-"""Whole tensors leave so many bytes of the spool's disk free: the recording of everything else needs them."""
 
 
 class TensorFiles:
@@ -133,7 +131,7 @@ class TensorFiles:
         disk = os.statvfs(directory)
         self._estimate(size, disk.f_bavail * disk.f_frsize)
         waiting = sum(one for _, one in self._raw if os.path.exists(_))
-        if waiting + size > self._max_raw_bytes or size + _RESERVE > disk.f_bavail * disk.f_frsize:
+        if waiting + size > self._max_raw_bytes or size + spool.RAW_RESERVE > disk.f_bavail * disk.f_frsize:
             self.drop("raw bytes", size)
             return False
         try:
@@ -158,7 +156,7 @@ class TensorFiles:
         if self._estimated or not size:
             return
         self._estimated = True
-        fit = min(free - _RESERVE, spool.RAW_LIMIT) // size
+        fit = min(free - spool.RAW_RESERVE, spool.RAW_LIMIT) // size
         if fit < _FEW_SAVES:
             megabytes = size / 1e6
             tell(f"whole tensors take {megabytes:.0f} MB at each save: there is room for {max(fit, 0)} saves")

@@ -3,14 +3,19 @@
 Single precision is summed in short rows, and the rows in double. Magnitudes are compared as the whole numbers
 that their bits are, which have the same order and are compared faster. Where what a tensor was is known, each
 block is compared with it while it is in the cache.
+
+Where `sums` was compiled, it does all this in one pass, and in double.
 """
 
 from __future__ import annotations
 
+import array
 import math
 import struct
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
+
+from holter.recorder.tensors import sums as compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +30,10 @@ _PLAIN = (1e-12, 1e15)
 """Largest magnitudes between which squares neither leave single precision nor vanish in it."""
 _ROOMS = 64
 """Sizes of rooms that are remembered."""
+_FEW_THREADS, _SHORT = 3, 1 << 17
+"""Up to so many threads of torch, or elements, one thread that reads once is faster than they are."""
+_FAR, _FAR_IN_DOUBLE = 4.0, 1e6
+"""Squares lose too many digits from this ratio on of the mean's square to the variance."""
 _CANCELLED = 0.3
 """Below this ratio of a sum to the norm, single precision has lost too many of the sum's digits."""
 
@@ -37,6 +46,7 @@ class Blocks:
         self._norm = torch.linalg.vector_norm
         self._kept: dict[tuple[Any, int], Any] = {}
         self._rooms: dict[tuple[Any, int, int], Any] = {}
+        self._found = array.array("d", bytes(8 * len(compiled.FIELDS)))
 
     def read(self, flat: Any, tiny: float, before: Any = None) -> tuple[Sums | None, Change]:
         """Return sums over single precision and, if `before` is given, the change since; reads it once.
@@ -48,10 +58,14 @@ class Blocks:
 
         The sums are None where squares are not to be trusted, or an element is not finite.
         """
+        count = flat.numel()
+        few = count <= _SHORT or self._torch.get_num_threads() <= _FEW_THREADS
+        if few and flat.is_contiguous() and not flat.is_neg() and compiled.load():
+            return self._read_at_once(flat, count, tiny, before)
         sums, change = Sums(), Change()
         sound = True
-        olds: Iterable[Any] = repeat(None) if before is None else before.split(BLOCK)
-        for block, old in zip(flat.split(BLOCK), olds, strict=False):
+        olds: Iterable[Any] = repeat(None) if before is None else _split(before)
+        for block, old in zip(_split(flat), olds, strict=False):
             sound = sound and self._sum(block, tiny, sums)
             if old is not None:
                 self._compare(block, old, change, keep=True)
@@ -63,10 +77,24 @@ class Blocks:
             sums.total = sum(float(one.sum(dtype=self._torch.float64)) for one in flat.split(_DOUBLE))
         return sums, change
 
+    def _read_at_once(self, flat: Any, count: int, tiny: float, before: Any) -> tuple[Sums | None, Change]:
+        found, change = self._found, Change()
+        old = None if before is None else before.data_ptr()
+        compiled.load()(flat.data_ptr(), old, count, tiny, found.buffer_info()[0])
+        change.absolute, change.squares, change.largest = found[5:8]
+        if change.absolute != change.absolute:
+            change.largest = math.nan
+        if found[10]:
+            return None, change
+        sums = Sums()
+        sums.low, sums.high, sums.total, sums.squares, sums.absolute = found[:5]
+        sums.zeros, sums.small, sums.far = int(found[8]), int(found[9]), _FAR_IN_DOUBLE
+        return sums, change
+
     def change(self, new: Any, old: Any, *, keep: bool) -> Change:
         """Return the change; `old` is overwritten, `keep`: it is `new` afterwards."""
         change = Change()
-        for block, before in zip(new.split(BLOCK), old.split(BLOCK), strict=True):
+        for block, before in zip(_split(new), _split(old), strict=True):
             self._compare(block, before, change, keep=keep)
         return change
 
@@ -143,9 +171,10 @@ class Blocks:
 class Sums:
     """What `Blocks.read` found."""
 
-    __slots__ = ("absolute", "high", "low", "small", "squares", "total", "zeros")
+    __slots__ = ("absolute", "far", "high", "low", "small", "squares", "total", "zeros")
 
     def __init__(self) -> None:
+        self.far = _FAR
         self.low, self.high = math.inf, -math.inf
         self.zeros = self.small = 0
         self.absolute = self.total = self.squares = 0.0
@@ -162,6 +191,10 @@ class Change:
     def told(self, count: int) -> tuple[float, float, float]:
         """Return l2, mean and largest absolute difference of so many elements."""
         return math.sqrt(self.squares), self.absolute / count if count else 0.0, self.largest
+
+
+def _split(flat: Any) -> Any:
+    return flat.split(BLOCK) if flat.numel() > BLOCK else (flat,)
 
 
 def _table(block: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from holter.recorder.guard import tell
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holter.recorder.frameworks.pytorch.tensors.statistics import Statistics, Summary
+    from holter.recorder.frameworks.pytorch.tensors.statistics import Statistics
 
 _NAN = float("nan")
 NO_DELTAS = (_NAN, _NAN, _NAN)
@@ -77,24 +77,21 @@ class Changes:
         self._copied += size
         return None
 
-    def of(self, tensor: Any, name: str) -> tuple[Summary | None, Any]:
-        """Return l2, mean and largest absolute change since the last time; keep a copy for the next.
-
-        And the statistics, but for quantiles, where they can be had in the same pass.
-        """
+    def of(self, tensor: Any, name: str) -> Any:
+        """Return l2, mean and largest absolute change since the last time; keep a copy for the next."""
         torch = self._torch
         before = self.before(tensor, name) if tensor.numel() <= SLAB else None
         if before is None:
-            return None, NO_DELTAS
+            return NO_DELTAS
         if tensor.device.type == "cpu":
-            return self._statistics.with_change(tensor, before)
+            return self._statistics.change(tensor, before)
         difference = self._statistics.flat(tensor).sub(self._statistics.flat(before))
         before.copy_(tensor)
         if difference.numel() == 0:
-            return None, NO_DELTAS
+            return NO_DELTAS
         norm = torch.linalg.vector_norm(difference, dtype=torch.float64)
         difference.abs_()
-        return None, (norm, difference.mean(), difference.max())
+        return norm, difference.mean(), difference.max()
 
     def _room(self, tensor: Any, size: int) -> bool:
         """Whether a device has room to spare: never more than a tenth of what is free."""

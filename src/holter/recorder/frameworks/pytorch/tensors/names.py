@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import weakref
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.tensors.collections import Tensor, is_bias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)(?:\.|$)")
 _PARALLEL = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule")
@@ -36,6 +37,8 @@ ACTIVATIONS = {
 }
 """Class of a module → the function it is, as roles name it."""
 MAX_MODELS = 64
+WALK = 10
+"""Steps after which models are walked through again, whatever shows."""
 
 
 class Models:
@@ -47,6 +50,8 @@ class Models:
         """The model that was called last."""
         self._roots: dict[int, weakref.ref[Any]] = {}
         self._known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
+        self._learned = -1
+        """The step at which names were learned; -1 when they are to be learned anew."""
         self.aliases: dict[str, str] = {}
         """Further names of parameters that have several → the name that is used."""
 
@@ -62,6 +67,7 @@ class Models:
         module = inner(module)
         if len(self._roots) < MAX_MODELS:
             self._roots[id(module)] = weakref.ref(module)
+            self._learned = -1
 
     def alive(self) -> Iterator[Any]:
         """Yield the models that still exist, in the order in which they were met."""
@@ -72,12 +78,27 @@ class Models:
             else:
                 yield module
 
-    def learn(self) -> None:
+    def learn(self, step: int | None = None, parameters: Iterable[Any] = ()) -> None:
         """Name the parameters of all models; at saved steps, as parameters may come, go and be shared.
 
-        A parameter keeps its name as long as it lives, whichever other models come and go.
+        A parameter keeps its name as long as it lives, whichever other models come and go. Walking through a
+        model of many modules takes long: within `WALK` steps it is not done again where nothing shows that
+        anything has changed.
+
+        Args:
+            step: The step; None where the names are to be those of now.
+            parameters: What an optimizer has: new ones among them show a change.
         """
-        known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
+        known = self._known
+        if (
+            step is not None
+            and 0 <= self._learned <= step < self._learned + WALK
+            and all(id(one) in known for one in parameters)
+            and all(reference() is not None for reference, _ in known.values())
+        ):
+            return
+        self._learned = -1 if step is None else step
+        known = {}
         before = {key: held for key, held in self._known.items() if held[0]() is not None}
         names = {tensor.name for _, tensor in before.values()}
         for root in self.alive():
@@ -158,6 +179,7 @@ def local(tensor: Any) -> Any:
     )
 
 
+@lru_cache(1 << 16)
 def gradient(parameter: Tensor) -> Tensor:
     """Return what the gradient of a parameter is."""
     return Tensor(f"gradient/{parameter.name}", "gradient", "grad")

@@ -138,6 +138,7 @@ class Sink:
             tensor, absent = _stored(tensor)
         if scale is not None:
             tensor = tensor / scale.to(tensor.device)
+            together = together and tensor.numel() <= EXACT  # a copy: not of all of them at once
         if plan.wanted:
             at = (when, step, mode, number)
             self._row(tensor, what, plan.wanted, at, absent, STATES.index(state), together=together)
@@ -207,22 +208,13 @@ class Sink:
             before = self._changes.before(tensor, what.name) if change else None
             self._together.add(Waiting(tensor, before, hashed, quantiles, done))
             return
-        known, deltas = self._changes.of(tensor, what.name) if change else (None, NO_DELTAS)
+        deltas = self._changes.of(tensor, what.name) if change else NO_DELTAS
         fingerprint = self._fingerprints.of(tensor) if hashed else 0
         if tensor.device.type == "cuda":
             self._row_later(tensor, what, at, deltas, fingerprint, absent, state, quantiles)
             return
-        deltas = tuple(float(one) for one in deltas)
-        wait = quantiles and together and tensor.numel() > EXACT
-        alone = quantiles and not wait
-        found = (None if alone else known) or self.statistics.of(tensor, quantiles=alone)
-        if wait and not any(found.counts[1:4]):
-            sample = self.statistics.flat(self.statistics.sample(tensor.reshape(-1)))
-            self._together.sample(sample, found, lambda: done(found, deltas, int(fingerprint)))
-            return
-        if wait:
-            found = self.statistics.of(tensor)
-        done(found, deltas, int(fingerprint))
+        found = self.statistics.of(tensor, quantiles=quantiles)
+        done(found, tuple(float(one) for one in deltas), int(fingerprint))
 
     def _row_later(
         self,

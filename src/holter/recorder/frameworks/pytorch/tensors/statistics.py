@@ -19,8 +19,6 @@ from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, Blocks, Sum
 
 EXACT = 4096
 SAMPLE = 512
-_FAR = 4.0
-"""Squares lose too many digits from this ratio on of the mean's square to the variance."""
 _WIDE = 1e30
 """From this magnitude on, sums are made in double."""
 _NAN = float("nan")
@@ -48,6 +46,7 @@ class Statistics:
         self._size = slab
         self._blocks = Blocks(torch)
         self._places: dict[int, tuple[Any, Any]] = {}
+        self._tinies: dict[Any, float] = {}
 
     def of(self, tensor: Any, *, quantiles: bool = True) -> Summary:
         """Summarize a tensor of the host, of any type and layout of memory. Takes no gradient."""
@@ -55,7 +54,7 @@ class Statistics:
         count = tensor.numel()
         if count == 0:
             return Summary((0, 0, 0, 0, 0, 0), EMPTY)
-        tiny = smallest_normal(self._torch, tensor.dtype)
+        tiny = self._tiny(tensor.dtype)
         if count <= self._size:
             found = self._slab(self.flat(tensor), tiny, quantiles=quantiles)
             found.counts = (count, *found.counts[1:])  # of complex numbers, both parts were counted
@@ -75,6 +74,11 @@ class Statistics:
             if sample.numel():
                 found.statistics = (*found.statistics[:5], *self._quantiles(sample))
         return found
+
+    def _tiny(self, dtype: Any) -> float:
+        if dtype not in self._tinies:
+            self._tinies[dtype] = smallest_normal(self._torch, dtype)
+        return self._tinies[dtype]
 
     def _slab(self, flat: Any, tiny: float, *, quantiles: bool) -> Summary:
         torch = self._torch
@@ -138,17 +142,23 @@ class Statistics:
         offset = first / count
         return zeros, small, absolute / count, (shift or 0.0) + offset, second / count - offset * offset
 
-    def with_change(self, tensor: Any, before: Any) -> tuple[Summary | None, tuple[float, float, float]]:
-        """Return statistics without quantiles, and what `change` returns, reading both tensors once.
+    def brief(self, tensor: Any, before: Any = None) -> tuple[Summary, tuple[float, float, float] | None]:
+        """Return statistics without quantiles, and, if `before` is given, what `change` returns.
 
-        The statistics are None where the short way is none: `of` has them.
+        Of single precision in one row of memory, both tensors are read once.
         """
-        if tensor.dtype is not self._torch.float32 or not (tensor.is_contiguous() and before.is_contiguous()):
-            return None, self.change(tensor, before)
-        count = tensor.numel()
-        tiny = smallest_normal(self._torch, tensor.dtype)
-        sums, change = self._blocks.read(tensor.view(-1), tiny, before.view(-1))
-        return _summary(sums, count), change.told(count)
+        sums = change = None
+        if self._plain_row(tensor) and (before is None or before.is_contiguous()):
+            old = None if before is None else before.view(-1)
+            sums, change = self._blocks.read(tensor.view(-1), self._tiny(tensor.dtype), old)
+        told = None
+        if before is not None:
+            told = self.change(tensor, before) if change is None else change.told(tensor.numel())
+        return _summary(sums, tensor.numel()) or self.of(tensor, quantiles=False), told
+
+    def _plain_row(self, tensor: Any) -> bool:
+        single = tensor.dtype is self._torch.float32 and tensor.is_contiguous()
+        return single and 0 < tensor.numel() <= self._size
 
     def change(self, tensor: Any, before: Any) -> tuple[float, float, float]:
         """Return l2, mean and largest absolute difference of two tensors of the host.
@@ -208,8 +218,9 @@ def _summary(found: Sums | None, count: int) -> Summary | None:
         return None
     mean = found.total / count
     variance = found.squares / count - mean * mean
-    if mean * mean > _FAR * variance:
+    if mean * mean > found.far * variance:
         return None
+    variance = max(variance, 0.0)
     numbers = (found.low, found.high, mean, math.sqrt(variance), found.absolute / count, _NAN, _NAN, _NAN)
     return Summary((count, 0, 0, 0, found.zeros, found.small), numbers)
 

@@ -1,6 +1,8 @@
 """Rows of many tensors at once: the small ones of a kind as one matrix, quantiles of all in few sorts.
 
-A call of torch costs as much as reading thousands of elements: models have many small parameters.
+A call of torch costs as much as reading thousands of elements: models have many small parameters. Reading a
+large one empties the caches: what is to be done in Python for all of them is done before and after, as it
+would run several times as long in between.
 """
 
 from __future__ import annotations
@@ -10,7 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS
-from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics, Summary, smallest_normal
+from holter.recorder.frameworks.pytorch.tensors.statistics import (
+    EXACT,
+    SLAB,
+    Statistics,
+    Summary,
+    smallest_normal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,42 +49,62 @@ class Together:
         self._torch = torch
         self._statistics = statistics
         self._fingerprints = fingerprints
+        self._half = (torch.float32, torch.bfloat16, torch.float16)
         self._small: dict[tuple[Any, int], list[Waiting]] = defaultdict(list)
-        self._samples: dict[int, list[tuple[Any, Summary, Callable[[], None]]]] = defaultdict(list)
+        self._large: list[Waiting] = []
 
     def takes(self, tensor: Any) -> bool:
         """Whether a tensor is of those that are summarized together."""
-        torch = self._torch
-        return 0 < tensor.numel() <= EXACT and tensor.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        count = tensor.numel()
+        if tensor.device.type != "cpu" or tensor.dtype not in self._half:
+            return False
+        return bool(0 < count <= EXACT or (EXACT < count <= SLAB and tensor.is_contiguous()))
 
     def add(self, one: Waiting) -> None:
         """Take a tensor for which `takes` holds."""
-        self._small[one.tensor.dtype, one.tensor.numel()].append(one)
-
-    def sample(self, sample: Any, found: Summary, done: Callable[[], None]) -> None:
-        """Take a sample; its quantiles become those of `found` before `done` is called."""
-        self._samples[sample.numel()].append((sample, found, done))
+        count = one.tensor.numel()
+        if count <= EXACT:
+            self._small[one.tensor.dtype, count].append(one)
+        else:
+            self._large.append(one)
 
     def forget(self) -> None:
         """Give up what waits."""
         self._small.clear()
-        self._samples.clear()
+        self._large.clear()
 
     def settle(self) -> None:
         """Complete all rows that wait."""
         small, self._small = self._small, defaultdict(list)
-        samples, self._samples = self._samples, defaultdict(list)
+        large, self._large = self._large, []
+        found = [self._read(one) for one in large]  # nothing else in between
+        self._add_quantiles(large, [summary for summary, *_ in found])
+        for one, (summary, deltas, fingerprint) in zip(large, found, strict=True):
+            one.done(summary, deltas, fingerprint)
         for (dtype, size), waiting in small.items():
             most = max(_TOGETHER // size, 1)
             for begin in range(0, len(waiting), most):
                 self._summarize(waiting[begin : begin + most], dtype)
+
+    def _read(self, one: Waiting) -> tuple[Summary, Sequence[float], int]:
+        fingerprint = int(self._fingerprints.of(one.tensor)) if one.hashed else 0
+        found, deltas = self._statistics.brief(one.tensor, one.before)
+        if one.quantiles and any(found.counts[1:4]):
+            found = self._statistics.of(one.tensor)
+        return found, NO_DELTAS if deltas is None else deltas, fingerprint
+
+    def _add_quantiles(self, large: list[Waiting], found: list[Summary]) -> None:
+        """Give those their quantiles that are to have them."""
+        samples: dict[int, list[tuple[Any, Summary]]] = defaultdict(list)
+        for one, summary in zip(large, found, strict=True):
+            if one.quantiles and not any(summary.counts[1:4]):
+                sample = self._statistics.flat(self._statistics.sample(one.tensor.view(-1)))
+                samples[sample.numel()].append((sample, summary))
         for of_one_size in samples.values():
-            table = self._torch.stack([sample for sample, *_ in of_one_size])
-            for (_, found, done), numbers in zip(
-                of_one_size, self._statistics.quantiles(table).tolist(), strict=True
-            ):
-                found.statistics = (*found.statistics[:5], *numbers)
-                done()
+            table = self._torch.stack([sample for sample, _ in of_one_size])
+            rows = self._statistics.quantiles(table).tolist()
+            for (_, summary), numbers in zip(of_one_size, rows, strict=True):
+                summary.statistics = (*summary.statistics[:5], *numbers)
 
     def _summarize(self, waiting: list[Waiting], dtype: Any) -> None:
         torch = self._torch

@@ -52,7 +52,7 @@ class Updates:
         sources = set().union(*(one.sources for one in due)) if due else set()
         if not sources & {"parameter", "buffer", "gradient", "optimizer_state"}:
             return
-        self._models.learn()
+        self._models.learn(step, (one for group in optimizer.param_groups for one in group["params"]))
         scale = None if skipped else getattr(optimizer, "grad_scale", None)
         if not isinstance(scale, self._torch.Tensor):
             scale = None
