@@ -1,6 +1,10 @@
 """How long the library takes over 100 million readings: a table of percentiles, a series in 2,000 buckets.
 
-python benchmarks/library.py [--rows 1e8] [--store FOLDER]
+    python benchmarks/library.py [--rows 1e8] [--store FOLDER] [--frames]
+
+Writing the job takes about 70 s of CPU and 240 MB on disk, 210 MB once its files are merged; `--store` keeps
+it. Each question is asked in a process of its own, five times, of a job opened anew. `--frames` asks
+smdebug's `PandasFrame` too: for an hour, and once for all readings piece by piece, which takes minutes.
 """
 
 from __future__ import annotations
@@ -25,8 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMITS_S = {"percentiles": 2.0, "downsample": 1.0}
+QUESTIONS = {"percentiles": 5, "downsample": 5, "usage in ranges": 5}
+"""How often each is asked."""
+OF_FRAMES = {"PandasFrame, an hour": 1, "PandasFrame, all in pieces": 1}
 MOST_MB = 1000
-ROUNDS = 5
 SERIES_A_SECOND = 2 * 318
 """Readings a second of a machine with 96 cores and 8 GPUs, about."""
 
@@ -37,14 +43,30 @@ def make(store: str, rows: float) -> str:
     return generate(store, "many", training).url
 
 
-def ask(url: str, what: str) -> dict[str, Any]:
+def frames(url: str) -> Any:
+    """Open the job as smdebug does."""
+    from holter.compat.smdebug.profiler.analysis.utils.profiler_data_to_pandas import PandasFrame
+
+    return PandasFrame(url)
+
+
+def an_hour(url: str) -> Any:
+    """Return the readings of the job's first hour."""
+    frame = frames(url)
+    return frame.get_profiler_data_by_time(frame.start_time, frame.start_time + 3_600_000_000)[0]
+
+
+def ask(url: str, what: str, rounds: int) -> dict[str, Any]:
     """Ask one question a few times, opening the job anew each time."""
     questions: dict[str, Callable[[], Any]] = {
         "percentiles": lambda: holter.open(url).utilization(),
         "downsample": lambda: holter.open(url).series("gpu.util", 2000),
+        "usage in ranges": lambda: holter.open(url).device_usage(),
+        "PandasFrame, an hour": lambda: an_hour(url),
+        "PandasFrame, all in pieces": lambda: range(sum(map(len, frames(url).system_metrics_in_pieces()))),
     }
     taken, cpu = [], []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         began, used = time.perf_counter(), time.process_time()
         answer = questions[what]()
         taken.append(time.perf_counter() - began)
@@ -66,20 +88,22 @@ def main() -> None:
     parser.add_argument(
         "--store", help="a folder in which the job is kept; by default it is made and removed"
     )
+    parser.add_argument("--frames", action="store_true", help="ask PandasFrame too")
     given = parser.parse_args()
+    asked = QUESTIONS | (OF_FRAMES if given.frames else {})
     with tempfile.TemporaryDirectory() as temporary:
         store = given.store or temporary
         there = Path(store) / "many"
         url = str(there) if there.is_dir() else apart(make, store, given.rows)
         rows = holter.open(url).trial.rows("samples")
         print(f"{rows:,} readings in {url}", file=sys.stderr)
-        found = {what: apart(ask, url, what) for what in LIMITS_S}
+        found = {what: apart(ask, url, what, rounds) for what, rounds in asked.items()}
     print(f"{described()}\n")
-    print(f"| {rows / 1e6:.0f} million readings | fastest | median | CPU | memory | target |")
-    print("|---|---|---|---|---|---|")
+    print(f"| {rows / 1e6:.0f} million readings | fastest | median | slowest | CPU | memory | target |")
+    print("|---|---|---|---|---|---|---|")
     for what, told in found.items():
-        limit = f"≤ {LIMITS_S[what]:g} s, {MOST_MB} MB" if what in LIMITS_S else ""
-        walls = f"{min(told['s']):.2f} s | {statistics.median(told['s']):.2f} s"
+        limit = f"≤ {LIMITS_S[what]:g} s, {MOST_MB} MB" if what in LIMITS_S else f"≤ {MOST_MB} MB"
+        walls = f"{min(told['s']):.2f} s | {statistics.median(told['s']):.2f} s | {max(told['s']):.2f} s"
         times = f"{walls} | {statistics.median(told['cpu']):.2f} s"
         print(f"| {what}, {told['rows']:,} rows | {times} | {told['mb']:.0f} MB | {limit} |")
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
+import numpy as np
 import pytest
+from tests.generated.story import story
 
 import holter as library
+from holter.schema.phases import ITERATOR_START, NEXT_BATCH
+from holter.store.writer import Writer
 
 from .conftest import job, told
 
@@ -39,6 +44,30 @@ def test_the_table_of_the_worked_case(holter, pair):
     assert float(lines["data loading"][2]) == pytest.approx(9.2, abs=1)
     assert "2.27 times as fast" in answer.out
     assert max(map(len, answer.out.splitlines())) <= 100
+
+
+def test_epochs_of_the_worked_case_are_worth_what_it_says_to_the_digit(holter, own_folder):
+    """5.9 h an epoch before and 2.6 h after, 30 epochs at 32.77 an hour: 177 h, 78 h, 99 h, $3,244.23."""
+    for name, hours in (("before", 5.9), ("after", 2.6)):
+        folder, made = told(name, cores=2, ranks=1, steps=60, samples=60)
+        first = made.spans.where(made.spans["phase"] == "data_loading").where(slice(0, 1))
+        begin, epoch = int(first["time"][0]), round(hours * 3600e9)
+        rows = {column: np.repeat(first[column], 3) for column in first.names}
+        rows["name"] = np.array([ITERATOR_START, ITERATOR_START, NEXT_BATCH], object)
+        rows["time"] = np.array([begin - epoch, begin, begin])
+        rows |= {"duration": np.zeros(3, np.int64), "value": np.zeros(3)}
+        writer = Writer(folder, first["node"][0])
+        writer.append("spans", rows)
+        writer.close()
+    words = ["compare", "before", "after", "--price", str(PRICE), "--epochs", "30"]
+    out = holter(*words).out
+    assert re.search(r"^epoch +5 h 54 min +2 h 36 min$", out, re.MULTILINE)
+    told_ = "30 epochs: 177 h before, 78 h after, 99 h saved, 3,244.23 at 32.77 an hour."
+    assert told_ in " ".join(out.split())
+    (change,) = json.loads(holter(*words, "--json").out)["changes"]
+    assert round(change["saving"]["money_saved"], 2) == 3244.23
+    assert change["saving"]["speedup"] == pytest.approx(5.9 / 2.6)
+    assert f"- {told_}" in holter(*words, "--markdown").out
 
 
 def test_json_says_the_same_and_what_a_whole_run_saves(holter, pair):
@@ -86,6 +115,39 @@ def test_jobs_without_steps_are_compared_in_what_they_have(holter):
     assert answer.code == 0
     assert "the baseline has 0 steady steps; 20 are needed" in answer.out.replace("\n", " ")
     assert holter("check", "one", "two").code == 3
+
+
+def test_many_jobs_side_by_side_and_how_to_record_what_is_missing(holter, pair):
+    job("empty")
+    machine = job("machine")
+    writer = Writer(machine, "node-0")
+    writer.append("samples", story("before", ranks=1, cores=2, steps=20, samples=400).samples.columns)
+    writer.close()
+    answer = holter("compare", "before", "after", "empty", "machine")
+    lines = answer.out.splitlines()
+    assert lines[0].split() == ["before", "after", "empty", "machine"]
+    assert sum(line.endswith(" against before") for line in lines) == 3
+    told = " ".join(answer.out.split())
+    assert told.count("20 are needed to compare step times: start the training with `holter run") == 2
+    assert "changed: hardware: 2 CPUs 1.24 TB + 2 x A100-SXM4-40GB → unknown" in told
+    verdict = json.loads(holter("describe", "machine", "--json").out)["verdict"]
+    assert "steps" in verdict["missing"]
+    assert "CPU samples" not in verdict["missing"]
+    assert "holter run" in verdict["advice"][0]["text"]
+
+
+def test_markdown_is_the_table_and_what_changed(holter, pair):
+    job("odd", recorded={"settings": {"NCCL_ALGO": "<b>a|b</b>\n# *c*"}})
+    out = holter("compare", "before", "after", "odd", "--markdown").out
+    lines = out.splitlines()
+    assert lines[:2] == ["|  | before | after | odd |", "|---|---:|---:|---:|"]
+    rows = lines[2 : lines.index("")]
+    assert all(len(re.split(r"(?<!\\)\|", row)) == 6 for row in rows)
+    assert "| data loading | 60.0 % | 9.2 % | unknown |" in rows
+    assert "**after** against before" in lines
+    assert any(line.startswith("- 2.27 times as fast: ") for line in lines)
+    assert r"\<b\>a\|b\</b\> \# \*c\*" in out
+    holter("compare", "before", "after", "--markdown", "--json").refused(64, "not both")
 
 
 def test_check_passes_fails_and_cannot_tell(holter, pair):

@@ -7,6 +7,8 @@ from tests.compat import profiler_output as made
 from tests.evaluation.jobs import finished
 from tests.generated.story import story
 
+from holter.compat.smdebug.profiler import recorded
+from holter.compat.smdebug.profiler.analysis.utils import profiler_data_to_pandas
 from holter.compat.smdebug.profiler.analysis.utils.pandas_data_analysis import (
     PandasFrameAnalysis,
     Resource,
@@ -15,7 +17,8 @@ from holter.compat.smdebug.profiler.analysis.utils.pandas_data_analysis import (
 from holter.compat.smdebug.profiler.analysis.utils.profiler_data_to_pandas import PandasFrame
 from holter.compat.smdebug.profiler.analysis.utils.pt_dataloader_analysis import PT_dataloader_analysis
 
-pytest.importorskip("pandas", reason="frames need pandas")
+concat = pytest.importorskip("pandas", reason="frames need pandas").concat
+assert_frame_equal = pytest.importorskip("pandas.testing").assert_frame_equal
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +83,31 @@ def test_what_was_found_before_is_kept_when_asked(tmp_path):
     assert len(both) == len(again)
     more = frame.get_profiler_data_by_time(first[1], first[1] + made.us(5), cache_metrics=True)[0]
     assert len(more) > len(both)
+
+
+def test_pieces_make_the_whole_and_what_would_not_fit_is_refused(frame, tmp_path, monkeypatch):
+    folder = finished(story("before", ranks=1, cores=4, steps=60, samples=400), tmp_path)
+    ours = PandasFrame(folder.url)
+    frames = [ours.get_all_system_metrics(), ours.get_all_framework_metrics()]
+    moments = [frames[1]["start_time"][100], frames[1]["start_time"][200]]
+    ran = ours.get_framework_metrics_by_timesteps(moments)
+    steps = ours.get_profiler_data_by_step(1010, 1020)
+    monkeypatch.setattr(recorded, "PIECE", 500)
+    pieces = list(ours.system_metrics_in_pieces())
+    assert 3 < len(pieces) < 20
+    assert all(len(piece) < 1000 for piece in pieces)
+    assert_frame_equal(concat(pieces, ignore_index=True), frames[0])
+    assert_frame_equal(concat(list(ours.framework_metrics_in_pieces()), ignore_index=True), frames[1])
+    assert ours.get_framework_metrics_by_timesteps(moments) == ran
+    for found, before in zip(ours.get_profiler_data_by_step(1010, 1020), steps, strict=True):
+        assert_frame_equal(found, before)
+    some = concat(list(ours.system_metrics_in_pieces(selected_system_metrics=["gpu0", "IOPS"])))
+    assert len(some) == frames[0]["system_metric"].isin(["gpu0", "IOPS"]).sum() > 0
+    theirs = concat(list(frame.system_metrics_in_pieces()), ignore_index=True)
+    assert len(theirs) == len(frame.get_all_system_metrics())
+    monkeypatch.setattr(profiler_data_to_pandas, "_COPIES", 10**12)
+    with pytest.raises(MemoryError, match="name metrics, ask for a stretch of time"):
+        ours.get_all_system_metrics()
 
 
 def test_what_ran_at_moments_and_in_stretches(frame):

@@ -7,8 +7,10 @@ import json
 import numpy as np
 import pytest
 from tests.cli.conftest import job, told
+from tests.generated.story import story
 
 from holter.store.trial import Trial
+from holter.store.writer import Writer
 from holter.views.figures import Figure, Reading, draw, names
 from holter.views.figures._buckets import buckets, mean, quantiles
 
@@ -40,6 +42,20 @@ def test_every_chart_is_drawn_or_says_why_not(name, reading):
 @pytest.mark.parametrize("name", names())
 def test_of_an_empty_job_every_chart_says_what_is_missing(name, tmp_path):
     assert isinstance(draw(name, Reading(Trial(job("empty", str(tmp_path / "store"))))), str)
+
+
+def test_readings_of_a_clock_that_is_years_off_are_drawn(tmp_path):
+    """Nanoseconds of years times the width of a chart are more than 64 bits hold."""
+    folder = job("machine", str(tmp_path / "store"))
+    samples = story("before", ranks=1, cores=2, steps=20, samples=60).samples
+    writer = Writer(folder, "node-0")
+    writer.append("samples", samples.columns)
+    writer.close()
+    folder.update(start=int(samples["time"][0]), end=int(samples["time"][0]) + 10**17)
+    early = draw("utilization", Reading(Trial(folder)))
+    assert early.series[0].values[0] is not None
+    folder.update(start=int(samples["time"][0]) + 9 * 10**16)
+    assert draw("utilization", Reading(Trial(folder))).series
 
 
 def test_an_unknown_chart_is_refused_with_those_there_are(reading):

@@ -21,6 +21,13 @@ _NAMED = 10.0
 _CPU_FULL = 95.0
 
 
+RECORD_STEPS = (
+    "start the training with `holter run -- python train.py`; a loop of your own marks its steps "
+    "(`with holter.step():`)"
+)
+"""How steps come into a job that has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Advice:
     """One thing to change. `expected_step_ms` is None where the job's data do not tell."""

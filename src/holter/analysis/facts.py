@@ -151,6 +151,8 @@ def gather(
             "stragglers": stragglers(used),
             "loads": machines,
         }
+    elif samples is not None:
+        found["loads"] = loads(samples, nodes or {}, None, None)
     look = closer_look(profiled, found.get("step_ms")) if profiled is not None else None
     if look is not None:
         found |= {"look": look, "kernels": kernels or look.kernels}

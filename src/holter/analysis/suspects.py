@@ -145,9 +145,13 @@ def _advice(name: str, facts: Facts) -> list[Advice]:
 def _too_short(facts: Facts, lacking: list[str]) -> Verdict:
     count = facts.steady_steps
     said = f"Only {count} steady steps were recorded" if count else "No training step was recorded"
+    how = f"Record {MIN_STEPS} steady steps or more: let it train longer."
+    if not count:
+        how = f"Record steps: {advise.RECORD_STEPS}."
     return Verdict(
         suspect="inconclusive",
         sentence=f"{said}: too few to say why the training takes its time.",
+        advice=[advise.Advice(how, None, "")],
         missing=["steps", *lacking],
     )
 

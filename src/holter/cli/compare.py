@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 ABOUT = "Compare jobs with the first one: step and epoch time, where the time goes, hours and money."
 EXAMPLES = """  holter compare before after
   holter compare before after --price 32.77 --epochs 30
-  holter compare baseline try-1 try-2 --json"""
+  holter compare baseline try-1 try-2 --json
+  holter compare baseline pull-request --markdown >> "$GITHUB_STEP_SUMMARY\""""
 
 
 def main(words_: list[str]) -> int:
@@ -33,10 +34,15 @@ def main(words_: list[str]) -> int:
         "--epoch-steps", metavar="N", type=int, help="steps of an epoch, where epochs cannot be seen"
     )
     parser.add_argument("--mean", action="store_true", help="compare mean step times, not medians")
+    parser.add_argument(
+        "--markdown", action="store_true", help="Markdown as GitHub shows it, for a pull request"
+    )
     options.add_json(parser)
     given = parser.read(words_)
     if given.epoch_steps is not None and given.epoch_steps < 1:
         raise Refusal(f"--epoch-steps must be at least 1, not {given.epoch_steps}")
+    if given.json and given.markdown:
+        raise Refusal("give --json or --markdown, not both")
     document = compared(
         given.jobs,
         given.store,
@@ -48,6 +54,10 @@ def main(words_: list[str]) -> int:
     )
     if given.json:
         output.write_json(document)
+    elif given.markdown:
+        from holter.views.changes_markdown import markdown
+
+        sys.stdout.write(markdown(document))
     else:
         show(document, output.console(sys.stdout))
     return 0
@@ -60,8 +70,7 @@ def compared(names: list[str], store: str | None, **how: Any) -> dict[str, Any]:
 
     folders = [options.find_job(name, store) for name in names]
     for folder in folders:
-        if folder.fault and "start" not in folder.manifest():
-            raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+        options.check_readable(folder)
     try:
         return compare([Trial(folder) for folder in folders], **how)
     except ValueError as error:

@@ -240,7 +240,10 @@ def find_job(text: str, store: str | None) -> JobFolder:
 def check_readable(folder: JobFolder) -> None:
     """Raise `Refusal` with code 65 for a job whose manifest cannot be read, saying why."""
     if folder.fault and "start" not in folder.manifest():
-        raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+        why = folder.fault
+        if why.endswith("is missing"):
+            why += "; `holter run` records a job, `holter import` makes one of traces"
+        raise Refusal(f"job {folder.name} cannot be read: {why}", Refusal.UNREADABLE)
 
 
 def look(folder: JobFolder) -> str:

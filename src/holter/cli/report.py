@@ -42,8 +42,7 @@ def main(words: list[str]) -> int:
     if kind not in FORMATS:
         raise Refusal(f"no format {kind!r}{nearest(kind, FORMATS)}; valid: {', '.join(FORMATS)}")
     folder = options.find_job(given.job, given.store)
-    if folder.fault and "start" not in folder.manifest():
-        raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+    options.check_readable(folder)
     from holter.report.formats import report
     from holter.store.trial import Trial
 

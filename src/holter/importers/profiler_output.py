@@ -5,25 +5,23 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
+from holter.importers.profiler_lanes import Lanes
 from holter.importers.report import UnreadableError
 from holter.importers.sagemaker import METADATA, lines
-from holter.importers.threads import whole
-from holter.importers.trace_events import TraceEvents, microseconds
+from holter.importers.trace_events import TraceEvents
 from holter.schema.table import Table
 from holter.store.place import place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from holter.importers.event_decoding import Event
     from holter.store.place import Entry
 
 SUFFIXES = (
@@ -111,14 +109,24 @@ class ProfilerOutput:
         Returns:
             `time`, `type`, `name`, `dimension`, `value`, `node`, in the order of time.
         """
+        return Table.concat([*self.readings_in_pieces(start, end)]).sorted("time")
+
+    def readings_in_pieces(
+        self, start: int = 0, end: int | None = None, names: Collection[str] = ()
+    ) -> Iterator[Table]:
+        """Yield the same file by file, if asked for only of metrics with these names; one piece at least."""
         # A file is of a minute, or of more: the last one that begins before may reach into it.
         first = max((f.time for f in self.system if f.time <= start - self.buffer), default=0)
         last = 2**62 if end is None else end + self.buffer
         near = [f for f in self.system if first <= f.time <= last]
         self.place.fetch([file.entry for file in near])
-        found = Table.concat([_no_readings(), *(self._read(file) for file in near)])
-        time = found["time"]
-        return found.where((time >= start) & (time <= (2**62 if end is None else end))).sorted("time")
+        yield _no_readings()
+        for file in near:
+            found = self._read(file)
+            inside = (found["time"] >= start) & (found["time"] <= (2**62 if end is None else end))
+            if names:
+                inside &= np.array([name in names for name in found["name"].tolist()], bool)
+            yield found.where(inside)
 
     def events(self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None) -> Table:
         """Return events that overlap [start, end], microseconds since the epoch.
@@ -127,15 +135,22 @@ class ProfilerOutput:
             `start`, `end`, `name`, `phase`, `node`, `pid`, `tid`, `lane` (the pid of the trace), `args` (a
             mapping), `suffix` of the file, `kind` (as the trace says: X), in the order of their start.
         """
+        return Table.concat([*self.events_in_pieces(start, end, suffixes)]).sorted("start")
+
+    def events_in_pieces(
+        self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None
+    ) -> Iterator[Table]:
+        """Yield the same file by file; one piece at least."""
         chosen = [f for f in self.framework if suffixes is None or f.suffix in suffixes]
         after = [f.time for f in chosen if end is not None and f.time > end + self.buffer]
         last = min(after, default=2**62)  # the first file behind may hold what began before
         # The name of a trace of TensorFlow's is its begin, so that it may hold what comes long after.
         near = [f for f in chosen if f.time <= last and (f.base or f.time >= start - self.buffer)]
         self.place.fetch([file.entry for file in near])
-        found = Table.concat([_no_events(), *(self._read(file) for file in near)])
-        inside = (found["end"] >= start) & (found["start"] <= (2**62 if end is None else end))
-        return found.where(inside).sorted("start")
+        yield _no_events()
+        for file in near:
+            found = self._read(file)
+            yield found.where((found["end"] >= start) & (found["start"] <= (2**62 if end is None else end)))
 
     def _read(self, file: TimedFile) -> Table:
         key = file.entry.key
@@ -176,82 +191,12 @@ class ProfilerOutput:
 
     def _trace(self, path: Path, file: TimedFile, faults: Counter[str]) -> Table:
         rows: list[dict[str, Any]] = []
-        lanes = _Lanes(file, faults)
+        lanes = Lanes(file.node, file.suffix, file.base, faults)
         for events in TraceEvents(path, faults):
             rows.extend(row for event in events if (row := lanes.take(event)) is not None)
         columns: dict[str, Any] = {name: np.array([r[name] for r in rows], np.int64) for name in _NUMBERS}
         columns |= {name: _texts(r[name] for r in rows) for name in (*_TEXTS, "args")}
         return Table(columns)
-
-
-class _Lanes:
-    """What a file says of its lanes, which may change on the way; and the slices that are still open."""
-
-    def __init__(self, file: TimedFile, skipped: Counter[str]) -> None:
-        self.skipped = skipped
-        self._file = file
-        self._base = file.base
-        self._names: dict[Any, str] = {}
-        self._open: defaultdict[Any, list[tuple[Event, dict[str, Any]]]] = defaultdict(list)
-
-    def take(self, event: Event) -> dict[str, Any] | None:
-        """Return a row when an event completes one."""
-        args = _args(event)
-        if event.ph == "M":
-            base = args.get("start_time_since_epoch_in_micros")
-            self._base = int(base) if isinstance(base, int | float) else self._base
-            if event.name == "process_name" and "name" in args:
-                self._names[event.pid] = str(args["name"])
-            return None
-        ts = microseconds(event.ts)
-        if ts is None:
-            return None
-        if event.ph == "X":
-            return self._row(event, args, ts, microseconds(event.dur) or 0)
-        if event.ph == "B":
-            self._open[event.pid].append((event, args))
-        elif event.ph == "E":
-            if not self._open[event.pid]:
-                self.skipped["an end without a begin"] += 1
-                return None
-            begun, own = self._open[event.pid].pop()
-            began = microseconds(begun.ts) or 0
-            return self._row(begun, own | args, began, ts - began)
-        return None
-
-    def _row(self, event: Event, args: dict[str, Any], ts: float, took: float) -> dict[str, Any] | None:
-        if took < 0:
-            self.skipped["an event that ends before it begins"] += 1
-            return None
-        start = round(ts) + self._base
-        phase = self._names.get(event.pid, "Unknown")
-        thread = args.get("thread_id", args.get("tid", event.tid))
-        own = whole(thread)
-        lane = whole(event.pid)
-        process = whole(args.get("pid"))
-        return {
-            "start": start,
-            "end": start + round(took),
-            "name": event.name or "",
-            "phase": phase,
-            "node": self._file.node,
-            "lane": -1 if lane is None else lane,
-            "pid": process if process is not None else -1 if lane is None else lane,
-            "tid": zlib.crc32(f"{self._file.node} {phase}".encode()) if own is None else own,
-            "args": args,
-            "suffix": self._file.suffix,
-            "kind": "X",
-        }
-
-
-def _args(event: Event) -> dict[str, Any]:
-    if not event.args:
-        return {}
-    try:
-        found = msgspec.json.decode(event.args)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _node(owner: str) -> str:

@@ -30,7 +30,10 @@ def open(url: str) -> Job:
 
     folder = at(url)
     if folder.fault and not any(parse_part(entry.key) for entry in folder.place.files()):
-        raise JobNotFound(f"{url!r} is a folder, but no job: {folder.fault}, and it holds no table")
+        raise JobNotFound(
+            f"{url!r} is a folder, but no job: {folder.fault}, and it holds no table; `holter run` records a "
+            "job, `holter import` makes one of traces"
+        )
     return Job(folder)
 
 

@@ -8,7 +8,6 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from holter.schema.phases import JOB_PHASES
 from holter.views.issues import not_judged, ordered
 from holter.views.wording import (
     advice_text,
@@ -71,7 +70,7 @@ def verdict(told: Mapping[str, Any]) -> Iterator[str]:
 
 def job(told: Mapping[str, Any]) -> str:
     """Tell what ran, where, and how it ended."""
-    of, phases = told["job"], told["phases"] or {}
+    of = told["job"]
     framework = of["framework"] or {}
     rows = [
         (
@@ -82,15 +81,6 @@ def job(told: Mapping[str, Any]) -> str:
         ("signal", of["signal"]),
         ("framework", " ".join(str(framework[k]) for k in ("name", "version", "device") if framework.get(k))),
         ("ranks", len(told["ranks"]) or None),
-        *(
-            (
-                words(phase),
-                f"{duration(phases[f'{phase}_s'])} ({percent(phases.get(f'{phase}_pct'))})"
-                if phases.get(f"{phase}_s") is not None
-                else None,
-            )
-            for phase in JOB_PHASES
-        ),
     ]
     for node in told["nodes"]:
         gpus = [str(gpu.get("name")) for gpu in node["gpus"] or []]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from holter.views.bill import money
-from holter.views.wording import duration, milliseconds, percent, words
+from holter.views.wording import duration, milliseconds, percent, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +59,8 @@ def changes(change: Mapping[str, Any]) -> Iterator[str]:
         yield _saving(change["saving"])
     changed, unknown = _known(change["changed"])
     for what in changed[:MOST_CHANGED]:
-        yield f"changed: {what['what']}: {_value(what['before'])} → {_value(what['after'])}"
+        tell = _hardware if what["what"] == "hardware" else _value
+        yield f"changed: {what['what']}: {tell(what['before'])} → {tell(what['after'])}"
     yield from unknown
     more = len(changed) - MOST_CHANGED
     if more > 0:
@@ -114,6 +116,19 @@ def _whole(parts: list[Mapping[str, Any]]) -> float:
 
 def _seconds(hours: float | None) -> float | None:
     return None if hours is None else hours * 3600
+
+
+def _hardware(nodes: list[Mapping[str, Any]]) -> str:
+    """Name each kind of machine once, and how many there are."""
+    kinds = Counter(_machine(node) for node in nodes)
+    return ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items()) or "unknown"
+
+
+def _machine(node: Mapping[str, Any]) -> str:
+    gpus = Counter(str(gpu or "GPU") for gpu in node["gpus"])
+    cpus = "CPUs unknown" if node["cpus"] is None else f"{node['cpus']:g} CPUs"
+    memory = "" if node["memory_bytes"] is None else f" {size(node['memory_bytes'])}"
+    return " + ".join([f"{cpus}{memory}", *(f"{count} x {gpu}" for gpu, count in gpus.items())])
 
 
 def _value(value: Any) -> str:

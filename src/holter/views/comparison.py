@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.advice import RECORD_STEPS
 from holter.analysis.comparison import FEWEST, parts_ms, step_change, step_times
 from holter.analysis.cost import saving
 from holter.analysis.epochs import epoch_s
@@ -213,7 +214,8 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[s
 
 def _missing(before: Any, after: Any) -> list[str]:
     return [
-        f"{name} has {len(times)} steady steps; {FEWEST} are needed to compare step times"
+        f"{name} has {len(times)} steady steps; {FEWEST} are needed to compare step times: "
+        + ("let it train longer" if len(times) else RECORD_STEPS)
         for name, times in (("the baseline", before), ("the other job", after))
         if len(times) < FEWEST
     ]

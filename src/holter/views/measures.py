@@ -88,7 +88,9 @@ def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> 
     for device, metric in (("cpu", "cpu.core.util"), ("gpu", "gpu.util")):
         where = f"metric = '{metric}' AND NOT isnan(value) AND {part.sql('samples')}"
         # Counted where they lie: the readings of all cores of a long job do not fit into memory.
-        rows = trial.sql(f"SELECT node, {counted} AS at, count(*) AS n FROM samples WHERE {where} GROUP BY ALL")  # noqa: S608
+        rows = trial.sql(
+            f"SELECT node, {counted} AS at, count(*) AS n FROM samples WHERE {where} GROUP BY ALL"  # noqa: S608
+        )
         counts = {(node, at): n for node, at, n in zip(*(rows[c].tolist() for c in rows.names), strict=True)}
         for node in sorted({node for node, _ in counts}):
             told = {f"{low:g}-{high:g}": counts.get((node, at), 0) for at, (low, high) in enumerate(ranges)}

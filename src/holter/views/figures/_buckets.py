@@ -69,8 +69,10 @@ def over_time(
     if reading.node is not None:
         quoted = reading.node.replace("'", "''")
         more += f"AND node = '{quoted}' "
+    fine = (span * reading.width >> 62) + 1  # ns; more than one for months, and for clocks that are years off
+    since = f"least(greatest(time - {reading.since}, 0), {span}) // {fine}"
     table = reading.trial.sql(
-        f"SELECT {by} AS series, least(greatest((time - {reading.since}) * {reading.width} // {span}, 0), "  # noqa: S608
+        f"SELECT {by} AS series, least({since} * {reading.width} // {max(span // fine, 1)}, "  # noqa: S608
         f"{reading.width - 1}) AS bucket, avg(value) AS mean, min(value) AS low, max(value) AS high "
         f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) {inside}{more}"
         "GROUP BY ALL ORDER BY ALL",

@@ -105,13 +105,13 @@ class MetricsReader(Generic[Event]):
 
     def steps_as_time(self, start_step: int, end_step: int) -> tuple[int, int] | None:
         """Return from the first event of one step to just before the first one of another, microseconds."""
-        rows = self.source.events()
         first: dict[int, int] = {}
-        for begin, args in zip(rows["start"].tolist(), rows["args"].tolist(), strict=True):
-            step = step_of(args)
-            if step is not None:
-                first[step] = min(begin, first.get(step, begin))
-        self._done()
+        for rows in self.source.events_in_pieces():
+            for begin, args in zip(rows["start"].tolist(), rows["args"].tolist(), strict=True):
+                step = step_of(args)
+                if step is not None:
+                    first[step] = min(begin, first.get(step, begin))
+            self._done()
         if start_step not in first or end_step not in first:
             return None
         return first[start_step], first[end_step] - 1

@@ -13,11 +13,13 @@ from holter.importers.profiler_output import SUFFIXES
 from holter.importers.sagemaker import METRICS
 from holter.schema.phases import ITERATOR_START
 from holter.schema.table import Table
+from holter.store.parquet import literal
+from holter.store.stretches import stretches
 from holter.store.trial import Trial
 from holter.views.cost import details
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +44,9 @@ PHASES = {
 operators and kernels are told below."""
 _KINDS = {metric: kind for kind, metric in METRICS.items()}
 _DEVICE_TYPES = ("cpu", "gpu")
+_TABLES = ("spans", "operators", "kernels")
+PIECE = 500_000
+"""Rows that are read together."""
 
 
 class Recorded:
@@ -68,7 +73,7 @@ class Recorded:
     def available(self, events: bool) -> tuple[int, int]:
         """Return when the first row began and the last one ended, microseconds; 0 where there is none."""
         if events not in self._range:
-            tables = ("spans", "operators", "kernels") if events else ("samples",)
+            tables = _TABLES if events else ("samples",)
             ends = [self._ends(table) for table in tables]
             found = [end for end in ends if end is not None]
             low, high = min((e[0] for e in found), default=0), max((e[1] for e in found), default=0)
@@ -82,15 +87,33 @@ class Recorded:
 
     def readings(self, start: int = 0, end: int | None = None) -> Table:
         """Return readings of the metrics that SageMaker knows; see `ProfilerOutput.readings`."""
-        known = ", ".join(f"'{metric}'" for metric in _KINDS)
-        rows = self.trial.table(
-            "samples",
-            start_ns=start * 1000,
-            end_ns=None if end is None else end * 1000 + 1000,
-            where=f"metric IN ({known}) AND NOT isnan(value)",
-        )
-        metrics, codes = np.unique(rows["metric"].astype(str), return_inverse=True)
-        kinds = [_KINDS[metric] for metric in metrics.tolist()]
+        return self._readings(start * 1000, None if end is None else end * 1000 + 1000, ())
+
+    def readings_in_pieces(
+        self, start: int = 0, end: int | None = None, names: Collection[str] = ()
+    ) -> Iterator[Table]:
+        """Yield the same in stretches of time, if asked for only of metrics with these names."""
+        for begin, until in self._cut(("samples",), start, end):
+            yield self._readings(begin, until, names)
+
+    def _cut(self, tables: Sequence[str], start: int, end: int | None) -> Iterator[tuple[int, int | None]]:
+        """Yield stretches of [start, end], ns, that hold about `PIECE` rows each; at least one."""
+        until = None if end is None else end * 1000 + 1000
+        found = stretches(self.trial, tables, PIECE, start_ns=start * 1000, end_ns=until)
+        # What a microsecond holds stays together.
+        inner = [begin // 1000 * 1000 for begin, _ in found[1:]]
+        begins = [start * 1000, *inner]
+        return zip(begins, [*inner, until], strict=True)
+
+    def _readings(self, start_ns: int, end_ns: int | None, names: Collection[str]) -> Table:
+        asked = " OR ".join(_named(metric, names) for metric in _KINDS)
+        where = f"({asked}) AND NOT isnan(value)"
+        rows = self.trial.table("samples", start_ns=start_ns, end_ns=end_ns, where=where)
+        words = rows["metric"].tolist()
+        metrics = list(dict.fromkeys(words))
+        numbers = {metric: number for number, metric in enumerate(metrics)}
+        codes = np.array([numbers[word] for word in words], np.int64)
+        kinds = [_KINDS[metric] for metric in metrics]
         type_ = _taken([kind for kind, _ in kinds], codes)
         own = _taken([name if kind not in _DEVICE_TYPES else "" for kind, name in kinds], codes)
         dimension = _taken([name if kind in _DEVICE_TYPES else "" for kind, name in kinds], codes)
@@ -109,16 +132,28 @@ class Recorded:
 
     def events(self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None) -> Table:
         """Return steps, phases, data loading, operators and kernels; see `ProfilerOutput.events`."""
-        parts = []
-        if suffixes is None or SUFFIXES[0] in suffixes:
-            for table, made in (("spans", self._spans), ("operators", _operators), ("kernels", _kernels)):
-                until = None if end is None else end * 1000 + 1000
-                where = f"time + duration >= {start * 1000}"
-                parts.append(made(self.trial.table(table, end_ns=until, where=where)))
-            parts.append(self._workers(start, end))
-        if not parts:
+        return self._events(None, None if end is None else end * 1000 + 1000, start * 1000, suffixes)
+
+    def events_in_pieces(
+        self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None
+    ) -> Iterator[Table]:
+        """Yield the same in stretches of time, each event where it begins."""
+        for begin, until in self._cut(_TABLES, start, end):
+            first = begin == start * 1000  # what began before and reaches into it belongs to the first
+            yield self._events(None if first else begin, until, start * 1000, suffixes)
+
+    def _events(
+        self, begin: int | None, until: int | None, since: int, suffixes: Sequence[str] | None
+    ) -> Table:
+        """Return what begins in [begin, until) and does not end before `since`, ns; None: wherever."""
+        if suffixes is not None and SUFFIXES[0] not in suffixes:
             return _spans(Table.empty("spans"), {})
-        found = Table.concat(parts).sorted("start")
+        where = f"time + duration >= {since}"
+        made = zip(_TABLES, (self._spans, _operators, _kernels), strict=True)
+        parts = [
+            make(self.trial.table(name, start_ns=begin, end_ns=until, where=where)) for name, make in made
+        ]
+        found = Table.concat([*parts, self._workers(begin, until, since)]).sorted("start")
         pids = {one["rank"]: one["pid"] for one in self._facts("process") if _trains(one)}
         columns = found.columns | {"pid": np.array([pids.get(r, r) for r in found["pid"].tolist()], np.int64)}
         return Table(columns)
@@ -130,14 +165,16 @@ class Recorded:
         loaders = {fact["rank"]: fact for fact in self._facts("loader")}
         return _spans(rows.where((rows["phase"] != "stack") & (rows["phase"] != "scalar")), loaders)
 
-    def _workers(self, start: int, end: int | None) -> Table:
+    def _workers(self, begin: int | None, until: int | None, since: int) -> Table:
         """Return the lives of the data loaders' workers, as far as they have ended."""
         events = self.trial.table("events", where="kind IN ('process', 'end', 'exit')")
         nodes = dict(zip(events["rank"].tolist(), events["node"].tolist(), strict=True))
         found = lives(events)
-        inside = found["end"] >= start * 1000
-        if end is not None:
-            inside &= found["begin"] <= end * 1000
+        inside = found["end"] >= since
+        if begin is not None:
+            inside &= found["begin"] >= begin
+        if until is not None:
+            inside &= found["begin"] < until
         found = found.where(inside)
         rows = Table(
             {
@@ -223,6 +260,17 @@ def _table(
             "args": every,
         }
     )
+
+
+def _named(metric: str, names: Collection[str]) -> str:
+    """Return the condition for readings of a metric whose name, as smdebug says it, is one of these."""
+    kind, own = _KINDS[metric]
+    asked = f"metric = {literal(metric)}"
+    if not names:
+        return asked
+    if kind in _DEVICE_TYPES:
+        return f"{asked} AND device IN ({', '.join(map(literal, names))})"
+    return f"{asked} AND {own in names}"
 
 
 def _trains(process: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from holter.store.trial import Trial
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from holter.schema.table import Table
     from holter.store.job import JobFolder
@@ -36,6 +36,16 @@ class Source(Protocol):
 
     def events(self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None) -> Table:
         """Return events of the training that overlap [start, end]."""
+
+    def readings_in_pieces(
+        self, start: int = 0, end: int | None = None, names: Collection[str] = ()
+    ) -> Iterator[Table]:
+        """Yield readings, if asked for only of metrics with these names, in pieces that fit into memory."""
+
+    def events_in_pieces(
+        self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None
+    ) -> Iterator[Table]:
+        """Yield each event that overlaps [start, end] once, in pieces that fit into memory."""
 
     def available(self, events: bool) -> tuple[int, int]:
         """Return the first and the last time of events, or of readings; 0 where there are none."""

@@ -63,11 +63,16 @@ class Backward:
             patches.wrap(owner, "scale", self._watch_scale)
 
     def _watch_backward(self, original: Any) -> Any:
-        here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
+        flow, here, is_compiling, collector = (
+            self.flow,
+            self.flow.here,
+            self.flow.is_compiling,
+            self.collector,
+        )
         begin, end = self._begin, self._end
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or (at := here.at).backward or not collector.on:
+            if (flow.compiles and is_compiling()) or (at := here.at).backward or not collector.on:
                 return original(tensors, *args, **kwargs)
             inside = at.forward
             at.backward = at.forward = at.seen = True  # what is recomputed in here is no forward pass

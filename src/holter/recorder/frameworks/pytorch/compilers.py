@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder import imports
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -29,7 +30,24 @@ class Compilers:
         torch = self.flow.torch
         patches.wrap(torch, "compile", self._watch_compile)
         patches.wrap(torch.nn.Module, "compile", self._watch_module)
+        # Whoever compiles without `torch.compile` is noticed before the first frame is traced.
+        imports.when_imported("torch._dynamo.callback", self._on_compiler)
+        imports.when_imported("torch.export._trace", self._on_export)
         patches.later(self._unregister)
+
+    def _prepare(self) -> None:
+        self.flow.compiles = True
+        self.roots.stop_discovery()
+
+    def _on_compiler(self, module: str) -> None:
+        try:
+            if self._patches is not None:
+                self._register()
+        except Exception as error:
+            self.collector.fault(error)
+
+    def _on_export(self, module: str) -> None:
+        self.flow.compiles = True
 
     def _watch_compile(self, original: Any) -> Any:
         def compile(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +62,7 @@ class Compilers:
                 collector.fault(error)
             return result
 
-        prepare, collector = self.roots.stop_discovery, self.collector
+        prepare, collector = self._prepare, self.collector
         return compile
 
     def _watch_module(self, original: Any) -> Any:
@@ -70,6 +88,7 @@ class Compilers:
             handler.register_end_callback(self._end)
 
     def _unregister(self) -> None:
+        self._patches = None
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         if handler is not None and self._start in handler.start_callbacks:
             handler.remove_start_callback(self._start)
@@ -77,6 +96,8 @@ class Compilers:
 
     def _start(self, *_: Any) -> None:
         try:
+            if not self.flow.compiles:
+                self._prepare()
             self.flow.here.at.begin(self._code)
         except Exception as error:
             self.collector.fault(error)

@@ -99,6 +99,8 @@ class Flow:
         self.is_compiling: Callable[[], bool] = getattr(
             getattr(torch, "compiler", None), "is_compiling", lambda: False
         )
+        self.compiles = False
+        """A compiler or an export was at work: hot paths ask `is_compiling`, which is dear, from then on."""
         self.backward_open = False
         """A backward pass runs: a step that ends inside it ends with it."""
         self.deferred: Callable[[], None] | None = None

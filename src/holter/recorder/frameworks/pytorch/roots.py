@@ -114,11 +114,16 @@ class Roots:
         self._classes[cls] = undo
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
-        here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
+        flow, here, is_compiling, collector = (
+            self.flow,
+            self.flow.here,
+            self.flow.is_compiling,
+            self.collector,
+        )
         begin, end, roots, clock, codes = self._begin, self._end, self, self.clock, self._codes
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if is_compiling() or (at := here.at).forward or not collector.on:
+            if (flow.compiles and is_compiling()) or (at := here.at).forward or not collector.on:
                 # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]

@@ -116,7 +116,7 @@ class StepClock:
         note_rate = self._note_learning_rate
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if is_compiling() or not collector.on:
+            if (flow.compiles and is_compiling()) or not collector.on:
                 return
             try:
                 at = here.at
@@ -131,7 +131,7 @@ class StepClock:
                 collector.fault(error)
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if is_compiling():
+            if flow.compiles and is_compiling():
                 return
             try:
                 clock.inner_steps += 1

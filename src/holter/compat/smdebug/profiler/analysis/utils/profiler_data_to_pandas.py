@@ -5,25 +5,31 @@ from __future__ import annotations
 import calendar
 import re
 import time as clock
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 
 from holter.analysis.running import of_largest, sums, times_at, times_during
 from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
-from holter.compat.smdebug.profiler.readers import step_of
+from holter.compat.smdebug.profiler.analysis.utils import frame_columns
 from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
 from holter.frame import optional
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
 
-_FORMAT = "%Y-%m-%dT%H:%M:%S"
 _STEP = "Step:ModeKeys"
+_READ, _BEGAN = "timestamp_us_since_epoch", "start_time_us_since_epoch"
+_BYTES = 8
+"""Of a cell: a number, or where a text lies that many rows share."""
+_COPIES = 6
+"""Putting pieces together takes so many times the room of what comes out, as measured."""
 
 
 class PandasFrame:
@@ -41,7 +47,7 @@ class PandasFrame:
         Args:
             path: Which.
             use_in_memory_cache: Keep what was read.
-            scan_interval: Without meaning here: nothing is read in slices.
+            scan_interval: Without meaning here: what is read together is bounded by rows, or is a file.
 
         Raises:
             TrialNotFound: Neither is there.
@@ -59,11 +65,11 @@ class PandasFrame:
 
     def get_all_system_metrics(self, selected_system_metrics: Sequence[str] = ()) -> Any:
         """Return all readings, or those of the metrics (column `system_metric`) that are named."""
-        return self._system(0, None, selected_system_metrics)
+        return _whole(self._system_pieces(0, None, selected_system_metrics), _READ)
 
     def get_all_framework_metrics(self, selected_framework_metrics: Sequence[str] = ()) -> Any:
         """Return all events, or those whose name or phase is named."""
-        return self._framework(0, None, selected_framework_metrics)
+        return _whole(self._framework_pieces(0, None, selected_framework_metrics), _BEGAN)
 
     def get_profiler_data_by_time(
         self,
@@ -86,12 +92,11 @@ class PandasFrame:
             get_framework_metrics: Whether events are wanted; without, their frame is empty.
             get_system_metrics: Whether readings are.
         """
-        nothing = ["nothing that has this name"]
-        system = self._system(
-            start_time_us, end_time_us, selected_system_metrics if get_system_metrics else nothing
-        )
-        framework = self._framework(
-            start_time_us, end_time_us, selected_framework_metrics if get_framework_metrics else nothing
+        system_end = end_time_us if get_system_metrics else -1
+        events_end = end_time_us if get_framework_metrics else -1
+        system = _whole(self._system_pieces(start_time_us, system_end, selected_system_metrics), _READ)
+        framework = _whole(
+            self._framework_pieces(start_time_us, events_end, selected_framework_metrics), _BEGAN
         )
         if not cache_metrics:
             return system, framework
@@ -106,10 +111,11 @@ class PandasFrame:
         self, start_step: int, end_step: int, cache_metrics: bool = False
     ) -> tuple[Any, Any]:
         """Return the events of steps, the last one included, and the readings meanwhile; empty for none."""
-        framework = self._framework(0, None, ())
-        framework = framework[framework["step"].between(start_step, end_step)].reset_index(drop=True)
+        pieces = self._framework_pieces(0, None, ())
+        chosen = (piece[piece["step"].between(start_step, end_step)] for piece in pieces)
+        framework = _whole(chosen, _BEGAN)
         if framework.empty:
-            return self._system(0, -1, ()), framework
+            return _whole(self._system_pieces(0, -1, ()), _READ), framework
         first = int(framework["start_time_us_since_epoch"].min())
         last = int(framework["end_time_us_since_epoch"].max())
         system, _ = self.get_profiler_data_by_time(first, last, cache_metrics, get_framework_metrics=False)
@@ -127,16 +133,15 @@ class PandasFrame:
         Returns:
             Share by phase, the largest being 1; microseconds by event; microseconds by phase of steps.
         """
-        events = self._events(selected_framework_metrics)
         moments = [self.convert_datetime_to_timestamp(moment) for moment in timestep_list]
-        amount = (events["end"] - events["start"]) * times_at(events["start"], events["end"], moments)
-        steps = _is_step(events)
-        phases = sums(events["phase"][~steps].tolist(), amount[~steps].tolist())
-        return (
-            of_largest(phases),
-            sums(events["name"][~steps].tolist(), amount[~steps].tolist()),
-            sums(events["phase"][steps].tolist(), amount[steps].tolist()),
-        )
+        phases, names, modes = Counter[str](), Counter[str](), Counter[str]()
+        for events in self._events(selected_framework_metrics):
+            amount = (events["end"] - events["start"]) * times_at(events["start"], events["end"], moments)
+            steps = _is_step(events)
+            phases.update(sums(events["phase"][~steps].tolist(), amount[~steps].tolist()))
+            names.update(sums(events["name"][~steps].tolist(), amount[~steps].tolist()))
+            modes.update(sums(events["phase"][steps].tolist(), amount[steps].tolist()))
+        return of_largest(phases), dict(names), dict(modes)
 
     def get_framework_metrics_by_begin_and_end_timesteps(
         self,
@@ -152,43 +157,32 @@ class PandasFrame:
         Raises:
             ValueError: There are not as many ends as begins, or one is no time.
         """
-        events = self._events(selected_framework_metrics)
-        events = events.where(~_is_step(events))
         begins, ends = (
             [self.convert_datetime_to_timestamp(moment) for moment in given]
             for given in (begin_timestep_list, end_timestep_list)
         )
-        times = times_during(events["start"], events["end"], begins, ends)
-        amount = ((events["end"] - events["start"]) * times).tolist()
-        by_phase, by_name = (of_largest(sums(events[name].tolist(), amount)) for name in ("phase", "name"))
-        return by_phase, by_name
+        by_phase, by_name = Counter[str](), Counter[str]()
+        for every in self._events(selected_framework_metrics):
+            events = every.where(~_is_step(every))
+            times = times_during(events["start"], events["end"], begins, ends)
+            amount = ((events["end"] - events["start"]) * times).tolist()
+            by_phase.update(sums(events["phase"].tolist(), amount))
+            by_name.update(sums(events["name"].tolist(), amount))
+        return of_largest(by_phase), of_largest(by_name)
 
     def get_all_dataloader_metrics(self, selected_framework_metrics: Sequence[str] = ()) -> Any:
         """Return the events of data loaders, or those whose name or phase a regular expression finds."""
-        rows = self.framework_reader.source.events()
         patterns = [re.compile(pattern) for pattern in selected_framework_metrics or (r"[Dd]ata[Ll]oader",)]
-        wanted = [
-            any(pattern.search(name) or pattern.search(phase) for pattern in patterns)
-            for name, phase in zip(rows["name"].tolist(), rows["phase"].tolist(), strict=True)
-        ]
-        rows = rows.where(np.array(wanted, dtype=bool))
-        args = rows["args"].tolist()
-        return self._frame(
-            {
-                **self._times(rows),
-                "duration_us": rows["end"] - rows["start"],
-                "pid": rows["pid"],
-                "framework_metric": rows["name"],
-                "step": np.array([-1 if (s := step_of(a)) is None else s for a in args], np.int64),
-                "worker_id": np.array([_whole(a.get("worker_id")) for a in args], np.int64),
-                "num_workers": np.array([_whole(a.get("num_workers")) for a in args], np.int64),
-                "pin_memory": np.array([_flag(a.get("pin_memory")) for a in args], object),
-                "process": rows["phase"],
-                "node_id": rows["node"],
-                "start_time_us_since_epoch": rows["start"],
-                "end_time_us_since_epoch": rows["end"],
-            }
-        )
+
+        def pieces() -> Iterator[Any]:
+            for rows in self._events(()):
+                wanted = [
+                    any(pattern.search(name) or pattern.search(phase) for pattern in patterns)
+                    for name, phase in zip(rows["name"].tolist(), rows["phase"].tolist(), strict=True)
+                ]
+                yield _frame(frame_columns.loader(rows.where(np.array(wanted, dtype=bool)), self.start_time))
+
+        return _whole(pieces(), _BEGAN)
 
     def convert_datetime_to_timestamp(self, timestamp: str) -> int:
         """Return microseconds since the epoch of a time as the frames write it.
@@ -198,100 +192,85 @@ class PandasFrame:
         """
         seconds, _, fraction = str(timestamp).rpartition(":")
         try:
-            return calendar.timegm(clock.strptime(seconds, _FORMAT)) * 1_000_000 + int(fraction.ljust(6, "0"))
+            return calendar.timegm(clock.strptime(seconds, frame_columns.FORMAT)) * 1_000_000 + int(
+                fraction.ljust(6, "0")
+            )
         except ValueError:
             raise ValueError(
                 f"{timestamp!r} is no time; expected as in 2023-11-14T22:13:20:000000, UTC"
             ) from None
 
-    def _system(self, start: int, end: int | None, names: Sequence[str]) -> Any:
+    def system_metrics_in_pieces(
+        self,
+        start_time_us: int = 0,
+        end_time_us: int | None = None,
+        selected_system_metrics: Sequence[str] = (),
+    ) -> Iterator[Any]:
+        """Yield readings as frames that fit into memory, one after another; smdebug has not got this.
+
+        Within a frame rows are in the order of time and differ from one another.
+        """
+        return self._system_pieces(start_time_us, end_time_us, selected_system_metrics)
+
+    def framework_metrics_in_pieces(
+        self,
+        start_time_us: int = 0,
+        end_time_us: int | None = None,
+        selected_framework_metrics: Sequence[str] = (),
+    ) -> Iterator[Any]:
+        """Yield events as frames that fit into memory, one after another; smdebug has not got this."""
+        return self._framework_pieces(start_time_us, end_time_us, selected_framework_metrics)
+
+    def _system_pieces(self, start: int, end: int | None, names: Sequence[str]) -> Iterator[Any]:
         self.system_reader.refresh_event_file_list()
-        rows = self.system_reader.source.readings(start, end)
-        if names:
-            rows = rows.where(np.isin(rows["name"].astype(str), list(names)))
-        return self._frame(
-            {
-                "timestamp": _texts(rows["time"]),
-                "timestamp_us": rows["time"] - self.start_time,
-                "value": rows["value"],
-                "system_metric": rows["name"],
-                "dimension": rows["dimension"],
-                "nodeID": rows["node"],
-                "type": rows["type"],
-                "timestamp_us_since_epoch": rows["time"],
-            }
-        )
+        origin = self.start_time
+        for rows in self.system_reader.source.readings_in_pieces(start, end, frozenset(names)):
+            yield _frame(frame_columns.system(rows, origin))
+            self.system_reader._done()
 
-    def _framework(self, start: int, end: int | None, names: Sequence[str]) -> Any:
-        rows = self._events(names, start, end)
-        args = rows["args"].tolist()
-        own = [
-            a.get("layer_name") or a.get("name") or n
-            for a, n in zip(args, rows["name"].tolist(), strict=True)
-        ]
-        return self._frame(
-            {
-                **self._times(rows),
-                "tid": rows["tid"],
-                "pid": rows["pid"],
-                "framework_metric": np.array(own, object),
-                "step": np.array([-1 if (s := step_of(a)) is None else s for a in args], np.int64),
-                "bytes": np.array([_whole(a.get("bytes_fetched")) for a in args], np.int64),
-                "process": rows["phase"],
-                "nodeID": rows["node"],
-                "start_time_us_since_epoch": rows["start"],
-                "end_time_us_since_epoch": rows["end"],
-            }
-        )
+    def _framework_pieces(self, start: int, end: int | None, names: Sequence[str]) -> Iterator[Any]:
+        origin = self.start_time
+        for rows in self._events(names, start, end):
+            yield _frame(frame_columns.framework(rows, origin))
 
-    def _events(self, names: Sequence[str], start: int = 0, end: int | None = None) -> Table:
+    def _events(self, names: Sequence[str], start: int = 0, end: int | None = None) -> Iterator[Table]:
         self.framework_reader.refresh_event_file_list()
-        rows = self.framework_reader.source.events(start, end)
-        if names:
-            wanted = list(names)
-            rows = rows.where(
-                np.isin(rows["name"].astype(str), wanted) | np.isin(rows["phase"].astype(str), wanted)
+        wanted = list(names)
+        for rows in self.framework_reader.source.events_in_pieces(start, end):
+            if wanted:
+                named = np.isin(rows["name"].astype(str), wanted)
+                rows = rows.where(named | np.isin(rows["phase"].astype(str), wanted))
+            yield rows
+            self.framework_reader._done()
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    return optional("pandas").DataFrame(columns).drop_duplicates(ignore_index=True)
+
+
+def _whole(pieces: Iterable[Any], order: str) -> Any:
+    """Return pieces as one frame in an order; raises `MemoryError` before it would not fit into memory."""
+    pandas = optional("pandas")
+    found: list[Any] = []
+    size = rows = 0
+    for piece in pieces:
+        if found and piece.empty:
+            continue
+        found.append(piece)
+        rows += len(piece)
+        size += _BYTES * piece.size
+        free = psutil.virtual_memory().available
+        if _COPIES * size > free:
+            raise MemoryError(
+                f"a frame of more than {rows:,} rows does not fit into memory, {free / 1e9:.1f} GB are "
+                "free: name metrics, ask for a stretch of time, or take it piece by piece "
+                "(system_metrics_in_pieces, framework_metrics_in_pieces)"
             )
-        return rows
-
-    def _times(self, rows: Table) -> dict[str, Any]:
-        first = self.start_time
-        return {
-            "start_time": _texts(rows["start"]),
-            "end_time": _texts(rows["end"]),
-            "start_time_us": rows["start"] - first,
-            "end_time_us": rows["end"] - first,
-        }
-
-    def _frame(self, columns: dict[str, Any]) -> Any:
-        frame = optional("pandas").DataFrame(columns).drop_duplicates(ignore_index=True)
-        for reader in (self.system_reader, self.framework_reader):
-            reader._done()
-        return frame
+    whole = pandas.concat([one for one in found if not one.empty] or found[:1], ignore_index=True)
+    if not whole[order].is_monotonic_increasing:
+        whole = whole.sort_values(order, kind="stable", ignore_index=True)
+    return whole.drop_duplicates(ignore_index=True) if len(found) > 1 else whole
 
 
 def _is_step(events: Table) -> NDArray[np.bool_]:
     return np.array([phase.startswith(_STEP) for phase in events["phase"].tolist()], dtype=bool)
-
-
-def _texts(times: NDArray[Any]) -> NDArray[Any]:
-    """Return times as smdebug writes them: to the microsecond, UTC."""
-    seconds: dict[int, str] = {}
-    told = []
-    for time in times.tolist():
-        whole, rest = divmod(time, 1_000_000)
-        if whole not in seconds:
-            seconds[whole] = clock.strftime(_FORMAT, clock.gmtime(whole))
-        told.append(f"{seconds[whole]}:{rest:06d}")
-    return np.array(told, dtype=object)
-
-
-def _whole(value: Any) -> int:
-    try:
-        return -1 if value is None else int(value)
-    except (TypeError, ValueError):
-        return -1
-
-
-def _flag(value: Any) -> str:
-    return "NA" if value is None else "True" if str(value).lower() in ("true", "1") else "False"
