@@ -8,7 +8,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.gateway import MISSING, WHERE_FROM, Gateway
+
+# A machine that stands still while examples are made or tried is no fault of theirs.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Started in the background, as by nohup or `&` in a script, a process ignores these, and all its children do.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):

@@ -208,7 +208,7 @@ EVENTS = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(events=st.lists(EVENTS | SCALARS, max_size=12), cut=st.integers(0, 400))
 def test_whatever_is_in_it_the_good_events_are_read(events, cut, written):
     good = [operator(1), operator(2)]
@@ -221,7 +221,7 @@ def test_whatever_is_in_it_the_good_events_are_read(events, cut, written):
         staged(written(whole[: max(0, len(whole) - cut)]))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     times=st.lists(st.integers(0, 10**6), min_size=1, max_size=200),
     block=st.integers(16, 3000),

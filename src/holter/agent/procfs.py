@@ -58,6 +58,16 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
     )
 
 
+def catches(pid: int, number: int, proc: Path = PROC) -> bool:
+    """Tell whether a process handles a signal, so that it does not die of it."""
+    try:
+        with open(f"{proc}/{pid}/status", "rb") as file:
+            masks = [line.split()[1] for line in file if line.startswith(b"SigCgt:")]
+    except OSError:
+        return False
+    return bool(masks) and bool(int(masks[0], 16) >> (number - 1) & 1)
+
+
 def everything(proc: Path = PROC) -> dict[int, Stat]:
     """Read all processes that can be seen."""
     found = {}

@@ -50,10 +50,16 @@ class Request:
         self.sent = self._send(proc)
 
     def _send(self, proc: Path) -> bool:
-        """Send the signal that the process declared; never to one that did not, it would die of it."""
+        """Send the signal that the process declared; never to one that would die of it.
+
+        So ends one that declared none, and one whose Python has ended and put all signals back, but that is
+        slow to exit: to us it may look like one that hangs.
+        """
         wanted = self.process.stacks_signal
         stat = procfs.stat(self.process.pid, proc)
         if wanted is None or stat is None or not stat.alive or stat.started != self.process.ticks:
+            return False
+        if not procfs.catches(self.process.pid, wanted, proc):
             return False
         try:
             os.kill(self.process.pid, wanted)
