@@ -63,12 +63,8 @@ class Backward:
             patches.wrap(owner, "scale", self._watch_scale)
 
     def _watch_backward(self, original: Any) -> Any:
-        flow, here, is_compiling, collector = (
-            self.flow,
-            self.flow.here,
-            self.flow.is_compiling,
-            self.collector,
-        )
+        flow, here, collector = self.flow, self.flow.here, self.collector
+        is_compiling = flow.is_compiling
         begin, end = self._begin, self._end
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:

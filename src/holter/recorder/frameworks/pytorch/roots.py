@@ -114,12 +114,8 @@ class Roots:
         self._classes[cls] = undo
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
-        flow, here, is_compiling, collector = (
-            self.flow,
-            self.flow.here,
-            self.flow.is_compiling,
-            self.collector,
-        )
+        flow, here, collector = self.flow, self.flow.here, self.collector
+        is_compiling = flow.is_compiling
         begin, end, roots, clock, codes = self._begin, self._end, self, self.clock, self._codes
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
