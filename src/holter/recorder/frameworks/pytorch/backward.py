@@ -64,11 +64,10 @@ class Backward:
 
     def _watch_backward(self, original: Any) -> Any:
         flow, here, collector = self.flow, self.flow.here, self.collector
-        is_compiling = flow.is_compiling
         begin, end = self._begin, self._end
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if (flow.compiles and is_compiling()) or (at := here.at).backward or not collector.on:
+            if (flow.compiles and flow.is_compiling()) or (at := here.at).backward or not collector.on:
                 return original(tensors, *args, **kwargs)
             inside = at.forward
             at.backward = at.forward = at.seen = True  # what is recomputed in here is no forward pass

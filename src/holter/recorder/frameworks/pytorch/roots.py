@@ -115,11 +115,10 @@ class Roots:
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         flow, here, collector = self.flow, self.flow.here, self.collector
-        is_compiling = flow.is_compiling
         begin, end, roots, clock, codes = self._begin, self._end, self, self.clock, self._codes
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if (flow.compiles and is_compiling()) or (at := here.at).forward or not collector.on:
+            if (flow.compiles and flow.is_compiling()) or (at := here.at).forward or not collector.on:
                 # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]

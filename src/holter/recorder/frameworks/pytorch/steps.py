@@ -110,13 +110,13 @@ class StepClock:
 
     def _hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         """Return what is called before and after each step of any optimizer."""
-        here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
+        here, collector = self.flow.here, self.collector
         flow, session, clock = self.flow, self.flow.session, self
         enter, leave, leads, codes = self.enter, self.leave, self._leads, self.codes
         note_rate = self._note_learning_rate
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if (flow.compiles and is_compiling()) or not collector.on:
+            if (flow.compiles and flow.is_compiling()) or not collector.on:
                 return
             try:
                 at = here.at
@@ -131,7 +131,7 @@ class StepClock:
                 collector.fault(error)
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if flow.compiles and is_compiling():
+            if flow.compiles and flow.is_compiling():
                 return
             try:
                 clock.inner_steps += 1
