@@ -25,7 +25,7 @@ _BEAT_S = 15.0
 """After so long without a change a line is sent anyway, so that both ends notice a dead connection."""
 _SHARE = 0.06
 """The share of a core that is spent on drawing and sending what has changed."""
-_TAB_S = 0.001
+_TAB_S = 0.002
 """CPU time of sending it to one tab, about."""
 _MOST_S = 30.0
 _SIGN_S = 5.0
