@@ -62,14 +62,14 @@ def test_compiled_training(record, way):
     for phase in (Phase.BACKWARD, Phase.OPTIMIZER):
         assert trainer.per_step(phase) == [1] * 8
     forward = [s for s in trainer.of(Phase.FORWARD) if s.begin > steps[0].begin and s.mode is Mode.TRAIN]
+    first = int(way == "beneath")  # there a compiler is noticed amid its first call
     if way != "function":  # a compiled function is no module: nobody says that it is the forward pass
         assert trainer.per_step(Phase.FORWARD)[1:] == [1] * 7
-        first = int(way == "beneath")  # where a compiler is noticed amid its first call
         assert trainer.per_step(Phase.LOSS)[first:] == [1] * (8 - first)
         assert {s.name for s in forward} == {"Net"}
     compiles = trainer.of(Phase.COMPILE)
     assert compiles
-    assert {s.step for s in compiles} == {0}
+    assert {s.step for s in compiles} <= set(range(first + 1))
 
 
 def test_compiled_backward_and_optimizer(record):
