@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holter.agent.hangs import EXIT
 from holter.agent.procfs import PROC
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, 
         "kind": "signal" if code < 0 else "exception",
         "signal": -code if code < 0 else None,
         "evidence": f"the launcher says that process {rank.pid} ended with {how}{after}",
-        **({} if rank.end is None else {"phase": "exit"}),
+        **({} if rank.end is None else {"phase": EXIT}),
     }
 
 

@@ -51,6 +51,8 @@ class HangLimits:
 
 SLOW = ("checkpoint", "eval", "compile")
 """Phases that may take much longer than a step."""
+EXIT = "exit"
+"""What a process does whose recording has ended in order, until it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ def diagnosis(
     text = f"{who} in {where}{busy}"
     if any(state == "D" for state in states):
         return "storage", f"{text}; waits in the kernel for input or output that does not come"
+    if phases == {EXIT}:
+        return "exit", f"{text}; the training has ended, the process has not"
     if phases == {"data_loading"}:
         return "data_starved", f"{text}; no batch comes from the data loader"
     if "communication" in phases or ("backward" in phases and trainers > 1):
