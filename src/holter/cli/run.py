@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holter.cli import options, orders, profile, pushing, saving
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
-from holter.schema.tensor_spool import ENV_SAVE
+from holter.schema.tensor_spool import ENV_KEPT, ENV_SAVE
 from holter.schema.windows import ENV_PROFILE
 
 if TYPE_CHECKING:
@@ -219,7 +219,9 @@ def execute(plan: Plan) -> int:
         node=member.node if member else plan.node,
         interval_ms=plan.interval_ms,
         companions=[*judging, *(pushing.companion(folder, plan.otlp) if creator else [])],
-        variables=os.environ | {name: text for name, text in plan.variables.items() if text},
+        variables=os.environ
+        | {ENV_KEPT: folder.place.url}
+        | {k: text for k, text in plan.variables.items() if text},
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
         member=member,
     ).run()

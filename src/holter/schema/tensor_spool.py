@@ -41,6 +41,9 @@ MAX_PAYLOAD = 64 << 20
 ENV_SAVE = "HOLTER_SAVE"
 """JSON: what of the tensors is to be saved; when it is absent, nothing but the default diet."""
 
+ENV_KEPT = "HOLTER_TENSORS_KEPT"
+"""The job's folder, on whose disk whole tensors stay in the end; where it is on no disk, no path."""
+
 
 class Kind(IntEnum):
     """What a frame holds."""

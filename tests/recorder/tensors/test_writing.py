@@ -141,6 +141,15 @@ def test_a_schedule_for_which_there_is_no_room_is_said_at_its_first_save(session
     assert "429 MB" in said[0]
 
 
+def test_room_is_asked_for_where_whole_tensors_stay(session, capsys, monkeypatch):
+    monkeypatch.setenv(layout.ENV_KEPT, "/proc")  # a file system without any
+    assert TensorFiles(session).save(1, 0, 1, [("x", "uint8", (1,), b"1")])
+    assert "there is room for 0 saves" in capsys.readouterr().err
+    monkeypatch.setenv(layout.ENV_KEPT, "s3://bucket/job")
+    assert TensorFiles(session).save(1, 1, 1, [("x", "uint8", (1,), b"1")])
+    assert "room for" not in capsys.readouterr().err
+
+
 @contextlib.contextmanager
 def files_no_larger_than(size):
     """Let writes beyond a size fail, as on a disk that is full."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -156,6 +157,9 @@ class TensorFiles:
         if self._estimated or not size:
             return
         self._estimated = True
+        with contextlib.suppress(OSError):  # an object store has room
+            disk = os.statvfs(os.environ.get(spool.ENV_KEPT) or self._session.spool.directory)
+            free = min(free, disk.f_bavail * disk.f_frsize)
         fit = min(free - spool.RAW_RESERVE, spool.RAW_LIMIT) // size
         if fit < _FEW_SAVES:
             megabytes = size / 1e6
