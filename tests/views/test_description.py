@@ -140,6 +140,13 @@ def test_cost_is_what_the_nodes_say(store):
     assert known["bytes"] == sum(
         file.stat().st_size for file in Path(folder.url).rglob("*") if file.is_file()
     )
+    drops = [{"frames": 3, "saves": 1}, {"files": 2}, {"files": 5}]
+    columns = {"time": [1, 2, 3], "rank": [0, -1, -1], "kind": ["dropped"] * 3, "name": ["tensors"] * 3}
+    writer = Writer(folder, "node-0")
+    writer.append("events", {**columns, "detail": [json.dumps(drop) for drop in drops]})
+    writer.close()
+    lost = Trial(folder).table("events")
+    assert cost(Trial(folder), lost, *tables[1:])["dropped"] == 7 + 3 + 1 + 5
     assert known["bytes_per_step"] == pytest.approx(known["bytes"] / 500)
 
 

@@ -44,7 +44,7 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
 
 
 def details(events: Table, kind: str) -> list[dict[str, Any]]:
-    """Return the details of all events of a kind, each with `time`, `rank` and `name`; no damaged one."""
+    """Return the details of events of a kind, each with `time`, `node`, `rank`, `name`; no damaged one."""
     found = []
     for row in events.where(events["kind"] == kind).to_rows():
         try:
@@ -52,7 +52,7 @@ def details(events: Table, kind: str) -> list[dict[str, Any]]:
         except ValueError:
             continue
         if isinstance(detail, dict):
-            found.append({**detail, "time": row["time"], "rank": row["rank"], "name": row["name"]})
+            found.append({**detail, **{column: row[column] for column in ("time", "node", "rank", "name")}})
     return found
 
 
@@ -83,11 +83,17 @@ def _agent_percent(kept: list[dict[str, Any]], samples: Table, least_s: float) -
 
 
 def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
-    """Return how many records were lost; None when nothing that records was seen."""
+    """Return how many records were lost, rows and files of tensors too; None when nothing was recorded."""
+    drops = details(events, "dropped")
+    tensors = sum(int(drop.get(what) or 0) for drop in drops for what in ("frames", "saves"))
+    files: dict[str, int] = {}
+    for drop in drops:  # an agent tells in all what it had no room for, each time anew
+        files[drop["node"]] = max(files.get(drop["node"], 0), int(drop.get("files") or 0))
+    tensors += sum(files.values())
     if kept:
-        return sum(int(node.get("dropped") or 0) for node in kept)
+        return tensors + sum(int(node.get("dropped") or 0) for node in kept)
     seen = bool((events["kind"] == "process").any()) if events.rows else False
-    lost = sum(int(drop.get("records") or 0) for drop in details(events, "dropped"))
+    lost = tensors + sum(int(drop.get("records") or 0) for drop in drops)
     return lost if seen or lost else None
 
 

@@ -126,7 +126,7 @@ def test_whole_tensors_beyond_the_bound_are_dropped(session, spool):
     files = TensorFiles(session, max_raw_bytes=6000)
     entry = ("x", "uint8", (2000,), bytes(2000))
     assert [files.save(1, step, 1, [entry]) for step in range(4)] == [True, True, False, False]
-    assert files.dropped == {"raw bytes": 4000}
+    assert files.dropped == {"raw bytes": 4000, "saves": 2}
     next(spool.glob("*-train.safetensors")).unlink()  # the agent has taken one
     assert files.save(1, 5, 1, [entry])
 
@@ -181,7 +181,7 @@ def test_a_disk_that_fills_while_a_tensor_is_written(session, spool, capsys):
     with files_no_larger_than(5000):
         assert not files.save(1, 0, 1, [("x", "uint8", (8000,), bytes(8000))])
         assert files.save(1, 1, 1, [("x", "uint8", (80,), bytes(80))])
-    assert files.dropped == {"raw bytes": 8000}
+    assert files.dropped == {"raw bytes": 8000, "saves": 1}
     assert capsys.readouterr().err.count("fault in tensors.spool") == 1
     assert [path.name.partition(".")[2] for path in spool.glob("*safetensors*")] == [
         "000000001-train.safetensors"

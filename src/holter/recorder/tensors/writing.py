@@ -134,11 +134,13 @@ class TensorFiles:
         waiting = sum(one for _, one in self._raw if os.path.exists(_))
         if waiting + size > self._max_raw_bytes or size + spool.RAW_RESERVE > disk.f_bavail * disk.f_frsize:
             self.drop("raw bytes", size)
+            self.drop("saves", 1)
             return False
         try:
             written = self._write(when, step, mode, entries)
         except OSError as error:
             self.drop("raw bytes", size)
+            self.drop("saves", 1)
             self._session.fault("tensors.spool", error)
             return False
         self._raw.append(written)
