@@ -38,8 +38,14 @@ def story(store: str) -> None:
     from tests.cli.conftest import job, told
     from tests.dashboard.stories import judged
 
+    from holter.store.trial import Trial
+    from holter.views.description import describe
+
     for name in ("before", "after"):
-        judged(told(name, store, ranks=8, cores=96, steps=300, samples=900)[0])
+        folder = told(name, store, ranks=8, cores=96, steps=300, samples=900)[0]
+        judged(folder)
+        found = describe(Trial(folder))["verdict"]
+        folder.update(verdict={key: found[key] for key in ("suspect", "sentence")})
     job("empty", store)
     job("failed", store, status="Failed", exit_code=1)
     job(RUNNING, store, status="InProgress", age_s=1)
