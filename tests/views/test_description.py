@@ -184,8 +184,8 @@ def test_the_newest_profiled_steps_are_told(tmp_path):
     assert diagnosis(document)["operators"] == document["operators"]
 
 
-def test_of_a_job_that_was_over_at_once_the_agents_share_is_not_told(store):
-    folder, _ = told("mixed", store, ranks=1, cores=4)
+def test_of_a_job_that_was_over_at_once_the_agents_share_is_not_told(tmp_path):
+    folder, _ = told("mixed", str(tmp_path / "store"), ranks=1, cores=4)
     folder.write_node("node-0", {**folder.node("node-0"), "cost": {"agent_cpu_s": 0.7, "duration_s": 0.01}})
     trial = Trial(folder)
     none = trial.table("samples").where([])
