@@ -6,6 +6,8 @@ import pytest
 
 from holter.schema.phases import Mode, Phase
 
+pytestmark = pytest.mark.slow
+
 LOOP = """
 import torch._dynamo.testing
 torch._dynamo.config.error_on_recompile = True

@@ -8,6 +8,8 @@ import pytest
 
 from holter.schema.phases import Phase
 
+pytestmark = pytest.mark.slow
+
 SLOW = """
 import os, sys, time
 
