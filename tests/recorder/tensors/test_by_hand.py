@@ -13,6 +13,7 @@ from tests.recorder.tensors.reading import saved
 from torch import nn
 
 import holter
+from holter.recorder.frameworks.pytorch.tensors import by_hand
 from holter.recorder.tensors.by_hand import LARGEST
 
 TRAIN, EVAL = 1, 2
@@ -135,6 +136,13 @@ def test_a_tensor_of_20_gigabytes_is_never_copied(watch):
     assert not list(training.spool.glob("*.safetensors"))
     dropped = sum(fact.get("raw bytes", 0) for fact in training.facts("dropped"))
     assert dropped == 2 * 20_000_000_000
+
+
+def test_a_save_that_takes_long_is_told_of_once(watch, capsys, monkeypatch):
+    monkeypatch.setattr(by_hand, "SLOW_NS", 0)
+    watch()
+    loop(3, lambda step, output: holter.save_tensor("big", torch.ones(1000)))
+    assert capsys.readouterr().err.count("saving 'big' held the training for") == 1
 
 
 def test_without_a_framework_then_with_one(start, spool, capsys):

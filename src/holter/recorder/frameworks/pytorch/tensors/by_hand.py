@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _ALWAYS = Collection("default", schedules={mode: Schedule(1) for mode in MODES})
 """Holds tensors that nothing else describes."""
+SLOW_NS = 1_000_000_000
+"""A save that takes longer is told of, once."""
 
 
 class ByHand:
@@ -32,7 +34,7 @@ class ByHand:
         """Whether something was saved since the last step that was written."""
         self._flow, self._clock, self._models, self._sink = flow, clock, models, sink
         self._described = False
-        self._refused = False
+        self._refused = self._slow = False
 
     def mode(self) -> int:
         """Return the mode the loop is in: that of the model it called last."""
@@ -51,7 +53,13 @@ class ByHand:
             self._save(name, tensor, role)
         except Exception as error:
             self.collector.fault(error)
-        self._flow.here.at.marks.spent(perf_counter_ns() - began)
+        took = perf_counter_ns() - began
+        self._flow.here.at.marks.spent(took)
+        if took > SLOW_NS and not self._slow:
+            self._slow = True
+            tell(
+                f"saving {name!r} held the training for {took / 1e9:.1f} s: save it less often, or a part of it"
+            )
 
     def _save(self, name: str, given: Any, role: str) -> None:
         torch, session = self._flow.torch, self._flow.session
