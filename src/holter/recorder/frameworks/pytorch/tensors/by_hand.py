@@ -57,9 +57,8 @@ class ByHand:
         self._flow.here.at.marks.spent(took)
         if took > SLOW_NS and not self._slow:
             self._slow = True
-            tell(
-                f"saving {name!r} held the training for {took / 1e9:.1f} s: save it less often, or a part of it"
-            )
+            seconds = took / 1e9
+            tell(f"saving {name!r} held the training for {seconds:.1f} s: save it less often, or less of it")
 
     def _save(self, name: str, given: Any, role: str) -> None:
         torch, session = self._flow.torch, self._flow.session
