@@ -1,95 +1,147 @@
-"""Write one thread's spans into mapped memory: the hot path, as fast as Python allows.
+"""Write one thread's spans into mapped memory: the hot path, as fast as Python allows, or compiled.
 
-Closures, because a closure's cells are read faster than attributes. Everything rare (no file yet, a full
-segment, a first use of a name, a fork) shows as an exception of the fast path and is dealt with there, so
-that the fast path itself checks nothing. docs/decisions/0033 says what else was measured.
+Everything rare (no file yet, a full segment, a first use of a name, an end that fits no begin) shows as an
+exception of the fast path and is asked of the marks, so that the fast path itself checks nothing.
+docs/decisions/0033 says what else was measured, 0046 why there is a compiled one beside it.
 """
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from holter.recorder.room import Room
 from holter.schema import record
-from holter.schema.phases import Mode, Phase
+from holter.schema.phases import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from holter.recorder.marks import Elsewhere, Marks, Recording
-
+ENV_COMPILE = "HOLTER_COMPILE"
+"""0: nothing is compiled, and nothing that was compiled is loaded."""
+INTERFACE = 1
+"""That of `pen.c`; one that was compiled from another state of it is not used."""
 NAN = float("nan")
 TRAIN = int(Mode.TRAIN)
-_LOW = 0xFFFF_FFFF
-_SIZE = record.HEAD_SIZE // 8 - record.HEAD_OPEN  # words of a head page for open spans
-_ANNOTATION = int(Phase.ANNOTATION)
+LOW = 0xFFFF_FFFF
+NOTHING = memoryview(bytearray())
+"""Memory of a pen that has none."""
+_OPEN, _STEP = record.HEAD_OPEN, record.HEAD_STEP
 _COST_EVERY = 15  # mask of the steps at which a thread publishes what it cost: one in 16
 
-_NOWHERE, _NO_SPACE = memoryview(b"").cast("q"), memoryview(b"")
-_PACKED = struct.Struct("<qqdq")
+PACKED = struct.Struct("<qqdq")
 """`record.RECORD` with its last four fields as one word: one argument is packed faster than four."""
-_BYTES = _PACKED.size
+_pack = PACKED.pack_into
+_clock = time.perf_counter_ns
+_ident = threading.get_ident
 
 
-def bind(marks: Marks, session: Recording) -> None:
-    """Give `marks` its methods: closures over the state of one thread."""
-    clock = time.perf_counter_ns
-    ident = threading.get_ident
-    mine = ident()  # the thread that these marks serve; 0 when none
-    low_step = session.step & _LOW
-    tails: dict[int, int] = {}
-    head: memoryview | None = None
-    # The open spans, two numbers each: begin and code. The last stays 0: an end without a begin finds no code
-    # there. They stand in the head page too, or in memory of ours while there is none; a list is read faster.
-    stack, top = [0] * (_SIZE + 1), 0
-    page = _NOWHERE
-    space, pack = _NO_SPACE, _PACKED.pack_into  # the segment
-    room = Room(marks, session)
-    offset = owed = 0  # owed: spans that were open when this process was forked off; their ends may come
+class Rare(Protocol):
+    """What a pen asks of the marks it belongs to."""
 
-    def begin(code: int) -> int:
-        nonlocal top
-        now = clock()
+    def begin_slow(self, now: int, code: int) -> None:
+        """Begin a span where the page has no place for it."""
+        ...
+
+    def end_slow(self, now: int, code: int, value: Any = NAN, mode: int | None = None) -> None:
+        """End a span that is not the innermost, or that there is no room for."""
+        ...
+
+    def add_slow(
+        self, phase: int, name_id: int, begin: int, duration: int, value: Any, step: int | None, mode: int
+    ) -> None:
+        """Write a record that there is no room for, or whose value is no number."""
+        ...
+
+    def cost(self) -> int:
+        """Publish what was spent."""
+        ...
+
+
+class Elsewhere(Protocol):
+    """A range, where its pen is not that of the calling thread, or an exception passes through it."""
+
+    def enter(self) -> object:
+        """Begin it."""
+        ...
+
+    def leave(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """End it."""
+        ...
+
+
+class _Tails(dict[int, int]):
+    """The last word of a record, but for its step, by code: in training mode."""
+
+    def __missing__(self, code: int) -> int:
+        if not code & 255:
+            raise ValueError(f"code {code} names no phase")
+        tail = self[code] = code >> 8 << 32 | TRAIN << 48 | (code & 255) << 56
+        return tail
+
+
+_tails = _Tails()
+
+
+class Pen:
+    """Writes records, and the open spans of the head page, where they stay should the process be killed."""
+
+    __slots__ = ("low_step", "offset", "page", "rare", "space", "thread", "top")
+
+    def __init__(self, rare: Rare) -> None:
+        self.rare = rare
+        self.page = NOTHING
+        """The head page as words."""
+        self.top = _OPEN
+        """Word of the page at which the next span begins; beyond its end for spans too deep to be kept."""
+        self.space = NOTHING
+        """The segment."""
+        self.offset = 0
+        self.low_step = 0
+        self.thread = 0
+        """Which thread it serves, as `threading.get_ident` says; 0 for none."""
+
+    def begin(self, code: int) -> int:
+        """Begin a span; return when, ns."""
+        now = _clock()
         try:
-            page[top] = stack[top] = now
-            page[top + 1] = stack[top + 1] = code
-            top += 2
+            page, top = self.page, self.top
+            page[top] = now
+            page[top + 1] = code
+            self.top = top + 2
         except Exception:
-            begin_slow(now, code)
+            self.rare.begin_slow(now, code)
         return now
 
-    def end(value: float = NAN, mode: int | None = None) -> None:
-        end_of(stack[top - 1] if 0 < top <= _SIZE else 0, value, mode)
-
-    def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
-        nonlocal top, offset
-        now = clock()
+    def end_of(self, code: int, value: float = NAN, mode: int | None = None) -> int:
+        """End the innermost span with this code; return when, ns."""
+        now = _clock()
         place = -1
         try:
-            last = top - 1
-            if stack[last] != code:
-                end_below(code, value, mode)
+            page, last = self.page, self.top - 1
+            if page[last] == code:
+                began = page[last - 1]
+                tail = _tails[code] + self.low_step
+                if mode is not None:
+                    tail += (mode - 1) << 48
+                # First the place, then the record: what interrupts us between the two writes behind us.
+                place = self.offset
+                self.offset = place + 32
+                _pack(self.space, place, began, now - began, value, tail)
+                page[last] = 0
+                self.top = last - 1
                 return now
-            began = stack[last - 1]
-            tail = tails[code] + low_step
-            if mode is not None:
-                tail += (mode - 1) << 48
-            # First the place, then the record: what interrupts us between the two writes behind us.
-            place = offset
-            offset = place + 32
-            pack(space, place, began, now - began, value, tail)
-            page[last] = 0
-            top = last - 1
         except Exception:
             if place >= 0:
-                offset = place
-            end_slow(now, value, mode)
+                self.offset = place
+        self.rare.end_slow(now, code, value, mode)
         return now
 
     def add(
+        self,
         phase: int,
         name_id: int,
         begin: int,
@@ -98,197 +150,49 @@ def bind(marks: Marks, session: Recording) -> None:
         step: int | None = None,
         mode: int = TRAIN,
     ) -> None:
-        nonlocal offset
-        tail = (low_step if step is None else step & _LOW) | name_id << 32 | mode << 48 | phase << 56
-        place = offset
-        offset = place + 32
+        """Write a span that is already over."""
+        place = self.offset
         try:
-            pack(space, place, begin, duration, value, tail)
+            tail = (self.low_step if step is None else step & LOW) | name_id << 32 | mode << 48 | phase << 56
+            self.offset = place + 32
+            _pack(self.space, place, begin, duration, value, tail)
         except Exception:
-            write_slow(place, begin, duration, value, tail)
+            self.offset = place
+            self.rare.add_slow(phase, name_id, begin, duration, value, step, mode)
 
-    def ranges(code: int, it: Elsewhere) -> tuple[Callable[[], object], Callable[..., None]]:
-        # `begin` and `end_of` once more, for one code: a call within a call is what an annotation can save.
-        base = code >> 8 << 32 | TRAIN << 48 | (code & 255) << 56
+    def settle(self, step: int) -> None:
+        """Publish the step."""
+        self.low_step = step & LOW
+        if len(self.page):
+            self.page[_STEP] = step
+            if step & _COST_EVERY == 1:
+                self.rare.cost()
+
+    def ranges(self, code: int, it: Elsewhere) -> tuple[Callable[[], object], Callable[..., None]]:
+        """Return `__enter__` and `__exit__` of a range with a code. On another thread they ask the range."""
 
         def enter() -> object:
-            nonlocal top
-            now = clock()
-            if ident() != mine:
+            if _ident() != self.thread:
                 return it.enter()
-            try:
-                page[top] = stack[top] = now
-                page[top + 1] = stack[top + 1] = code
-                top += 2
-            except Exception:
-                begin_slow(now, code)
+            self.begin(code)
             return it
 
         def leave(kind: object, error: BaseException | None, trace: object) -> None:
-            nonlocal top, offset
-            now = clock()
-            place = -1
-            try:
-                last = top - 1
-                if stack[last] == code and ident() == mine and error is None:
-                    began = stack[last - 1]
-                    place = offset
-                    offset = place + 32
-                    pack(space, place, began, now - began, NAN, base + low_step)
-                    page[last] = 0
-                    top = last - 1
-                else:
-                    it.leave(kind, error, trace)
-            except Exception:
-                if place >= 0:
-                    offset = place
-                    end_slow(now, NAN, None)
-                else:
-                    it.leave(kind, error, trace)
+            if error is None and _ident() == self.thread:
+                self.end_of(code)
+            else:
+                it.leave(kind, error, trace)
 
         return enter, leave
 
-    def begin_slow(now: int, code: int) -> None:
-        nonlocal top
-        try:
-            if head is None:
-                start()
-            if top < _SIZE:
-                put(top, now, code)
-            top += 2
-        except Exception as fault:
-            session.fault("marks", fault)
 
-    def put(at: int, began: int, code: int) -> None:
-        page[at] = stack[at] = began
-        page[at + 1] = stack[at + 1] = code
-
-    def end_slow(now: int, value: float, mode: int | None) -> None:
-        nonlocal top
-        try:
-            if top <= 0:
-                end_nothing()
-                return
-            top -= 2
-            if top >= _SIZE:  # too deep to have been kept
-                room.drop()
-                return
-            began, code = stack[top], stack[top + 1]
-            if code & 255:
-                tails[code] = code >> 8 << 32 | 1 << 48 | (code & 255) << 56
-                add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
-            else:
-                session.fault("marks", ValueError(f"code {code} names no phase"))
-            put(top, began, 0)
-        except Exception as fault:
-            session.fault("marks", fault)
-
-    def end_nothing() -> None:
-        nonlocal owed
-        if owed:
-            owed -= 1
-        else:
-            session.fault("marks", ValueError("a span was ended that was not begun"))
-
-    def end_below(code: int, value: float, mode: int | None) -> None:
-        """End a span out of order: after a generator, or an exception that passed an adapter's hook."""
-        try:
-            spans = open_spans()
-            at = next((i for i in reversed(range(len(spans))) if spans[i][1] == code), None)
-            if at is None:
-                (end if top > _SIZE else end_nothing)()
-                return
-            began = spans[at][0]
-            add(code & 255, code >> 8, began, clock() - began, value, None, TRAIN if mode is None else mode)
-            reopen(at, [span for span in spans[at + 1 :] if span[1] & 255 == _ANNOTATION])
-        except Exception as fault:
-            session.fault("marks", fault)
-
-    def write_slow(place: int, began: int, duration: int, value: float, tail: int) -> None:
-        nonlocal offset
-        entered = clock()
-        try:
-            if head is None:
-                start()
-                place = offset
-            if place + _BYTES > len(space):
-                if not rotate(entered):
-                    room.drop()
-                    return
-                place = offset
-            offset = max(offset, place + _BYTES)
-            try:
-                pack(space, place, began, duration, value, tail)
-            except (struct.error, TypeError) as error:
-                pack(space, place, began, duration, NAN, tail)
-                session.fault("marks", error)
-        except Exception as fault:
-            session.fault("marks", fault)
-        finally:
-            room.spent(clock() - entered)
-
-    def start() -> None:
-        """Open this thread's files; called for its first record, and again when that failed."""
-        nonlocal head, page, low_step
-        head = room.open()
-        page = memoryview(bytearray(8 * _SIZE)).cast("q") if head is None else head[record.HEAD_OPEN :]
-        for at in range(min(top, _SIZE)):
-            page[at] = stack[at]
-        if head is not None:
-            low_step = session.step & _LOW
-            rotate(clock())
-
-    def rotate(now: int) -> bool:
-        nonlocal space, offset
-        space, offset = room.segment(now) or _NO_SPACE, 0
-        return len(space) > 0
-
-    def fail(error: BaseException) -> None:
-        if 0 < top <= _SIZE:
-            session.note_failing(error, stack[top - 1])
-
-    def open_spans() -> list[tuple[int, int]]:
-        kept = stack[: min(top, _SIZE)]
-        return list(zip(kept[::2], kept[1::2], strict=True))
-
-    def reopen(to: int, kept: Iterable[tuple[int, int]] = ()) -> None:
-        nonlocal top
-        to = max(2 * to, 0)
-        for at in range(min(top, _SIZE) - 2, to - 2, -2):
-            put(at, 0, 0)
-        top = min(top, to)
-        for began, code in kept:
-            put(top, began, code)
-            top += 2
-
-    def settle(step: int) -> None:
-        nonlocal low_step
-        low_step = step & _LOW
-        if head is not None:
-            head[record.HEAD_STEP] = step
-            if step & _COST_EVERY == 1:
-                room.cost(offset)
-
-    def adopt() -> None:
-        nonlocal mine
-        mine = ident()
-        reopen(0)
-        if head is not None:
-            head[record.HEAD_THREAD] = threading.get_native_id()
-
-    def release() -> None:
-        nonlocal mine
-        mine = 0
-
-    def detach() -> None:
-        nonlocal head, page, space, offset, top, owed, mine
-        owed, mine, offset, top = top // 2, 0, 0, 0
-        room.forget()
-        head, page, space = None, _NOWHERE, _NO_SPACE
-
-    marks.begin, marks.end, marks.end_of, marks.add = begin, end, end_of, add
-    marks.fail, marks.depth, marks.unwind, marks.open_spans = fail, lambda: top // 2, reopen, open_spans
-    marks.recent = lambda: space[:offset].tobytes()
-    marks.spent, marks.cost = room.spent, lambda: room.cost(offset)
-    marks.settle, marks.adopt, marks.detach = settle, adopt, detach
-    marks.ranges, marks.release, marks.serve = ranges, release, lambda: mine
+def compiled() -> type[Pen] | None:
+    """Return `Pen` as `pen.c` has it, where it was compiled with what was installed, for this Python."""
+    if os.environ.get(ENV_COMPILE) == "0" or sys.version_info < (3, 11) or sys.platform != "linux":
+        return None
+    try:
+        from holter.recorder import _pen
+    except ImportError:
+        return None
+    found: type[Pen] | None = _pen.Pen if getattr(_pen, "INTERFACE", 0) == INTERFACE else None
+    return found

@@ -61,7 +61,7 @@ class Range(metaclass=_Entered):
     def enter(self) -> Range:
         """Begin it, on any thread, recorded or not."""
         if _session.current is not None:  # cheaper than a call that does nothing
-            if self._marks is None or not self._marks.serve():
+            if self._marks is None or not self._marks.thread:
                 self._settle()
             _session.here.begin(self.code)
         elif self._marks is not None:
