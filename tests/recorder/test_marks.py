@@ -3,12 +3,15 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.recorder.reading import only
 
+import holter
 from holter.recorder import session as sessions
 from holter.schema.phases import Mode, Phase
+
+pytestmark = pytest.mark.usefixtures("pen")
 
 
 def code(session, phase, name=""):
@@ -179,6 +182,28 @@ def test_cost_is_measured_and_shown(session, spool):
     assert only(spool).facts("end")[0]["cost_ns"] >= 1000 * session.mark_ns
 
 
+def test_a_range_is_told_for_what_it_costs_without_a_hook(session, spool):
+    for _ in range(1002):  # the first two of a name take another way
+        with holter.annotate("augment"):
+            pass
+    session.close()
+    told = only(spool).facts("end")[0]["cost_ns"]
+    assert 1000 * session.range_ns <= told <= 1000 * session.range_ns + 2 * session.mark_ns + 1e8
+    assert session.range_ns < session.mark_ns
+
+
+def test_what_is_no_code_is_refused_and_harms_nothing(session, spool, capfd):
+    marks = session.marks()
+    marks.begin("text")
+    marks.end_of("text")
+    marks.begin(1 << 70)
+    marks.end_of(None)
+    marks.begin(code(session, Phase.FORWARD))
+    marks.end_of(code(session, Phase.FORWARD))
+    assert [s.phase for s in only(spool).main.spans] == ["forward"]
+    assert session.faults.counts.keys() == {"marks"}
+
+
 def test_names_are_told_once_and_the_same_text_is_the_same_id(session, spool):
     first = session.name("first of its kind")
     session.marks().begin(first << 8 | Phase.ANNOTATION)
@@ -189,7 +214,7 @@ def test_names_are_told_once_and_the_same_text_is_the_same_id(session, spool):
     assert told.count("first of its kind") == told.count("second of its kind") == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.one_of(st.integers(1, 18), st.none()), max_size=80))
 def test_any_sequence_of_begins_and_ends_keeps_brackets(tmp_path_factory, sequence):
     spool = tmp_path_factory.mktemp("spool")

@@ -4,9 +4,12 @@ import contextlib
 import os
 import threading
 
+import pytest
 from tests.recorder.reading import only, read
 
 import holter
+
+pytestmark = pytest.mark.usefixtures("pen")
 
 
 def by_thread(spool):

@@ -105,6 +105,11 @@ def _training(given: str | None) -> Iterator[Finding]:
         "import sys, importlib.util as u, importlib.metadata as m\n"
         "print('.'.join(map(str, sys.version_info[:3])))\n"
         "print(m.version('torch') if u.find_spec('torch') else '')\n"
+        f"sys.path.append({str(Path(__file__).parents[2])!r})\n"
+        "try:\n"
+        "    from holter.recorder import hotpath\n"
+        "    print('compiled' if hotpath.compiled() else '')\n"
+        "except Exception: pass\n"
     )
     try:
         done = subprocess.run(
@@ -120,6 +125,10 @@ def _training(given: str | None) -> Iterator[Finding]:
     version = tuple(map(int, lines[0].split(".")))
     old = "" if version >= (3, 10) else "; the recorder needs 3.10 or newer"
     yield Finding("training's Python", "no" if old else "yes", f"{lines[0]}, {python}{old}")
+    if not old:
+        dear = "written by Python: right, but dear for steps of about 1 ms; see docs/explanation/cost.md"
+        yes = len(lines) > 2 and bool(lines[2])
+        yield Finding("marks", "yes" if yes else "partly", "compiled" if yes else dear)
     torch = lines[1] if len(lines) > 1 else ""
     missing = f"{python} has no torch: only the machine is recorded; name another one with --python"
     yield Finding(

@@ -11,9 +11,12 @@ from holter.schema.record import HEAD_SIZE, RECORD_SIZE
 
 _ROUNDS = 4
 _MARKS = 16
-_IN_TRAINING = 10
-"""What a record costs a training, as a multiple of marks in a row: the hooks around them, and caches that
-the training's own work has emptied. `benchmarks/step_cost.py` compares what is told with what is measured.
+_COLD = 3
+"""What a mark costs after a training's own work, which has emptied the caches, by what it costs in a row."""
+_HOOK = 24
+"""What the hook around a mark costs a training, as a multiple of the calls of a small Python function.
+
+`benchmarks/step_cost.py` compares what is told by these with what is measured.
 """
 
 
@@ -32,7 +35,7 @@ class _Rehearsal:
     """A recording that leads nowhere."""
 
     step = 0
-    mark_ns = 0
+    mark_ns = range_ns = 0
 
     def open(self, *, recording: bool) -> None:
         pass
@@ -50,11 +53,11 @@ class _Rehearsal:
         pass
 
 
-def of_a_mark() -> int:
-    """Return what a record costs here and now, ns: by the least of a few short rounds of marks."""
+def of_marks() -> tuple[int, int]:
+    """Return what a record costs here and now, ns: one that a hook writes, and one of a range."""
     marks = Marks(_Rehearsal())
-    begin, end_of = marks.begin, marks.end_of
-    least = 1 << 62
+    begin, end_of, hook = marks.begin, marks.end_of, _hook
+    mark = call = 1 << 62
     begin(1)
     end_of(1)
     for _ in range(_ROUNDS):
@@ -62,5 +65,16 @@ def of_a_mark() -> int:
         for _ in range(_MARKS):
             begin(1)
             end_of(1)
-        least = min(least, time.perf_counter_ns() - start)
-    return least * _IN_TRAINING // _MARKS
+        between = time.perf_counter_ns()
+        for _ in range(_MARKS):
+            hook(marks)
+        mark, call = min(mark, between - start), min(call, time.perf_counter_ns() - between)
+    return (_COLD * mark + _HOOK * call) // _MARKS, _COLD * mark // _MARKS
+
+
+def _hook(marks: Marks) -> int:
+    """Do what the hooks of adapters do least: look, and expect the worst."""
+    try:
+        return marks.thread
+    except AttributeError:
+        return 0

@@ -89,7 +89,7 @@ _tails = _Tails()
 class Pen:
     """Writes records, and the open spans of the head page, where they stay should the process be killed."""
 
-    __slots__ = ("low_step", "offset", "page", "rare", "space", "thread", "top")
+    __slots__ = ("low_step", "offset", "page", "ranged", "rare", "space", "thread", "top")
 
     def __init__(self, rare: Rare) -> None:
         self.rare = rare
@@ -101,6 +101,8 @@ class Pen:
         """The segment."""
         self.offset = 0
         self.low_step = 0
+        self.ranged = 0
+        """Records written by ranges so far."""
         self.thread = 0
         """Which thread it serves, as `threading.get_ident` says; 0 for none."""
 
@@ -180,6 +182,7 @@ class Pen:
         def leave(kind: object, error: BaseException | None, trace: object) -> None:
             if error is None and _ident() == self.thread:
                 self.end_of(code)
+                self.ranged += 1
             else:
                 it.leave(kind, error, trace)
 

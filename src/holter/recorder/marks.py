@@ -30,6 +30,7 @@ class Recording(Protocol):
     """What marks ask of the session they belong to."""
 
     mark_ns: int
+    range_ns: int
     step: int
 
     def open(self, *, recording: bool) -> None:
@@ -114,7 +115,7 @@ class Marks:
 
     def cost(self) -> int:
         """Publish and return the nanoseconds the recorder spent in this thread so far."""
-        return self._room.cost(self._pen.offset)
+        return self._room.cost(self._pen.offset, self._pen.ranged)
 
     # -- what happens to them
 
@@ -143,7 +144,7 @@ class Marks:
         """Forget the files without touching them: this is a forked child and they are its parent's."""
         pen = self._pen
         self._owed = self.depth()
-        pen.thread, pen.offset, pen.top = 0, 0, _FIRST
+        pen.thread, pen.offset, pen.ranged, pen.top = 0, 0, 0, _FIRST
         pen.page = pen.space = NOTHING
         self._room.forget()
 
@@ -178,7 +179,9 @@ class Marks:
                 return
             began = spans[at][0]
             if code & 255:
-                self.add(code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode)
+                self.add(
+                    code & 255, code >> 8, began, now - began, value, None, TRAIN if mode is None else mode
+                )
             else:
                 self._session.fault("marks", ValueError(f"code {code} names no phase"))
             self.unwind(at, [span for span in spans[at + 1 :] if span[1] & 255 == _ANNOTATION])

@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PyObject *rare;
-    long long top, offset, low_step, thread;
+    long long top, offset, low_step, ranged, thread;
     Py_buffer page, space;
 } Pen;
 
@@ -209,8 +209,10 @@ static PyObject *stretch_leave(PyObject *self, PyObject *const *given, Py_ssize_
         return NULL;
     }
     if (given[1] == Py_None && here(stretch) &&
-        close_span((Pen *)stretch->pen, now, stretch->code, Py_NAN, TRAIN))
+        close_span((Pen *)stretch->pen, now, stretch->code, Py_NAN, TRAIN)) {
+        ((Pen *)stretch->pen)->ranged++;
         Py_RETURN_NONE;
+    }
     return ask(stretch->range, "leave", Py_BuildValue("(OOO)", given[0], given[1], given[2]));
 }
 
@@ -354,6 +356,7 @@ static PyGetSetDef pen_memory[] = {{"page", get_page, set_page, NULL, NULL},
 static PyMemberDef pen_members[] = {{"top", T_LONGLONG, offsetof(Pen, top), 0, NULL},
                                     {"offset", T_LONGLONG, offsetof(Pen, offset), 0, NULL},
                                     {"low_step", T_LONGLONG, offsetof(Pen, low_step), 0, NULL},
+                                    {"ranged", T_LONGLONG, offsetof(Pen, ranged), 0, NULL},
                                     {"thread", T_LONGLONG, offsetof(Pen, thread), 0, NULL},
                                     {NULL, 0, 0, 0, NULL}};
 static PyMethodDef pen_methods[] = {

@@ -75,11 +75,17 @@ class Room:
         """Add what was measured beside the records."""
         self._slow_ns += nanoseconds
 
-    def cost(self, offset: int) -> int:
-        """Publish and return the nanoseconds spent so far, when the segment is written up to `offset`."""
-        files = self._files
+    def cost(self, offset: int, ranged: int) -> int:
+        """Publish and return the nanoseconds spent so far.
+
+        Args:
+            offset: Up to where the segment is written.
+            ranged: How many of all records were written by ranges, which no hook stands around.
+        """
+        files, session = self._files, self._session
         written = 0 if files is None else max(files.started - 1, 0) * files.spool.segment_records
-        spent = self._slow_ns + (written + offset // record.RECORD_SIZE) * self._session.mark_ns
+        hooked = max(written + offset // record.RECORD_SIZE - ranged, 0)
+        spent = self._slow_ns + hooked * session.mark_ns + ranged * session.range_ns
         if self.head is not None:
             self.head[record.HEAD_COST] = spent
         return spent

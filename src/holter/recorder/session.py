@@ -63,7 +63,7 @@ class Session:
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.by_hand: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers; see `pytorch.listening`
-        self.mark_ns = 0  # what one record costs this process, estimated when its files are opened
+        self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         self.faults = Faults()
@@ -207,7 +207,7 @@ class Session:
                 if self.stacks is None:
                     self.stacks = failure.Stacks(self.spool.path(record.stacks_name(self.process)))
                 self.journal_file.open()
-                self.mark_ns = cost.of_a_mark()
+                self.mark_ns, self.range_ns = cost.of_marks()
             elif recording and not began:
                 self.journal("process", self._identity())
             if recording:
