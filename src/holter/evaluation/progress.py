@@ -6,8 +6,6 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from holter.actions._dispatcher import Dispatcher
 from holter.evaluation.groups import shown
 from holter.store.writer import Writer
@@ -74,7 +72,7 @@ class Progress:
         """Put steps into the store, in the tables of their nodes."""
         if not self.record:
             return
-        for node in np.unique(steps["node"].astype(str)).tolist():
+        for node in sorted(set(steps["node"].tolist())):
             mine = steps.where(steps["node"] == node)
             writer = self._writers.setdefault(node, Writer(self.folder, node))
             writer.append("steps", {name: c for name, c in mine.columns.items() if name != "node"})

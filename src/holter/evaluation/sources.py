@@ -186,6 +186,8 @@ class Stream:
         if name not in ("samples", "spans"):
             return
         ends = rows["time"] + rows["duration"] if "duration" in rows else rows["time"]
-        for node in np.unique(rows["node"].astype(str)).tolist():
-            newest = int(ends[rows["node"] == node].max())
+        nodes = rows["node"]
+        written = set(nodes.tolist())  # of one node as a rule: nothing to tell apart
+        for node in written:
+            newest = int((ends if len(written) == 1 else ends[nodes == node]).max())
             self._newest[(name, node)] = max(newest, self._newest.get((name, node), 0))

@@ -88,13 +88,14 @@ class Batch:
         known = self._codes[name]
         if _is_pair(column):
             codes, values = np.asarray(column[0]), column[1]
-            used = np.unique(codes)
-            if len(used) and not 0 <= used[0] <= used[-1] < len(values):
+            if len(codes) and not 0 <= (low := codes.min()) <= (high := codes.max()) < len(values):
                 raise ValueError(
-                    f"column {name!r}: codes reach from {used[0]} to {used[-1]}, of {len(values)} values"
+                    f"column {name!r}: codes reach from {low} to {high}, of {len(values)} values"
                 )
+            used = np.zeros(len(values), dtype=bool)
+            used[codes] = True
             own = np.zeros(len(values), dtype=np.int32)
-            for code in used.tolist():
+            for code in np.flatnonzero(used).tolist():
                 own[code] = known.setdefault(_text(values[code]), len(known))
             mapped: NDArray[Any] = own[codes]
             return mapped

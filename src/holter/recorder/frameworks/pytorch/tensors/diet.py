@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     OnNonfinite = Callable[[int, list[Any], dict[str, Any]], None]
 
 SHARE = 0.005
-SHORT_NS = 5_000_000
+SHORT_NS = 25_000_000
 SHARE_OF_SHORT = 0.001
 INTERVALS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 SAMPLED = 1 << 14
