@@ -25,6 +25,12 @@ for step in range(60):
     optimizer.step()
 print("trained")
 """
+TURNS_NAN = """
+import holter
+for step in range(60):
+    with holter.step():
+        holter.log(loss=float("nan") if step > 40 else 1.0)
+"""
 
 
 def described(name="latest"):
@@ -82,8 +88,7 @@ def test_python_hidden_from_the_recorder_is_said(tmp_path):
     ],
 )
 def test_fail_on_turns_a_clean_exit_into_3(tmp_path, words, code):
-    Path("train.py").write_text(TRAINING.replace(".mean()", ".mean() * (float('nan') if step > 40 else 1)"))
-    done = command("run", *words, "--", PYTHON, "train.py")
+    done = command("run", *words, "--", PYTHON, "-c", TURNS_NAN)
     assert done.returncode == code, done.stderr
     assert "turned NaN" in done.stderr
 
