@@ -163,7 +163,7 @@ def test_an_empty_command_costs_little(tmp_path):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # CPU time beside that of another program, whatever else the machine does: some 1 s beside 0.35 s.
+    # CPU time beside that of another program, whatever else the machine does: 2 to 4 times as much.
     env = {"PYTHONPATH": str(SOURCE)}
     pairs = [
         (
@@ -172,4 +172,4 @@ def test_an_empty_command_costs_little(tmp_path):
         )
         for _ in range(3)
     ]
-    assert min(run / program for run, program in pairs) <= 7, pairs
+    assert min(run / program for run, program in pairs) <= 5, pairs
