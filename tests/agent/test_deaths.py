@@ -75,7 +75,7 @@ Root Cause (first observed failure):
   exitcode  : {code} (pid: 1000)  (said in words)
 ===="""
 
-AT_END = " after step 7, as its process ended (rank 0)."
+AT_END = " after step 7, when its recording had ended (rank 0)."
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ AT_END = " after step 7, as its process ended (rank 0)."
             "exception",
             None,
             "exit",
-            "Failed with exit code 1 after step 7, as its process ended (rank 0).",
+            "Failed with exit code 1 after step 7, when its recording had ended (rank 0).",
         ),
     ],
 )

@@ -270,5 +270,5 @@ def test_a_process_that_is_slow_to_exit_is_not_killed_by_a_question(start, tmp_p
     assert run.folder.manifest()["status"] == "Completed"
     told, over = (event["detail"] for event in run.events("hang"))
     assert (told["phase"], told["step"]) == ("exit", 40)
-    assert "the training has ended, the process has not" in told["text"]
+    assert "the recording has ended, the process has not" in told["text"]
     assert over["recovered"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.again import again
 from tests.cli.conftest import command
 
 
@@ -24,12 +23,8 @@ def test_a_python_without_torch_is_said(holter, tmp_path):
 @pytest.mark.slow
 def test_the_slow_demo_names_its_guilty_stage_and_the_healthy_one_has_none():
     for name, suspect in (("slow_dataloader", "data_pipeline"), ("healthy", "healthy")):
-
-        def attempt(_: int, name: str = name, suspect: str = suspect) -> None:
-            done = command("demo", name, "--seconds", "8", timeout=300)
-            assert done.returncode == 0, done.stderr
-            document = json.loads(command("describe", "latest", "--json").stdout)
-            assert document["verdict"]["suspect"] == suspect, document["verdict"]
-            assert ("median_blur (slow_dataloader.py:" in done.stderr) == (suspect == "data_pipeline")
-
-        again(attempt)
+        done = command("demo", name, "--seconds", "8", timeout=300)
+        assert done.returncode == 0, done.stderr
+        document = json.loads(command("describe", "latest", "--json").stdout)
+        assert document["verdict"]["suspect"] == suspect, document["verdict"]
+        assert ("median_blur (slow_dataloader.py:" in done.stderr) == (suspect == "data_pipeline")

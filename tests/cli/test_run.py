@@ -25,6 +25,12 @@ for step in range(60):
     optimizer.step()
 print("trained")
 """
+TURNS_NAN = """
+import holter
+for step in range(60):
+    with holter.step():
+        holter.log(loss=float("nan") if step > 40 else 1.0)
+"""
 
 
 def described(name="latest"):
@@ -82,8 +88,7 @@ def test_python_hidden_from_the_recorder_is_said(tmp_path):
     ],
 )
 def test_fail_on_turns_a_clean_exit_into_3(tmp_path, words, code):
-    Path("train.py").write_text(TRAINING.replace(".mean()", ".mean() * (float('nan') if step > 40 else 1)"))
-    done = command("run", *words, "--", PYTHON, "train.py")
+    done = command("run", *words, "--", PYTHON, "-c", TURNS_NAN)
     assert done.returncode == code, done.stderr
     assert "turned NaN" in done.stderr
 
@@ -158,7 +163,7 @@ def test_an_empty_command_costs_little(tmp_path):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # CPU time beside that of another program, whatever else the machine does: some 1 s beside 0.35 s.
+    # CPU time beside that of another program, whatever else the machine does: 2 to 4 times as much.
     env = {"PYTHONPATH": str(SOURCE)}
     pairs = [
         (
@@ -167,4 +172,4 @@ def test_an_empty_command_costs_little(tmp_path):
         )
         for _ in range(3)
     ]
-    assert min(run / program for run, program in pairs) <= 7, pairs
+    assert min(run / program for run, program in pairs) <= 5, pairs

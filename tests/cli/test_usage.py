@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 from tests.cli.conftest import SOURCE, command
 
 from holter.cli import COMMANDS
+from holter.cli.options import wrapped
 
 
 def test_no_arguments_shows_every_command(holter):
@@ -99,3 +104,17 @@ def test_doctor_names_a_store_that_cannot_be_written(holter, tmp_path):
 def test_module_is_the_command():
     done = command("--version")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_line_for_people_fits_the_terminal(tmp_path):
+    line = "holter: " + "a word " * 20 + "s3://a-bucket/" + "x" * 50
+    with open(tmp_path / "log", "w") as file:
+        assert wrapped(line, file) == line
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        *words, address = wrapped(line, terminal).splitlines()
+    os.close(ours)
+    assert len(words) > 3
+    assert all(len(one) <= 40 for one in words)
+    assert address.strip() == line.split()[-1], "what is copied stays whole"

@@ -112,7 +112,7 @@ def test_a_job_in_an_object_store_as_written(folder: Path, gateway: Gateway) -> 
     variables = {**gateway.variables, "XDG_CACHE_HOME": str(folder / "cache")}
     done = typed(folder, "".join(BASH.findall(page)), **variables)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "recording job first into s3://my-bucket/trainings/first" in done.stderr
+    assert "recording job first into s3://my-bucket/trainings\n" in done.stderr
     assert re.search(r"^\d+ steps$", done.stdout, re.MULTILINE)
     assert "Deleted 1 job" in done.stdout
 

@@ -200,6 +200,27 @@ waits_for_ever()
         child.wait()
 
 
+def test_a_question_for_stacks_that_comes_too_late_harms_nobody(spool):
+    code = f"""
+import os, signal
+from holter.recorder.failure import Stacks
+asked = []
+for number in range(3):
+    stacks = Stacks(f"{spool}/{{number}}")
+    stacks.close()
+    asked.append(stacks.signal)
+    os.kill(os.getpid(), stacks.signal)
+mine = lambda *_: print("mine")
+signal.signal(asked[0], mine)
+other = Stacks("{spool}/other")
+os.kill(os.getpid(), asked[0])
+assert signal.getsignal(asked[0]) is mine
+print(len(set(asked)), other.signal == asked[0] - 1)
+"""
+    done = run(spool, code)
+    assert (done.returncode, done.stdout) == (0, "mine\n1 True\n"), done.stderr
+
+
 def test_crash_leaves_its_python_stack(spool):
     code = """
 import holter, os, signal

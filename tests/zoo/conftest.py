@@ -33,7 +33,7 @@ class Zoo:
     trained: set[str] = field(default_factory=set)
 
     def train(self, names: list[str]) -> None:
-        """Run those of the trainings that have not been run, each as a job; `NAME@2` is another job."""
+        """Run those of the trainings that have not been run, each as a job."""
         new = [name for name in dict.fromkeys(names) if name not in self.trained]
         if not new:
             return
@@ -50,6 +50,12 @@ class Zoo:
         found = evaluate(folder, rules, record=False).rules
         assert not [rule["error"] for rule in found if rule["status"] == "Error"]
         return found
+
+
+def wanted(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
+    """Return what a parameter is in the tests of this module that run: one alone needs few trainings."""
+    tests = [item for item in request.session.items if item.path == request.path]
+    return [item.callspec.params[parameter] for item in tests if hasattr(item, "callspec")]
 
 
 @pytest.fixture(scope="session")

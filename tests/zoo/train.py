@@ -1,4 +1,4 @@
-"""Run trainings of the zoo: `train.py NAME` as a user's script, `train.py --store URL NAME[@N] …` as jobs."""
+"""Run trainings of the zoo: `train.py NAME` as a user's script, `train.py --store URL NAME …` as jobs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def find(name: str):
     return next(getattr(shelf, name) for shelf in SHELVES if hasattr(shelf, name))
 
 
-def job_of(word: str) -> str:
-    """Return the name of the job of `NAME`, or of its Nth repetition `NAME@N`."""
-    return word.replace("_", "-").replace("@", "-again-")
+def job_of(name: str) -> str:
+    """Return the name of a training's job."""
+    return name.replace("_", "-")
 
 
 def main(words: list[str]) -> None:
@@ -43,10 +43,9 @@ def main(words: list[str]) -> None:
         return
     # The first step of an optimizer imports much of torch: that belongs to no training.
     torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()
-    for word in words[2:]:
-        name = word.partition("@")[0]
+    for name in words[2:]:
         torch.manual_seed(0)
-        holter.start(job=job_of(word), store=words[1], config={"interval_ms": 100, "save": SAVE})
+        holter.start(job=job_of(name), store=words[1], config={"interval_ms": 100, "save": SAVE})
         began = time.perf_counter()
         find(name)()
         print(f"{name}: {time.perf_counter() - began:.2f} s", flush=True)

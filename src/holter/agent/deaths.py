@@ -7,8 +7,9 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.agent.hangs import EXIT
 from holter.agent.procfs import PROC
+from holter.schema.phases import ENDED
+from holter.schema.signals import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,13 +172,13 @@ def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, 
     if told is None or rank is None:
         return None
     code = int(told[1])
-    how = _name(-code) if code < 0 else f"exit code {code}"
+    how = signal_name(-code) if code < 0 else f"exit code {code}"
     after = "" if rank.end is None else ", after its recording had ended in order"
     return rank, {
         "kind": "signal" if code < 0 else "exception",
         "signal": -code if code < 0 else None,
         "evidence": f"the launcher says that process {rank.pid} ended with {how}{after}",
-        **({} if rank.end is None else {"phase": EXIT}),
+        **({} if rank.end is None else {"phase": ENDED}),
     }
 
 
@@ -196,16 +197,12 @@ def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> dict[str, Any]:
         return {"kind": "oom", "certainty": oom.certainty, "evidence": oom.evidence}
     how = f"exit code {ended.code}"
     if ended.signal is not None:
-        how = _name(ended.signal)
+        how = signal_name(ended.signal)
     if hanging:
         return {"kind": "hang", "evidence": f"it hung until the command ended with {how}"}
     if ended.signal is not None:
         return {"kind": "signal", "evidence": f"{how} ended the command"}
     return {"evidence": f"the command ended with {how}; no exception was recorded"}
-
-
-def _name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 _KILLED = tuple(

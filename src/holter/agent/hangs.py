@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holter.schema.phases import ENDED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -51,8 +53,6 @@ class HangLimits:
 
 SLOW = ("checkpoint", "eval", "compile")
 """Phases that may take much longer than a step."""
-EXIT = "exit"
-"""What a process does whose recording has ended in order, until it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ def diagnosis(
     text = f"{who} in {where}{busy}"
     if any(state == "D" for state in states):
         return "storage", f"{text}; waits in the kernel for input or output that does not come"
-    if phases == {EXIT}:
-        return "exit", f"{text}; the training has ended, the process has not"
+    if phases == {ENDED}:
+        return "exit", f"{who}{busy}; the recording has ended, the process has not"
     if phases == {"data_loading"}:
         return "data_starved", f"{text}; no batch comes from the data loader"
     if "communication" in phases or ("backward" in phases and trainers > 1):

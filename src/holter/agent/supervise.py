@@ -19,6 +19,7 @@ from holter.agent.outcome import Outcome, outcome_of
 from holter.agent.scribe import Plan, Scribe
 from holter.agent.signals import Message, Signals, adopt_orphans
 from holter.schema.metrics import INTERVALS_MS
+from holter.schema.signals import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,7 +172,7 @@ class Agent:
         """Pass a signal on, unless the terminal gave it to the command already."""
         number = message.number
         if number != signal.SIGCONT:
-            name = signal.Signals(number).name
+            name = signal_name(number)
             scribe.notes.note(
                 "signal", name, {"number": number, "from": "terminal" if message.from_terminal else "process"}
             )

@@ -6,9 +6,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from holter.agent import procfs
-from holter.agent.hangs import EXIT, HangLimits, HangWatch, Silence, diagnosis
+from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis
 from holter.agent.journal import Event, Process
 from holter.agent.stacks import Request, common_frame, main_stack, own_frame
+from holter.schema.phases import ENDED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +147,7 @@ class Watch:
         return events
 
     def _silence(self, process: Process, stat: procfs.Stat | None, now: int) -> Silence | None:
-        phase = process.last_phase if process.end is None else EXIT
+        phase = process.last_phase if process.end is None else ENDED
         took = self._drain.slow.get(phase or "")
         silence = self.hangs.look(
             process.key,
@@ -160,7 +161,7 @@ class Watch:
         )
         used = self._used(process, stat)
         # Outside every phase it may compute something that is no training: that is allowed the longest time.
-        outside = silence is not None and phase in (None, EXIT) and used is not None and used > _BUSY_PCT
+        outside = silence is not None and phase in (None, ENDED) and used is not None and used > _BUSY_PCT
         return (
             None if silence is None or (outside and silence.silent_s <= self.hangs.limits.max_s) else silence
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from holter.schema.phases import ENDED
+from holter.schema.signals import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +122,8 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
         return (
             f"A {'node' if failure.get('node') and failure.get('rank') is None else 'rank'} was lost{where}."
         )
-    number = _signal(failure.get("signal") or manifest.get("signal"))
+    number = failure.get("signal") or manifest.get("signal")
+    number = signal_name(number) if isinstance(number, int) else number
     if kind == "signal" or (number and not said):
         return f"Killed ({number or 'a signal'}){where}."
     if said:
@@ -133,8 +136,12 @@ def _where(failure: Mapping[str, Any]) -> str:
     step, phase, rank = (failure.get(key) for key in ("step", "phase", "rank"))
     stepped = isinstance(step, int) and step >= 0
     text = f" in step {step}" if stepped else ""
-    if phase == "exit":
-        text = f" after step {step}, as its process ended" if stepped else " as its process ended"
+    if phase == ENDED:
+        text = (
+            f" after step {step}, when its recording had ended"
+            if stepped
+            else " when its recording had ended"
+        )
     elif phase and phase not in ("step", "other"):
         text += f" while in {phase}"
     known = [f"rank {rank}"] if isinstance(rank, int) and rank >= 0 else []
@@ -157,15 +164,6 @@ def _exception(events: Table | None, rank: Any) -> str | None:
             message = str(detail.get("message") or "")
             return f"{detail['type']}: {message}" if message else str(detail["type"])
     return None
-
-
-def _signal(value: Any) -> str | None:
-    if isinstance(value, int) and value > 0:
-        try:
-            return signal.Signals(value).name
-        except ValueError:
-            return f"signal {value}"
-    return str(value) if value else None
 
 
 def _broken(found: NonFinite) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TextIO
 
+from holter.cli.options import wrapped
 from holter.cli.output import clean
+from holter.schema.signals import signal_name
 from holter.store.layout import MANIFEST
 from holter.views.wording import duration
 
@@ -114,7 +116,7 @@ def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO)
     ]
     lines.append(f"recorded: the machine only; see: {look}")
     for line in lines:
-        print(f"holter: {clean(line)}", file=stream)
+        print(wrapped(f"holter: {clean(line)}", stream), file=stream)
     stream.flush()
 
 
@@ -122,7 +124,5 @@ def _ending(failure: dict[str, Any], outcome: Outcome) -> str:
     if failure.get("exception"):
         return f"it failed: {failure['exception']}"
     if outcome.signal:
-        import signal
-
-        return f"it was killed by {signal.Signals(outcome.signal).name}"
+        return f"it was killed by {signal_name(outcome.signal)}"
     return f"it failed with exit code {outcome.exit_code}"

@@ -33,8 +33,8 @@ def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
     """
     folder, member = _begin(plan)
     joined = "" if member is None else f" as node {member.node}" + ("" if member.creator else ", joined")
-    options.warn(f"recording job {folder.name} into {folder.url}{joined}")
-    options.warn(f"look at it while it runs: {options.look(folder)}")
+    options.warn(f"recording job {folder.name} into {options.store_of(folder)}{joined}")
+    options.warn(f"look while it runs: {options.look(folder)}")
     sys.stderr.flush()
     return folder, member
 

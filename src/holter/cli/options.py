@@ -7,7 +7,8 @@ import difflib
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, NoReturn
+import textwrap
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from holter.schema.metrics import INTERVALS_MS
 
@@ -258,6 +259,26 @@ def look(folder: JobFolder) -> str:
     return f"holter describe {url}"
 
 
+def store_of(folder: JobFolder) -> str:
+    """Return the store that holds this job, as who is in this folder would write it."""
+    store = os.path.dirname(folder.url)
+    near = store if "://" in store else os.path.relpath(store)
+    return store if near.startswith("..") else near
+
+
 def warn(text: str) -> None:
     """Print one line for people to standard error."""
-    print(f"holter: {text}", file=sys.stderr)
+    print(wrapped(f"holter: {text}", sys.stderr), file=sys.stderr)
+
+
+def wrapped(line: str, stream: TextIO) -> str:
+    """Return a line as it is; for a terminal that is narrower, broken between words."""
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        width = 0
+    if not 0 < width < len(line):
+        return line
+    return textwrap.fill(
+        line, width, subsequent_indent="        ", break_long_words=False, break_on_hyphens=False
+    )

@@ -21,6 +21,8 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
+from holter.schema.signals import signal_name
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -112,9 +114,7 @@ def _start(limits: Limits) -> subprocess.Popen[bytes]:
 def _ending(code: int) -> str:
     if code >= 0:
         return f"its process ended with exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process was ended by signal {-code}"
+    return f"its process was ended by {signal_name(-code)}"
 
 
 def _write(stream: IO[bytes], frame: bytes) -> None:

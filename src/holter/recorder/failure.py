@@ -94,16 +94,13 @@ class Stacks:
     """
 
     def __init__(self, path: str) -> None:
-        free = (
-            n
-            for n in range(signal.SIGRTMAX - 7, signal.SIGRTMIN, -1)
-            if signal.getsignal(n) == signal.SIG_DFL
-        )
+        free = (n for n in range(signal.SIGRTMAX - 7, signal.SIGRTMIN, -1) if _free(n))
         self.signal: int | None = next(free, None)
         """Number of the signal; None when all are in use."""
         # A bare descriptor: nothing closes it while a signal may still come.
         self._file = open_apart(path)
         if self.signal is not None:
+            _ignore(self.signal)
             faulthandler.register(self.signal, file=self._file, all_threads=True, chain=False)
         self._crashes = not faulthandler.is_enabled()
         if self._crashes:  # else the script has its own place for them
@@ -117,6 +114,27 @@ class Stacks:
             faulthandler.disable()
         with contextlib.suppress(OSError):  # the script may have closed all it did not know
             os.close(self._file)
+
+
+_ignored: set[int] = set()
+"""Signals that nobody used, which this process ignores since we took one for stacks."""
+
+
+def _free(number: int) -> bool:
+    """Tell whether nobody but us has said what becomes of a signal."""
+    now = signal.getsignal(number)
+    return now == signal.SIG_DFL or (now == signal.SIG_IGN and number in _ignored)
+
+
+def _ignore(number: int) -> None:
+    """Have a signal ignored before stacks are written on it, and hence afterwards.
+
+    As Python ends, and as the recording does, faulthandler puts back what it found; by default that would end
+    the process, were it asked for its stacks in this very moment.
+    """
+    with contextlib.suppress(ValueError):  # only the main thread may say so
+        signal.signal(number, signal.SIG_IGN)
+        _ignored.add(number)
 
 
 def _where(session: Session, error: BaseException) -> tuple[int, str | None]:

@@ -46,6 +46,8 @@ class Phase(IntEnum):
     """An instant: an optimizer step that a gradient scaler skipped."""
 
 
+ENDED = "exit"
+"""In place of a phase: the process has ended its recording in order; it exits, or goes on unrecorded."""
 BREAKDOWN = (
     "data_loading",
     "h2d",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from holter.analysis.outliers import outliers
 from holter.analysis.phases import job_phases
 from holter.analysis.suspects import verdict
 from holter.analysis.warmup import steady
+from holter.schema.signals import signal_name
 from holter.views import description_kept
 from holter.views.bill import bill_of
 from holter.views.cost import cost, details
@@ -142,10 +142,7 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
 
 
 def _signal(number: Any) -> str | None:
-    try:
-        return signal.Signals(number).name if isinstance(number, int) else number
-    except ValueError:
-        return f"signal {number}"
+    return signal_name(number) if isinstance(number, int) else number
 
 
 def _ranks(steps: Table, events: Table) -> list[int]:

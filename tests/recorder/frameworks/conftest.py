@@ -8,11 +8,13 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.recorder.frameworks.warm import Warm
 
 from holter.agent.segments import RECORD, unfold
 from holter.schema.phases import Mode, Phase
@@ -133,9 +135,11 @@ def read_spool(folder: Path) -> list[Process]:
 class Runner:
     """Runs scripts with and without the recorder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warm: Warm | None = None) -> None:
         self.folder = folder
         self.count = 0
+        self.warm = warm
+        """Where scripts get a process that has torch already; None: each starts as any Python."""
 
     def script(self, text: str) -> Path:
         path = self.folder / "train.py"
@@ -170,10 +174,13 @@ class Runner:
         spool = self.folder / f"spool{self.count}"
         spool.mkdir()
         path = f"{BOOTSTRAP}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-        done = self.run(
-            [sys.executable, *launcher, str(self.script(text)), *args],
-            {"HOLTER_SPOOL": str(spool), "PYTHONPATH": path},
-        )
+        surroundings = {"HOLTER_SPOOL": str(spool), "PYTHONPATH": path}
+        words = [str(self.script(text)), *args]
+        if self.warm is None or launcher:
+            done = self.run([sys.executable, *launcher, *words], surroundings)
+        else:
+            env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default", **surroundings}
+            done = self.warm.run(words, folder=self.folder, env=env)
         assert done.returncode == exit_code, done.stderr
         recording = Recording(read_spool(spool), done.stdout, done.stderr)
         if quiet:
@@ -198,5 +205,19 @@ def assert_nested(recording: Recording) -> None:
 
 
 @pytest.fixture
-def record(tmp_path: Path) -> Runner:
+def cold(tmp_path: Path) -> Runner:
+    """Run scripts from the start of Python on, as users do."""
     return Runner(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    process = Warm()
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def record(tmp_path: Path, warm: Warm) -> Runner:
+    """Run scripts in processes that have torch already; see `warm.py`."""
+    return Runner(tmp_path, warm)

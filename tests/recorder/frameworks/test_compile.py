@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from tests.recorder.frameworks.conftest import PRELUDE, Runner
 
 from holter.schema.phases import Mode, Phase
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def record(cold):
+    """Start Python anew: when a compiler is imported is part of what is tested."""
+    return cold
+
 
 LOOP = """
 import torch._dynamo.testing
@@ -52,12 +60,27 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_compiled_training(record, way):
+def loop(way):
+    """Return the training in which one way is taken."""
     model, loss = WAYS[way]
-    text = LOOP.format(model=model, loss=loss)
-    recording = record(text)
-    assert recording.stdout == record.again()  # as many graphs, of the same size
+    return LOOP.format(model=model, loss=loss)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """What each way prints without holter; one process compiles them all, for most of it is its start."""
+    ways = {way: PRELUDE + loop(way) for way in WAYS}
+    script = (
+        f"import torch\nfor text in {list(ways.values())!r}:\n    torch._dynamo.reset(); exec(text, {{}})\n"
+    )
+    lines = Runner(tmp_path_factory.mktemp("alone")).plain(script).splitlines(keepends=True)
+    return dict(zip(ways, lines, strict=True))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_compiled_training(record, alone, way):
+    recording = record(loop(way))
+    assert recording.stdout == alone[way]  # as many graphs, of the same size
     trainer = recording.trainer
     steps = trainer.of(Phase.STEP)
     assert len(steps) == 8

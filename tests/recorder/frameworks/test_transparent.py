@@ -6,6 +6,13 @@ import pytest
 
 from holter.schema.phases import Phase
 
+
+@pytest.fixture
+def record(cold):
+    """Start Python anew: whatever happens at its start is as ever, too."""
+    return cold
+
+
 TRAINED = """
 torch.manual_seed(0)
 model = Net()

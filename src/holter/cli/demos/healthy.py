@@ -1,4 +1,4 @@
-"""The twin of `slow_dataloader`: the same model on the same images, prepared once and kept in memory."""
+"""The same model and images as in slow_dataloader, prepared once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An image training whose data pipeline is too slow: every sample is read, decompressed and blurred anew.
+"""Every epoch decodes and blurs each image anew.
 
-The model could take a step in a fraction of the time. Its twin `healthy` prepares the data once.
+The model could take a step in a fraction of the time. The twin `healthy` prepares the data once.
 """
 
 from __future__ import annotations
