@@ -209,7 +209,6 @@ def test_what_describes_a_tensor():
             "act_out:relu",
             {"shape", "values", "histogram", "exponents", "active"},
             Statistics(torch),
-            9,
         )
     )
     assert found[Values.SHAPE].tolist() == [3, 3]
