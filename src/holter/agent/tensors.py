@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from typing import TYPE_CHECKING, Any
@@ -179,7 +178,9 @@ class TensorDrain:
             return
         key = f"{RAW}/node={quote(self._node, safe='')}/rank={rank}/{when}.safetensors"
         draft = self._folder.place.draft(key)
-        if self.raw_bytes + size > self._raw_limit or size + spool.RAW_RESERVE > _free(draft.parent):
+        if self.raw_bytes + size > self._raw_limit or size + spool.RAW_RESERVE > spool.free_bytes(
+            draft.parent
+        ):
             self.dropped["files"] += 1
             self.dropped["bytes"] += size
             draft.unlink(missing_ok=True)
@@ -229,9 +230,3 @@ class TensorDrain:
             "modes": sorted(self._modes | set(there.get("modes", ()))),
             "ranks": sorted(self._ranks | set(there.get("ranks", ()))),
         }
-
-
-def _free(directory: Path) -> int:
-    """Return the bytes that may be written to a directory's disk; of an object store it is that of drafts."""
-    disk = os.statvfs(directory)
-    return disk.f_bavail * disk.f_frsize

@@ -220,7 +220,7 @@ def execute(plan: Plan) -> int:
         interval_ms=plan.interval_ms,
         companions=[*judging, *(pushing.companion(folder, plan.otlp) if creator else [])],
         variables=os.environ
-        | {ENV_KEPT: folder.place.url}
+        | {ENV_KEPT: folder.place.url}  # whether anything is asked for or not: scripts save of their own
         | {k: text for k, text in plan.variables.items() if text},
         hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
         member=member,

@@ -91,10 +91,15 @@ def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
     if hook.get("include_regex"):
         named["default"] = {"include_regex": hook["include_regex"], **named.get("default", {})}
     return [
-        _collection(path, name, {**hook, "include_regex": "", **parameters})
+        _collection(path, name, {**_inherited(hook, parameters), "include_regex": "", **parameters})
         for name, parameters in named.items()
         if name not in _NOT_TENSORS and not (name == "default" and not parameters.get("include_regex"))
     ]
+
+
+def _inherited(hook: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the hook's parameters that those of a collection leave as they are, in all modes or in one."""
+    return {key: value for key, value in hook.items() if key.rpartition(".")[2] not in parameters}
 
 
 def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import session as _session
-from holter.recorder.tensors.collections import ROLES
+from holter.recorder.tensors.collections import check_role
 from holter.recorder.tensors.requests import DEFAULT_EVERY, requests
 
 if TYPE_CHECKING:
@@ -53,11 +52,7 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
     """
     if not name:
         raise ValueError("a tensor is saved under a name; the one given is empty")
-    kind = role.partition(":")[0]
-    if kind not in ROLES:
-        near = difflib.get_close_matches(kind, ROLES, n=1, cutoff=0.5)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"no role {role!r}{hint}; there are: {', '.join(ROLES)}")
+    check_role(role)
     current = _session.current
     if current is not None:
         if current.by_hand is None:  # no framework is loaded that has tensors of its own

@@ -12,6 +12,7 @@ cut by a kill or a full disk is known by that.
 
 from __future__ import annotations
 
+import os
 import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -83,6 +84,12 @@ ROW = struct.Struct("<qiIBB2x6q11dq")
 
 VALUES = struct.Struct("<qiIBB6x")
 """time (monotonic ns), step, id, mode, kind; doubles follow."""
+
+
+def free_bytes(directory: str | os.PathLike[str]) -> int:
+    """Return the bytes that may be written to a directory's disk; raises `OSError` where there is none."""
+    disk = os.statvfs(directory)
+    return disk.f_bavail * disk.f_frsize
 
 
 def frame(kind: int, payload: bytes) -> bytes:

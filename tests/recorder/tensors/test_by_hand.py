@@ -13,7 +13,8 @@ from tests.recorder.tensors.reading import saved
 from torch import nn
 
 import holter
-from holter.recorder.frameworks.pytorch.tensors import by_hand
+from holter.recorder.frameworks.pytorch.tensors import sink
+from holter.recorder.tensors import patience
 from holter.recorder.tensors.by_hand import LARGEST
 
 TRAIN, EVAL = 1, 2
@@ -122,27 +123,69 @@ def test_what_is_wrong_is_said_recorded_or_not(watch, capsys):
     assert training.end().rows == []
 
 
-def test_a_tensor_of_20_gigabytes_is_never_copied(watch):
-    training = watch("/big/@1:raw,shape,histogram,exponents,values,no-statistics")
-    big = torch.ones(1).expand(5, 1_000_000_000)
+def test_a_tensor_of_20_gigabytes_is_never_copied(watch, capsys):
+    training = watch("/big/@1:raw,shape,histogram,exponents,values,prod")
+    big = torch.tensor([[1.0], [2.0]]).expand(2, 2_500_000_000)
 
     def each(step, output):
         holter.save_tensor("big", big)
 
     loop(2, each)
     found = training.end()
-    assert found.values[1, "big", "shape"] == [5, 1_000_000_000]
-    assert {kind for _, name, kind in found.values if name == "big"} == {"shape"}
+    row = found.row("big", 1)
+    assert row["count"] == 5_000_000_000
+    assert [row[name] for name in ("min", "max", "mean", "std", "q05", "q95")] == [1, 2, 1.5, 0.5, 1, 2]
+    assert found.values[1, "big", "shape"] == [2, 2_500_000_000]
+    assert sum(found.values[1, "big", "histogram"]) == sum(found.values[1, "big", "exponents"]) == 5e9
+    assert found.values[1, "big", "prod"] == [math.inf]
+    assert (1, "big", "value") not in found.values
     assert not list(training.spool.glob("*.safetensors"))
-    dropped = sum(fact.get("raw bytes", 0) for fact in training.facts("dropped"))
-    assert dropped == 2 * 20_000_000_000
+    dropped = training.facts("dropped")
+    assert sum(fact.get("raw bytes", 0) for fact in dropped) == 2 * 20_000_000_000
+    assert sum(fact.get("saves", 0) for fact in dropped) == 4  # twice whole, twice its values
+    said = capsys.readouterr().err
+    assert said.count("'big' is not saved whole") == 1
+    assert said.count("'big' has 5,000,000,000 elements, too many for: values") == 1
+
+
+def test_a_tensor_that_takes_too_long_is_given_up(watch, capsys, monkeypatch):
+    training = watch()
+    pieces = torch.ones(3000)
+    training.session.by_hand._sink.statistics._size = 1000
+    monkeypatch.setattr(sink, "SLAB", 1000)
+    monkeypatch.setattr(patience, "SLOW_NS", -1)
+    monkeypatch.setattr(patience, "REST", 10**9)
+    monkeypatch.setattr(patience, "MOST_NS", 10**18)
+
+    def each(step, output):
+        holter.save_tensor("slow", pieces)
+        if step == 1:
+            monkeypatch.setattr(patience, "MOST_NS", -1)
+        holter.save_tensor("hopeless", pieces[:2500]) if step else None
+
+    loop(4, each)
+    found = training.end()
+    assert found.steps("slow") == [0]
+    assert found.steps("hopeless") == []
+    assert sum(fact.get("saves", 0) for fact in training.facts("dropped")) == 6
+    said = capsys.readouterr().err
+    assert said.count("'slow' is so large that it is saved every") == 1
+    assert said.count("'hopeless' is not saved: its 0.0 GB would hold the training for") == 1
 
 
 def test_a_save_that_takes_long_is_told_of_once(watch, capsys, monkeypatch):
-    monkeypatch.setattr(by_hand, "SLOW_NS", 0)
+    monkeypatch.setattr(patience, "SLOW_NS", 0)
     watch()
     loop(3, lambda step, output: holter.save_tensor("big", torch.ones(1000)))
     assert capsys.readouterr().err.count("saving 'big' held the training for") == 1
+
+
+def test_saving_what_was_asked_for_is_told_of_as_well(watch, capsys, monkeypatch):
+    monkeypatch.setattr(patience, "SLOW_NS", 0)
+    training = watch("all@1")
+    loop(3, lambda step, output: None)
+    training.end()
+    assert capsys.readouterr().err.count("saving the tensors of step 0 held the training for") == 1
 
 
 def test_without_a_framework_then_with_one(start, spool, capsys):

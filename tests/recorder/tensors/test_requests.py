@@ -72,6 +72,7 @@ def test_modes_and_steps_of_a_request():
         ("gradients@often", "'often' is no number of steps"),
         ("gradients:histogramm", "did you mean 'histogram'"),
         ("/(/@10", "no regular expression"),
+        ("role=labls@3", "no role 'labls' (did you mean 'labels'?"),
         ("gradients:end=-1", "no number of steps"),
         ("", "asks for nothing"),
     ],

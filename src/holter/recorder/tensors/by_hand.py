@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.guard import tell
 from holter.recorder.tensors import requests
 from holter.recorder.tensors.collections import Collection, Tensor
+from holter.recorder.tensors.patience import Patience
 from holter.recorder.tensors.schedule import MODES, Schedule
 from holter.recorder.tensors.writing import TensorFiles
 from holter.schema.phases import Mode
@@ -45,6 +46,7 @@ class ByHand:
         self._session = session
         self._collections = requests.from_environment(os.environ.get(ENV_SAVE))
         self._lock = threading.Lock()
+        self._patience = Patience(self.files)
         self._refused: set[str] = set()
         self.files.describe([*self._collections, ALWAYS])
         os.register_at_fork(after_in_child=self._forked)
@@ -55,6 +57,7 @@ class ByHand:
 
     def save(self, name: str, given: Any, role: str) -> None:
         """Save a tensor now; a fault costs this tensor, never training."""
+        began = perf_counter_ns()
         try:
             what, step = Tensor(name, "custom", role), self._session.step
             due = [one for one in self._collections if one.holds(what)] or [ALWAYS]
@@ -71,6 +74,7 @@ class ByHand:
                 self._write(self.files.id(what), step, shape, values)
         except Exception as error:
             self._session.fault("saving", error)
+        self._patience.held(began, self._session.step, name)
 
     def _write(self, number: int, step: int, shape: tuple[int, ...], values: list[float]) -> None:
         when = perf_counter_ns()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -69,7 +70,9 @@ class Collection:
     kept: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a regex that is none, and for a collection that describes nothing."""
+        """Raise `ValueError` for a regex or a role that is none, and where nothing is described."""
+        for role in self.roles:
+            check_role(role)
         for pattern in self.include_regex:
             try:
                 re.compile(pattern)
@@ -146,3 +149,12 @@ class Collection:
 def is_bias(name: str) -> bool:
     """Whether a parameter of this name is a bias."""
     return "bias" in name.rpartition(".")[2]
+
+
+def check_role(role: str) -> None:
+    """Raise `ValueError` for a role that is none of `ROLES`; what follows a colon is free."""
+    kind = role.partition(":")[0]
+    if kind not in ROLES:
+        near = difflib.get_close_matches(kind, ROLES, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"no role {role!r}{hint}; there are: {', '.join(ROLES)}")

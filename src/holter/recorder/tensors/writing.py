@@ -129,10 +129,10 @@ class TensorFiles:
         directory = self._session.spool.directory
         while self._raw and not os.path.exists(self._raw[0][0]):
             self._raw.popleft()
-        disk = os.statvfs(directory)
-        self._estimate(size, disk.f_bavail * disk.f_frsize)
+        free = spool.free_bytes(directory)
+        self._estimate(size, free)
         waiting = sum(one for _, one in self._raw if os.path.exists(_))
-        if waiting + size > self._max_raw_bytes or size + spool.RAW_RESERVE > disk.f_bavail * disk.f_frsize:
+        if waiting + size > self._max_raw_bytes or size + spool.RAW_RESERVE > free:
             self.drop("raw bytes", size)
             self.drop("saves", 1)
             return False
@@ -159,9 +159,10 @@ class TensorFiles:
         if self._estimated or not size:
             return
         self._estimated = True
-        with contextlib.suppress(OSError):  # an object store has room
-            disk = os.statvfs(os.environ.get(spool.ENV_KEPT) or self._session.spool.directory)
-            free = min(free, disk.f_bavail * disk.f_frsize)
+        kept = os.environ.get(spool.ENV_KEPT)
+        if kept:
+            with contextlib.suppress(OSError):  # an object store has room
+                free = min(free, spool.free_bytes(kept))
         fit = min(free - spool.RAW_RESERVE, spool.RAW_LIMIT) // size
         if fit < _FEW_SAVES:
             megabytes = size / 1e6

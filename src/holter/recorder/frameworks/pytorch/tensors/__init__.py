@@ -10,9 +10,7 @@ A step that is not due costs two comparisons: no hook is installed, nothing is c
 from __future__ import annotations
 
 import atexit
-import difflib
 import os
-import re
 import types
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -26,9 +24,10 @@ from holter.recorder.frameworks.pytorch.tensors.names import Models
 from holter.recorder.frameworks.pytorch.tensors.nonfinite import Nonfinite
 from holter.recorder.frameworks.pytorch.tensors.sink import Sink
 from holter.recorder.frameworks.pytorch.tensors.updates import Updates
-from holter.recorder.guard import tell
 from holter.recorder.tensors import requests
+from holter.recorder.tensors.patience import Patience
 from holter.recorder.tensors.schedule import NEVER, next_due
+from holter.recorder.tensors.unmatched import Unmatched
 from holter.recorder.tensors.writing import TensorFiles
 from holter.schema.tensor_spool import ENV_SAVE
 
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
 _AT_UPDATE = {"parameter", "buffer", "gradient", "optimizer_state"}
 _IN_FORWARD = {"input", "output", "loss", "custom"}
-_LOOKS = 2
-"""Saved steps after which a regex that matched nothing so far is said to match nothing."""
 
 
 class Tensors:
@@ -59,12 +56,13 @@ class Tensors:
         # A script that saved tensors before it imported torch goes on in the same files.
         self._files = getattr(flow.session.by_hand, "files", None) or TensorFiles(flow.session)
         self._arrivals = Arrivals(flow)
-        self._sink = Sink(flow, self._files, self._arrivals)
+        self._patience = Patience(self._files, lambda took: flow.here.at.marks.spent(took))
+        self._sink = Sink(flow, self._files, self._arrivals, self._patience)
         self._models = Models()
         self._updates = Updates(flow.torch, self._models, self._sink)
-        self._activations = Activations(flow, roots, self._sink)
+        self._activations = Activations(flow, roots, self._sink, self._patience)
         self._nonfinite = Nonfinite(flow, self._models, self._sink, backward)
-        self._by_hand = ByHand(flow, clock, self._models, self._sink)
+        self._by_hand = ByHand(flow, clock, self._models, self._sink, self._patience)
         self._diet = Diet(flow, self._arrivals, self._nonfinite.on_gradients)
         self._due: Sequence[Collection] = ()
         self._dieting = False
@@ -75,8 +73,7 @@ class Tensors:
         """Keeps what watches functions of torch, or changes where tensors are made, from seeing ours."""
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         self._activations.observed = self._observed
-        self._looks = 0
-        self._said: set[str] = set()
+        self._unmatched = Unmatched()
         self._memory_at = 1
         self._clipping = False
 
@@ -120,7 +117,7 @@ class Tensors:
         self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
         self._backward.look = self._on_loss
         self._roots.on_forward = self._on_forward
-        self._looks = 0
+        self._unmatched.begin()
         self._disarm()
         self._prepare(self.flow.session.step)
 
@@ -172,7 +169,7 @@ class Tensors:
             self.collector.fault(error)
             if not self.collector.on:
                 self.flow.wake_at = NEVER
-        self.flow.here.at.marks.spent(perf_counter_ns() - began)
+        self._patience.held(began, session.step)
 
     def _end_step(self, step: int, began: int) -> None:
         dieting, due = self._dieting, self._due
@@ -186,23 +183,11 @@ class Tensors:
                 self._memory_at = step + memory.EVERY
                 memory.write_memory(self.flow, step)
             if due:
-                self._say_unmatched()
+                self._unmatched.look(self.collections, self._names_seen())
             self._sink.finish()
 
-    def _say_unmatched(self) -> None:
-        self._looks += 1
-        if self._looks != _LOOKS:
-            return
-        seen = self._updates.names_seen | self._activations.names_seen
-        for one in self.collections:
-            for pattern in one.include_regex:
-                if pattern in self._said or not seen:
-                    continue
-                if not any(re.search(pattern, name) for name in seen):
-                    self._said.add(pattern)
-                    near = difflib.get_close_matches(pattern, sorted(seen), n=3, cutoff=0.3)
-                    hint = f"; there are, among others: {', '.join(near or sorted(seen)[:3])}"
-                    tell(f"nothing to save matches the regular expression {pattern!r}{hint}")
+    def _names_seen(self) -> set[str]:
+        return self._updates.names_seen | self._activations.names_seen | self._by_hand.names_seen
 
     def _observed(self) -> bool:
         """Whether nothing of ours may run now: somebody watches every operation, or a graph is captured."""
@@ -237,7 +222,7 @@ class Tensors:
                 read(self.flow.session.step)
         except Exception as error:
             self.collector.fault(error)
-        self.flow.here.at.marks.spent(perf_counter_ns() - began)
+        self._patience.held(began, self.flow.session.step)
 
     def _on_forward(self, module: Any) -> None:
         """The loop calls a model."""
@@ -293,6 +278,7 @@ class Tensors:
         try:
             if self._armed >= 0 and self._armed == self.flow.session.step:
                 self._disarm()
+            self._unmatched.look(self.collections, self._names_seen(), last=True)
             self._arrivals.finish()
             self._sink.flush()
             self._files.end()

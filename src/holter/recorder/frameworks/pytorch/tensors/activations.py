@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT, TRAIN
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.roots import Roots
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
     from holter.recorder.tensors.collections import Collection
+    from holter.recorder.tensors.patience import Patience
 
 _LOSS = ("Loss", "Criterion")
 _DEEPEST = 8
@@ -28,7 +30,7 @@ _DEEPEST = 8
 class Activations:
     """Watches forward passes of models, and loss modules called after them."""
 
-    def __init__(self, flow: Flow, roots: Roots, sink: Sink) -> None:
+    def __init__(self, flow: Flow, roots: Roots, sink: Sink, patience: Patience) -> None:
         self.flow = flow
         self.collector = flow.collector("activations")
         self.collections: Sequence[Collection] = ()
@@ -38,6 +40,7 @@ class Activations:
         """Whether nothing of ours may run now."""
         self._roots = roots
         self._sink = sink
+        self._patience = patience
         self._handles: list[Any] = []
         self._due: list[Collection] = []
         self._mode = TRAIN
@@ -149,6 +152,7 @@ class Activations:
         # What a backward pass recomputes was recorded when it was computed first.
         if self.flow.is_compiling() or self.flow.here.at.backward or not self.collector.on:
             return
+        began = perf_counter_ns()
         try:
             torch = self.flow.torch
             if self.observed():
@@ -157,6 +161,7 @@ class Activations:
                 self._take(module, args, kwargs, result)
         except Exception as error:
             self.collector.fault(error)
+        self._patience.held(began, self.flow.session.step)
 
     def _take(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
         cls = type(module).__name__

@@ -60,8 +60,9 @@ class Blocks:
         """
         count = flat.numel()
         few = count <= _SHORT or self._torch.get_num_threads() <= _FEW_THREADS
-        if few and flat.is_contiguous() and not flat.is_neg() and compiled.load():
-            return self._read_at_once(flat, count, tiny, before)
+        at_once = compiled.load() if few and flat.is_contiguous() and not flat.is_neg() else None
+        if at_once is not None:
+            return self._read_at_once(at_once, flat, tiny, before)
         sums, change = Sums(), Change()
         sound = True
         olds: Iterable[Any] = repeat(None) if before is None else _split(before)
@@ -77,10 +78,10 @@ class Blocks:
             sums.total = sum(float(one.sum(dtype=self._torch.float64)) for one in flat.split(_DOUBLE))
         return sums, change
 
-    def _read_at_once(self, flat: Any, count: int, tiny: float, before: Any) -> tuple[Sums | None, Change]:
+    def _read_at_once(self, at_once: Any, flat: Any, tiny: float, before: Any) -> tuple[Sums | None, Change]:
         found, change = self._found, Change()
         old = None if before is None else before.data_ptr()
-        compiled.load()(flat.data_ptr(), old, count, tiny, found.buffer_info()[0])
+        at_once(flat.data_ptr(), old, flat.numel(), tiny, found.buffer_info()[0])
         change.absolute, change.squares, change.largest = found[5:8]
         if change.absolute != change.absolute:
             change.largest = math.nan

@@ -17,24 +17,25 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.steps import StepClock
     from holter.recorder.frameworks.pytorch.tensors.names import Models
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
+    from holter.recorder.tensors.patience import Patience
 
 _ALWAYS = Collection("default", schedules={mode: Schedule(1) for mode in MODES})
 """Holds tensors that nothing else describes."""
-SLOW_NS = 1_000_000_000
-"""A save that takes longer is told of, once."""
 
 
 class ByHand:
     """Serves `holter.save_tensor` and `holter.log`, from any thread."""
 
-    def __init__(self, flow: Flow, clock: StepClock, models: Models, sink: Sink) -> None:
+    def __init__(self, flow: Flow, clock: StepClock, models: Models, sink: Sink, patience: Patience) -> None:
+        self._patience = patience
         self.collector = flow.collector("saving")
         self.collections: Sequence[Collection] = ()
+        self.names_seen: set[str] = set()
         self.waiting = False
         """Whether something was saved since the last step that was written."""
         self._flow, self._clock, self._models, self._sink = flow, clock, models, sink
         self._described = False
-        self._refused = self._slow = False
+        self._refused = False
 
     def mode(self) -> int:
         """Return the mode the loop is in: that of the model it called last."""
@@ -53,17 +54,13 @@ class ByHand:
             self._save(name, tensor, role)
         except Exception as error:
             self.collector.fault(error)
-        took = perf_counter_ns() - began
-        self._flow.here.at.marks.spent(took)
-        if took > SLOW_NS and not self._slow:
-            self._slow = True
-            seconds = took / 1e9
-            tell(f"saving {name!r} held the training for {seconds:.1f} s: save it less often, or less of it")
+        self._patience.held(began, self._flow.session.step, name)
 
     def _save(self, name: str, given: Any, role: str) -> None:
         torch, session = self._flow.torch, self._flow.session
         step, mode = session.step, self.mode()
         what = Tensor(name, "custom", role)
+        self.names_seen.add(name)
         due = [one for one in self.collections if one.holds(what)]
         if not due:
             due = [_ALWAYS]

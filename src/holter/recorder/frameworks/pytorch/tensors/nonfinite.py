@@ -16,6 +16,7 @@ from holter.recorder.frameworks.pytorch.tensors.graph import culprit, number, pa
 from holter.recorder.frameworks.pytorch.tensors.names import Models, gradient, local
 from holter.recorder.frameworks.pytorch.tensors.places import Places
 from holter.recorder.guard import tell
+from holter.recorder.tensors.patience import TooLong
 from holter.schema.tensor_spool import COUNTS, STATISTICS
 
 if TYPE_CHECKING:
@@ -108,7 +109,10 @@ class Nonfinite:
         )
 
     def _summary(self, tensor: Any) -> dict[str, Any]:
-        found = self._sink.statistics.of(local(tensor).cpu(), quantiles=False)
+        try:
+            found = self._sink.statistics.of(local(tensor).cpu(), quantiles=False)
+        except TooLong:
+            return {"shape": list(tensor.shape)}
         numbers = dict(zip(STATISTICS, found.statistics, strict=True))
         told = {name: value for name, value in numbers.items() if math.isfinite(value)}
         return {**dict(zip(COUNTS, found.counts, strict=True)), **told, "shape": list(tensor.shape)}

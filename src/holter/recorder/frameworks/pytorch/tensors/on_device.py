@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
 from holter.recorder.frameworks.pytorch.tensors.statistics import (
     EXACT,
     QUANTILES,
@@ -15,6 +16,8 @@ from holter.recorder.frameworks.pytorch.tensors.statistics import (
 
 _NAN = float("nan")
 _BLOCK = 1 << 24
+_TIMES = 64
+"""How often the elements of an expanded tensor enter its quantiles, at most."""
 _HEAD = 1 << 16
 """Elements whose mean is taken from all, so that squares do not lose what sets the elements apart."""
 
@@ -24,7 +27,7 @@ def on_device(torch: Any, tensor: Any, *, quantiles: bool = True) -> Any:
 
     Nothing is waited for: what the host decides by looking is done here for all cases.
     """
-    flat = tensor.detach()
+    flat, times = unrepeated(tensor.detach())
     flat = (torch.view_as_real(flat.resolve_conj()) if flat.is_complex() else flat).reshape(-1)
     tiny = smallest_normal(torch, tensor.dtype)
     zero = torch.zeros((), dtype=torch.float64, device=flat.device)
@@ -49,7 +52,7 @@ def on_device(torch: Any, tensor: Any, *, quantiles: bool = True) -> Any:
         low = torch.minimum(low, torch.where(sound, block, math.inf).min())
         high = torch.maximum(high, torch.where(sound, block, -math.inf).max())
     offset = first / finite
-    parts = [nan, positive, negative, zeros, small]
+    parts = [times * one for one in (nan, positive, negative, zeros, small)]
     parts += [torch.where(torch.isfinite(extreme), extreme, _NAN) for extreme in (low, high)]
     parts += [shift + offset, (second / finite - offset * offset).clamp(min=0).sqrt(), absolute / finite]
     parts = [part.double() for part in parts]
@@ -57,6 +60,7 @@ def on_device(torch: Any, tensor: Any, *, quantiles: bool = True) -> Any:
         step = (flat.numel() // SAMPLE) | 1 if flat.numel() > EXACT else 1
         sample = flat[::step].double()
         sample = torch.where(torch.isfinite(sample), sample, _NAN)
+        sample = sample.repeat(min(times, _TIMES))
         wanted = torch.tensor(QUANTILES, dtype=torch.float64, device="cpu").to(flat.device, non_blocking=True)
         parts += list(torch.nanquantile(sample, wanted))
     else:

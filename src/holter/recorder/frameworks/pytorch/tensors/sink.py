@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import struct
 import threading
 from time import perf_counter_ns
@@ -13,11 +12,13 @@ from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS, Change
 from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.names import local
 from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
+from holter.recorder.frameworks.pytorch.tensors.repeats import stored, with_zeros
 from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, EXACT, SLAB, Statistics, Summary
 from holter.recorder.frameworks.pytorch.tensors.together import Together, Waiting
-from holter.recorder.frameworks.pytorch.tensors.values import described
+from holter.recorder.frameworks.pytorch.tensors.values import described, too_large
 from holter.recorder.frameworks.pytorch.tensors.whole import Whole
 from holter.recorder.tensors.collections import EACH
+from holter.recorder.tensors.patience import Patience, TooLong
 from holter.schema.tensor_spool import STATES, Values
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from holter.recorder.tensors.writing import TensorFiles
 
 _NAN = float("nan")
-MAX_VALUES = 1 << 16
 SMALL = 1 << 14
 _MANY_PLANS = 1 << 16
 _TOLD_WHOLE = {"loss", "labels", "predictions", "token_ids"}
@@ -49,8 +49,9 @@ class Plan(NamedTuple):
 class Sink:
     """Takes tensors of the step that is being saved."""
 
-    def __init__(self, flow: Flow, files: TensorFiles, arrivals: Arrivals) -> None:
+    def __init__(self, flow: Flow, files: TensorFiles, arrivals: Arrivals, patience: Patience) -> None:
         self.files = files
+        self._patience = patience
         self.statistics = Statistics(flow.torch)
         self._fingerprints = Fingerprints(flow.torch)
         self._changes = Changes(flow.torch, self.statistics)
@@ -89,9 +90,21 @@ class Sink:
             together: Whether its row may wait for the end of `settled`, to be made together with others.
         """
         plan = self._plan(what, due)
-        if plan.wanted or plan.kept:
-            with self._lock:  # scripts save tensors of their own from any thread
+        if not (plan.wanted or plan.kept):
+            return
+        tensor = local(tensor.detach())
+        size = tensor.numel()
+        if size > SLAB and tensor.device.type == "cpu" and not self._patience.ready(what.name):
+            return
+        with self._lock:  # scripts save tensors of their own from any thread
+            began = perf_counter_ns()
+            try:
                 self._take(tensor, what, plan, step, mode, state, scale, together=together)
+            except TooLong as error:
+                self._patience.gave_up(what.name, size * tensor.element_size(), error.takes)
+                return
+        if size > SLAB:
+            self._patience.took(what.name, perf_counter_ns() - began)
 
     @contextlib.contextmanager
     def settled(self) -> Iterator[None]:
@@ -128,14 +141,13 @@ class Sink:
         *,
         together: bool,
     ) -> None:
-        tensor = local(tensor.detach())
         if tensor.device.type not in ("cpu", "cuda"):
             return
         when = perf_counter_ns()
         number = self.files.id(what)
         absent = 0
         if tensor.layout is not self._torch.strided:
-            tensor, absent = _stored(tensor)
+            tensor, absent = stored(tensor)
         if scale is not None:
             tensor = tensor / scale.to(tensor.device)
             together = together and tensor.numel() <= EXACT  # a copy: not of all of them at once
@@ -147,9 +159,12 @@ class Sink:
             kept |= {"values"}
         if not kept:
             return
+        none = too_large(tensor, kept)
+        if none:
+            self._patience.too_large(what.name, tensor.numel(), none)
         if "raw" in kept:
             self._later(tensor, lambda host: self._whole.keep(host, what.name, step, mode))
-        for kind, values in described(self._torch, tensor, what.role, kept, self.statistics, MAX_VALUES):
+        for kind, values in described(self._torch, tensor, what.role, kept, self.statistics):
             write = self._writer(when, step, mode, number, kind)
             self._later(values, write)
 
@@ -200,7 +215,7 @@ class Sink:
         def done(found: Summary, deltas: Sequence[float], fingerprint: int) -> None:
             if change:
                 fingerprint = self._rare.print(what.name, fingerprint, deltas)
-            found = _with_zeros(found, absent)
+            found = with_zeros(found, absent)
             self._note(what, at[1], found)
             self.files.row(*at, found.counts, found.statistics, deltas, fingerprint, state)
 
@@ -246,7 +261,7 @@ class Sink:
         def arrived(host: Any) -> None:
             numbers = host.tolist()
             counts = (count, *(int(one) for one in numbers[:5]))
-            found = _with_zeros(Summary(counts, tuple(numbers[5:13])), absent)
+            found = with_zeros(Summary(counts, tuple(numbers[5:13])), absent)
             self._note(what, at[1], found)
             hash_ = (int(numbers[16]) << 32) + int(numbers[17])
             self.files.row(*at, found.counts, found.statistics, numbers[13:16], hash_, state)
@@ -270,23 +285,3 @@ class Sink:
             self.files.values(when, step, mode, number, kind, struct.pack(f"<{len(numbers)}d", *numbers))
 
         return write
-
-
-def _stored(tensor: Any) -> tuple[Any, int]:
-    """Return the stored values of a sparse tensor, and how many zeros are not stored."""
-    values = tensor.to_sparse().coalesce().values()
-    return values, tensor.numel() - values.numel()
-
-
-def _with_zeros(found: Summary, zeros: int) -> Summary:
-    """Add zeros that were not stored; quantiles are not known then."""
-    if not zeros:
-        return found
-    count, nan, positive, negative, zero, tiny = found.counts
-    counts = (count + zeros, nan, positive, negative, zero + zeros, tiny)
-    low, high, mean, std, absolute = (0.0 if math.isnan(one) else one for one in found.statistics[:5])
-    share = (count - nan - positive - negative) / (count - nan - positive - negative + zeros)
-    square = (std * std + mean * mean) * share
-    mean *= share
-    std = math.sqrt(max(square - mean * mean, 0.0))
-    return Summary(counts, (min(low, 0.0), max(high, 0.0), mean, std, absolute * share, _NAN, _NAN, _NAN))

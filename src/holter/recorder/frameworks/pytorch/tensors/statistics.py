@@ -16,6 +16,8 @@ from functools import reduce
 from typing import Any
 
 from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, Blocks, Sums
+from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
+from holter.recorder.tensors.patience import in_time
 
 EXACT = 4096
 SAMPLE = 512
@@ -45,15 +47,23 @@ class Statistics:
         self._torch = torch
         self._size = slab
         self._blocks = Blocks(torch)
-        self._places: dict[int, tuple[Any, Any]] = {}
+        self._places: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._tinies: dict[Any, float] = {}
 
     def of(self, tensor: Any, *, quantiles: bool = True) -> Summary:
-        """Summarize a tensor of the host, of any type and layout of memory. Takes no gradient."""
+        """Summarize a tensor of the host, of any type and layout of memory. Takes no gradient.
+
+        Raises:
+            TooLong: It is so large that this would hold the training for too long.
+        """
         tensor = tensor.detach()
         count = tensor.numel()
         if count == 0:
             return Summary((0, 0, 0, 0, 0, 0), EMPTY)
+        if count > EXACT and 0 in tensor.stride():
+            tensor, times = unrepeated(tensor)
+            if times > 1:
+                return self._repeated(tensor, times, quantiles=quantiles)
         tiny = self._tiny(tensor.dtype)
         if count <= self._size:
             found = self._slab(self.flat(tensor), tiny, quantiles=quantiles)
@@ -63,16 +73,28 @@ class Statistics:
             # In one row it would be a copy: its slices along the longest axis are summarized instead.
             axis = max(range(tensor.dim()), key=tensor.size)
             slices = tensor.split(max(tensor.size(axis) * self._size // count, 1), axis)
-            return reduce(joined, (self.of(one, quantiles=False) for one in slices))
+            return reduce(joined, (self.of(one, quantiles=False) for one in in_time(slices, count)))
         # What must be widened first is widened piece by piece.
         row = tensor.reshape(-1)
-        pieces = (self.flat(row[begin : begin + self._size]) for begin in range(0, count, self._size))
-        found = reduce(joined, (self._slab(piece, tiny, quantiles=False) for piece in pieces))
-        if quantiles:
-            sample = self.flat(row[:: (count // SAMPLE) | 1])
-            sample = sample[self._torch.isfinite(sample)]
-            if sample.numel():
-                found.statistics = (*found.statistics[:5], *self._quantiles(sample))
+        pieces = in_time(row.split(self._size), count)
+        found = reduce(joined, (self._slab(self.flat(one), tiny, quantiles=False) for one in pieces))
+        return self._with_quantiles(found, row) if quantiles else found
+
+    def _repeated(self, tensor: Any, times: int, *, quantiles: bool) -> Summary:
+        """Summarize a tensor that has all elements of another one so many times."""
+        found = self.of(tensor, quantiles=False)
+        found.counts = tuple(times * one for one in found.counts)  # type: ignore[assignment]
+        spread = tensor.numel() > EXACT and not (tensor.is_contiguous() or tensor.dim() == 1)
+        if not quantiles or spread:  # in one row it would be a copy
+            return found
+        return self._with_quantiles(found, tensor.reshape(-1), times)
+
+    def _with_quantiles(self, found: Summary, row: Any, times: int = 1) -> Summary:
+        sample = self.flat(self.sample(row))
+        sample = sample[self._torch.isfinite(sample)]
+        if sample.numel():
+            around = self.quantiles(sample[None], times)[0].tolist()
+            found.statistics = (*found.statistics[:5], *around)
         return found
 
     def _tiny(self, dtype: Any) -> float:
@@ -180,21 +202,26 @@ class Statistics:
         count = flat.numel()
         return flat if count <= EXACT else flat[:: (count // SAMPLE) | 1]  # odd: it meets every channel
 
-    def quantiles(self, table: Any) -> Any:
-        """Return the quantiles of each row of a table of finite elements, as a table of doubles."""
+    def quantiles(self, table: Any, times: int = 1) -> Any:
+        """Return the quantiles of each row of a table of finite elements, as a table of doubles.
+
+        Args:
+            table: The elements; of none that are not finite.
+            times: How often each of them is there.
+        """
         length = table.shape[1]
-        if length not in self._places:
-            self._places[length] = self._places_of_quantiles(length)
-        around, shares = self._places[length]
+        if (length, times) not in self._places:
+            self._places[length, times] = self._places_of_quantiles(length, times)
+        around, shares = self._places[length, times]
         values = self._torch.sort(table, 1).values[:, around].double()
         low, high = values[:, ::2], values[:, 1::2]
         return low + (high - low) * shares
 
-    def _places_of_quantiles(self, length: int) -> tuple[Any, Any]:
+    def _places_of_quantiles(self, length: int, times: int) -> tuple[Any, Any]:
         """Return which of ordered elements quantiles lie between, and where between them."""
-        last = length - 1
+        last = length * times - 1
         places = [quantile * last for quantile in QUANTILES]
-        around = [index for place in places for index in (int(place), min(int(place) + 1, last))]
+        around = [one // times for place in places for one in (int(place), min(int(place) + 1, last))]
         torch = self._torch
         shares = torch.tensor([place - int(place) for place in places], dtype=torch.float64, device="cpu")
         return torch.tensor(around, device="cpu"), shares

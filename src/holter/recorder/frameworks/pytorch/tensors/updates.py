@@ -110,7 +110,7 @@ class Updates:
         self, optimizer: Any, parameter: Any, of: Tensor, due: Sequence[Collection], step: int
     ) -> None:
         for key, value in optimizer.state.get(parameter, {}).items():
-            if isinstance(value, self._torch.Tensor) and value.numel() > 1:
+            if isinstance(value, self._torch.Tensor) and value.dim():  # but for the number of steps
                 name = f"{of.name}/{key}"
                 self.names_seen.add(name)
                 what = Tensor(name, "optimizer_state", "opt_state")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
 from holter.schema.tensor_spool import Values
 
 if TYPE_CHECKING:
@@ -18,15 +19,20 @@ LOWEST_EXPONENT = -64
 EXPONENTS = 128
 LARGEST = 1 << 26
 """Elements of a tensor that is looked at for more than its statistics: that takes room of its own size."""
+MAX_VALUES = 1 << 16
+"""Elements of a tensor that is kept element by element, at most."""
+_OF_ALL = {"histogram", "exponents", "abs_min", "prod"}
 _SHARE_OF_STD = 0.01
 _INSIDE = {"act_in:tanh": 3.8, "act_in:sigmoid": 6.0}
 """Beyond these inputs the function is flat."""
 
 
 def described(
-    torch: Any, tensor: Any, role: str, kept: AbstractSet[str], statistics: Statistics, most: int
+    torch: Any, tensor: Any, role: str, kept: AbstractSet[str], statistics: Statistics
 ) -> Iterator[tuple[Values, Any]]:
     """Yield what is kept of a tensor, as tensors on its device; nothing is waited for.
+
+    Of what `too_large` names nothing is.
 
     Args:
         torch: The module.
@@ -34,32 +40,46 @@ def described(
         role: Its role: what counts as active depends on it.
         kept: Which: `shape`, `values`, `histogram`, `exponents`, `active`, `abs_min`, `prod`.
         statistics: What flattens.
-        most: Elements of a tensor whose `values` are kept; of larger ones nothing is.
     """
     if kept & {"shape", "values"}:
         yield Values.SHAPE, torch.tensor(tuple(tensor.shape), dtype=torch.float64, device="cpu")
-    if not 0 < tensor.numel() <= LARGEST:
+    count = tensor.numel()
+    if not count:
         return
-    if "values" in kept and tensor.numel() <= most:
+    if "values" in kept and count <= MAX_VALUES:
         yield Values.VALUE, statistics.flat(tensor)
-    if "active" in kept and role.startswith("act_"):
+    if "active" in kept and role.startswith("act_") and count <= LARGEST:
         units, samples = _active(torch, tensor, role)
         yield Values.ACTIVE, units
         yield Values.SAMPLES, torch.tensor([samples], dtype=torch.float64, device="cpu")
-    if kept & {"histogram", "exponents", "abs_min", "prod"}:
-        flat = statistics.flat(tensor)
+    once, times = unrepeated(tensor)
+    if kept & _OF_ALL and once.numel() <= LARGEST:
+        flat = statistics.flat(once)
         sound = torch.isfinite(flat)
         if "histogram" in kept:
-            yield Values.HISTOGRAM, _histogram(torch, flat, sound)
+            yield Values.HISTOGRAM, _histogram(torch, flat, sound) * times
         if "exponents" in kept:
-            yield Values.EXPONENTS, _exponents(torch, flat, sound)
+            yield Values.EXPONENTS, _exponents(torch, flat, sound) * times
         none = ~sound.any()
         if "abs_min" in kept:
             nearest = torch.where(sound, flat.abs(), float("inf")).min()
             yield Values.ABS_MIN, torch.where(none, float("nan"), nearest)
         if "prod" in kept:
-            product = torch.where(sound, flat, 1.0).prod(dtype=torch.float64)
+            product = torch.where(sound, flat, 1.0).prod(dtype=torch.float64) ** times
             yield Values.PROD, torch.where(none, float("nan"), product)
+
+
+def too_large(tensor: Any, kept: AbstractSet[str]) -> AbstractSet[str]:
+    """Return which of `kept` a tensor is too large for."""
+    count = tensor.numel()
+    if count <= MAX_VALUES:
+        return frozenset()
+    none = kept & {"values"}
+    if count > LARGEST:
+        none |= kept & {"active"}
+        if unrepeated(tensor)[0].numel() > LARGEST:
+            none |= kept & _OF_ALL
+    return none
 
 
 def _histogram(torch: Any, flat: Any, sound: Any) -> Any:

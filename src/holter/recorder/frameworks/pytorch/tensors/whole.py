@@ -47,6 +47,11 @@ class Whole:
         entries, before = self._raw.get((step, mode), ([], 0))
         if before + size > MAX_RAW_STEP:  # before it is copied: it may be larger than the memory
             self._files.drop("raw bytes", size)
+            self._files.drop("saves", 1)
+            if "size" not in self._unsaid:
+                self._unsaid.add("size")
+                gigabytes = MAX_RAW_STEP >> 30
+                tell(f"{name!r} is not saved whole: whole tensors of one step take {gigabytes} GiB at most")
             return
         host = host.contiguous()
         data = ctypes.string_at(host.data_ptr(), size) if size else b""
