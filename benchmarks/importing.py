@@ -5,7 +5,9 @@ file into typed events (msgspec), and no more. The share of it that an import re
 a second, where the machine's speed changes. Each measurement is a process of its own, rounds of all take
 turns, the best of each counts, and the spread of all rounds of an import stands in brackets. With
 `--times N` the first trace is also imported when it is N times as long (its events again and again, each
-time later and with correlations of its own), which shows whether time and memory grow with the file.
+time later and with correlations of its own), which shows whether time and memory grow with the file. What an
+import compiles once where there is a compiler (decision 961) is compiled before; `HOLTER_COMPILE=0` shows
+what imports cost without.
 
     python benchmarks/importing.py [TRACE…] [--rounds 3] [--times 1 5 20]
 
@@ -27,6 +29,8 @@ from typing import Any
 
 import msgspec
 from machine import described, pace
+
+from holter.importers import scanning
 
 IMPORT = """
 import json, resource, sys, time
@@ -81,7 +85,8 @@ def main() -> None:
     if not traces:
         print("no traces are here; HOLTER_DATA names the folder of real traces")
         return
-    print(f"{described()}; pace {pace():.0f} ms")
+    how = "taken apart in C" if scanning.compiled() else "decoded event by event"
+    print(f"{described()}; pace {pace():.0f} ms; usual events are {how}")
     print(
         "| trace | events | json.gz MB | M events/CPU-s | decoding alone | share of it | json.load "
         "| stored/json.gz | peak MB | json.load |"

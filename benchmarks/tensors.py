@@ -35,6 +35,7 @@ from torch import nn
 from holter.recorder import session as sessions
 from holter.recorder.tensors import sums
 from holter.recorder.tensors.requests import requests
+from holter.schema.compiling import ENV_COMPILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,7 +142,7 @@ def saved(session: sessions.Session, loop: Loop, rounds: int) -> None:
         print(row("full statistics at every step", pairs))
         print(row("the same every 100 steps", pairs, 100))
         print(row("at every step, with `:each`", measured(":each")), flush=True)
-    os.environ[sums.ENV_COMPILE] = "0"
+    os.environ[ENV_COMPILE] = "0"
     sums.load.cache_clear()
     pairs = measured()
     print(row("full statistics at every step, without a C compiler", pairs))

@@ -1,10 +1,11 @@
 """How long a generated timeline of many events takes to open and to zoom, and how much memory.
 
 python benchmarks/timeline.py [--events 1e7] [--store FOLDER]
-python benchmarks/timeline.py --cold TRACE.json.gz [--events 1e7]
+python benchmarks/timeline.py --cold TRACE.json.gz [--events 1e7] [--longer FILE.json.gz]
 
 With `--cold` a real trace, again and again until it has so many events: from its json.gz, never seen before,
-to the first picture, in one process.
+to the first picture, in one process. To write the longer trace takes minutes; `--longer` keeps it, and takes
+it if it is there already.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from importing import repeat
 from machine import described, pace
 
-from holter.importers import import_job
+from holter.importers import import_job, scanning
 from holter.store import job
 from holter.store.compact import compact
 from holter.store.trial import Trial
@@ -98,12 +99,16 @@ def cold(trace: Path, store: str) -> dict[str, Any]:
     return {"events": report.events, "import": imported[:2], "first": first[:2], "mb": memory()}
 
 
-def _cold(trace: Path, events: int) -> None:
+def _cold(trace: Path, events: int, kept: Path | None) -> None:
     """Print how long it takes from a long json.gz to the first picture."""
+    scanning.compiled()  # once for each machine, in a second
     with tempfile.TemporaryDirectory() as folder:
-        count = apart(cold, trace, folder + "/one")["events"]
-        longer = Path(folder) / "longer.json.gz"
-        apart(repeat, trace, longer, -(-events // count))
+        longer = kept or Path(folder) / "longer.json.gz"
+        if not longer.exists():
+            count = apart(cold, trace, folder + "/one")["events"]
+            draft = longer.with_name("draft." + longer.name)
+            apart(repeat, trace, draft, -(-events // count))
+            draft.rename(longer)
         seen = apart(cold, longer, folder + "/many")
     print(f"{described()}; pace {pace():.0f} ms\n\n| {seen['events']:,} events | wall | CPU | target |")
     print("|---|---|---|---|")
@@ -159,9 +164,10 @@ def main() -> None:
     parser.add_argument("--events", type=lambda text: int(float(text)), default=10_000_000)
     parser.add_argument("--store", help="keep the jobs here; by default they are deleted")
     parser.add_argument("--cold", type=Path, metavar="TRACE", help="a json.gz to make a long one of")
+    parser.add_argument("--longer", type=Path, metavar="FILE", help="the long one, kept for the next time")
     given = parser.parse_args()
     if given.cold is not None:
-        _cold(given.cold, given.events)
+        _cold(given.cold, given.events, given.longer)
         return
     with tempfile.TemporaryDirectory() as own:
         for compacted in (False, True):

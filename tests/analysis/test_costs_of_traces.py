@@ -65,6 +65,16 @@ def test_a_difference_says_what_came_and_went() -> None:
 MM = '{"Input Dims": [[128, 256], [256, 512]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}'
 
 
+def test_windows_of_recorded_jobs_tell_shapes_in_their_own_words() -> None:
+    recorded = (
+        '{"shapes":[[512],[64,256],[256,512],[],[]],"types":["float","float","float","Scalar","Scalar"]}'
+    )
+    cost = operator_cost("aten::addmm", recorded)
+    assert cost is not None
+    assert cost.flops == 2 * 64 * 256 * 512
+    assert (cost.bytes, cost.precision) == (4 * (64 * 256 + 256 * 512 + 64 * 512), "fp32")
+
+
 def test_flops_come_out_of_shapes() -> None:
     cost = operator_cost("aten::mm", MM)
     assert cost is not None

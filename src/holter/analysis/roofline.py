@@ -34,6 +34,8 @@ BANDWIDTHS: dict[str, float] = {
 }
 """Terabytes a second between a device and its memory, by the makers; the first name that fits counts."""
 _ELEMENT = {"double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "bool": 1}
+_TOLD = (("shapes", "Input Dims"), ("types", "Input type"), ("concrete", "Concrete Inputs"))
+"""What details tell of inputs: as windows of recorded jobs call it, and as torch.profiler does."""
 _PRECISION = {"double": "fp64", "float": "fp32", "half": "fp16", "bfloat16": "bf16"}
 _MOST_DETAIL = 1 << 20
 """Longer details are not looked at."""
@@ -65,11 +67,11 @@ def operator_cost(name: str, detail: str, definition: str = "all") -> Cost | Non
         return None
     try:
         told = json.loads(detail)
-        dims, types = told["Input Dims"], told.get("Input type") or []
-        flops, shapes = work(dims, told.get("Concrete Inputs") or [])
+        dims, types, concrete = (told.get(ours) or told.get(theirs) or [] for ours, theirs in _TOLD)
+        flops, shapes = work(dims, concrete)
         if definition == "tracelens" and name == "aten::addmm":
             flops += prod(shapes[-1])
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError, ZeroDivisionError):
+    except (ValueError, AttributeError, IndexError, TypeError, RecursionError, ZeroDivisionError):
         return None
     words = [str(word).lower().removeprefix("c10::") for word in types]
     word = next((word for word in words if word in _ELEMENT), "")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict, deque
-from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers import ascend, device_events, host_events, marks, named_devices
+from holter.importers import ascend, device_events, host_events, marks, named_devices, scanning
 from holter.importers.event_shapes import shape
+from holter.importers.moments import BELOW_ZERO, nanoseconds, usual_nanoseconds
 from holter.importers.report import UnreadableError, own_fault
 from holter.importers.trace_events import TraceEvents
+from holter.importers.usual_events import UsualEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from holter.importers.trace import Trace
 
 FORMAT = "chrome-json"
+
+WORTH_COMPILING = 1 << 18
+"""Bytes of a file from which on events are taken apart by what is compiled, half a second the first time."""
 
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
@@ -62,7 +65,25 @@ def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]]
         UnreadableError: It holds no trace events.
         OSError: It cannot be read at all.
     """
-    source = TraceEvents(path, trace.skipped, shape)
+    usual = _usual(path, trace) if rest is None else None
+    try:
+        _read(TraceEvents(path, trace.skipped, shape, usual), trace, rest)
+    finally:
+        if usual is not None:
+            usual.close()
+
+
+def _usual(path: Path, trace: Trace) -> UsualEvents | None:
+    """Return what takes usual events apart, where there is something to gain and a compiler."""
+    if path.stat().st_size < WORTH_COMPILING or not scanning.compiled():
+        return None
+    try:
+        return UsualEvents(trace)
+    except LookupError:
+        return None
+
+
+def _read(source: TraceEvents, trace: Trace, rest: Callable[[list[Event]], list[Event]] | None) -> None:
     flows, pairs = marks.Flows(trace), marks.Pairs(trace)
     for events in source:
         trace.events += len(events)
@@ -115,7 +136,7 @@ def _take(
     if cat == "trace":
         trace.omitted["marks of the profiler"] += len(events)
         return
-    time = _whole(times := [*map(_TIME, events)])
+    time = usual_nanoseconds(times := [*map(_TIME, events)])
     if time is None:
         trace.skipped["an event without a time"] += times.count(None)
         events = [event for event in events if event.ts is not None]
@@ -124,11 +145,11 @@ def _take(
         return
     if ph == "X":
         durations = [*map(_DURATION, events)]
-        duration = _whole(durations)
+        duration = usual_nanoseconds(durations)
         if duration is None:
             duration = nanoseconds([duration or 0 for duration in durations])
         if (duration < 0).any():
-            trace.skipped["a duration below 0, taken as 0"] += int((duration < 0).sum())
+            trace.skipped[BELOW_ZERO] += int((duration < 0).sum())
             duration = duration.clip(0)
         _READERS.get(cat, _other)(trace, events, time, duration)
     elif ph in ("B", "b", "S"):
@@ -189,36 +210,6 @@ def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> Non
     if rest:
         own = [events[row] for row in rest]
         host_events.named(trace, own, time[rest], np.zeros(len(rest), np.int64), "annotation")
-
-
-def nanoseconds(microseconds: list[Any]) -> NDArray[np.int64]:
-    """Return times in whole nanoseconds; one that 64 bits cannot hold becomes the latest there is."""
-    time = _whole(microseconds)
-    return np.array([_one(value) for value in microseconds], np.int64) if time is None else time
-
-
-def _whole(microseconds: list[Any]) -> NDArray[np.int64] | None:
-    """Return times in whole nanoseconds; None where some are no numbers, or too large for any."""
-    try:
-        exact = np.frombuffer(array("d", microseconds), np.float64)
-    except (TypeError, OverflowError, ValueError):
-        return None
-    # Microseconds since the epoch take 51 bits: whole and fraction apart, nothing more is lost.
-    near = np.abs(exact) < 2**62 / 1000
-    if not (all_near := near.all()):
-        exact = np.where(near, exact, 0.0)
-    whole = exact.astype(np.int64)
-    time = whole * 1000 + np.rint((exact - whole) * 1000).astype(np.int64)
-    return time if all_near else np.where(near, time, 2**62)
-
-
-def _one(microseconds: Any) -> int:
-    """Return one time in nanoseconds, of text too, as torch_npu writes it; the latest where it is none."""
-    try:
-        exact = Decimal(microseconds) * 1000
-        return int(exact) if abs(exact) < 2**62 else 2**62
-    except (ArithmeticError, ValueError, TypeError):
-        return 2**62
 
 
 def _facts(trace: Trace, header: dict[str, Any]) -> None:

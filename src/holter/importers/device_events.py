@@ -146,15 +146,7 @@ def on_streams(
 
 
 def _kernels(trace: Trace, names: list[str], args: list[KernelArgs]) -> dict[str, NDArray[Any]]:
-    rows = len(names)
-    columns: dict[str, NDArray[Any]] = {
-        "name": trace.text(names),
-        "kind": trace.same("compute", rows),
-        "collective": trace.same("", rows),
-        "process_group": trace.same("", rows),
-        "group_size": np.zeros(rows, np.int32),
-        "bytes": np.zeros(rows, np.int64),
-    }
+    columns = computing(trace, trace.text(names))
     communicating = {name for name in set(names) if is_communication(name)}
     if communicating:
         texts = trace.staging.texts
@@ -172,6 +164,19 @@ def _kernels(trace: Trace, names: list[str], args: list[KernelArgs]) -> dict[str
         a.correlation = a.group_size = 0
     columns["detail"] = details(trace, args)
     return columns
+
+
+def computing(trace: Trace, names: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+    """Return the columns of kernels that compute, by the numbers of their names; all but details."""
+    rows = len(names)
+    return {
+        "name": names,
+        "kind": trace.same("compute", rows),
+        "collective": trace.same("", rows),
+        "process_group": trace.same("", rows),
+        "group_size": np.zeros(rows, np.int32),
+        "bytes": np.zeros(rows, np.int64),
+    }
 
 
 def _copies(trace: Trace, names: list[str], args: list[WorkArgs]) -> dict[str, NDArray[Any]]:
@@ -213,10 +218,16 @@ def _where(
         told_devices = [e.pid if d is None else d for e, d in zip(events, told_devices, strict=True)]
     if None in told_streams:
         told_streams = [_stream(e) if s is None else s for e, s in zip(events, told_streams, strict=True)]
-    devices, streams = whole_numbers(told_devices), whole_numbers(told_streams)
+    return placed(trace, whole_numbers(told_devices), whole_numbers(told_streams))
+
+
+def placed(
+    trace: Trace, devices: NDArray[np.int64], streams: NDArray[np.int64]
+) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+    """Return devices and streams as columns, and take in which there are."""
     device, stream = devices.clip(-1, 32767).astype(np.int16), streams.clip(-1, 2**31 - 1).astype(np.int32)
-    for d, s in set(zip(device.tolist(), stream.tolist(), strict=True)):
-        trace.stream(d, s)
+    for both in np.unique(device.astype(np.int64) << 32 | stream.astype(np.int64) + 1).tolist():
+        trace.stream(both >> 32, (both & 0xFFFFFFFF) - 1)
     return device, stream
 
 

@@ -10,6 +10,8 @@ from msgspec import Raw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.importers.usual_events import UsualEvents
+
 MOST_SHAPES = 64
 """Categories of one file that have a type of their own; with more, none has."""
 MOST_MISSES = 8
@@ -42,18 +44,32 @@ class Blocks:
     carry. A block in which anything is odd is decoded as `Event`, and its readers bear with what is odd.
     """
 
-    def __init__(self, shape: Callable[[str], type[msgspec.Struct]] | None = None) -> None:
+    def __init__(
+        self, shape: Callable[[str], type[msgspec.Struct]] | None = None, usual: UsualEvents | None = None
+    ) -> None:
+        self._usual = usual
         self._shape = shape
         self._shapes: dict[str, type[msgspec.Struct]] = {}
         self._typed: Any = None
         self._misses = 0
 
     def decode(self, text: memoryview) -> list[Event]:
-        """Return the events of a list of them.
+        """Return the events of a list of them, but for those that are usual and taken in already.
 
         Raises:
             ValueError, RecursionError: It is no valid JSON, or no list of events.
         """
+        if self._usual is not None and (others := self._usual.scan(text)) is not None:
+            try:
+                events = self._decoded(others)
+            except (ValueError, RecursionError):
+                pass
+            else:
+                self._usual.take()
+                return events
+        return self._decoded(text)
+
+    def _decoded(self, text: memoryview | bytes) -> list[Event]:
         if self._typed is not None:
             try:
                 events: list[Event] = self._typed.decode(text)

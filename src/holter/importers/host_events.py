@@ -27,7 +27,11 @@ _STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 """What the profiler of PyTorch calls the annotation of a step."""
 _LAUNCH = re.compile(r"launch|memcpy|memset|runfunction|enqueue|submit", re.IGNORECASE)
 _WAIT = re.compile(r"synchronize|^(cuda|hip)Memcpy(WithStream|HtoD|DtoH)?$", re.IGNORECASE)
-_WAITS = (("stream", "stream"), ("event", "event"), ("memcpy", "copy"))
+_WAITS = tuple(
+    (re.compile(word, re.IGNORECASE), kind)
+    for word, kind in (("memcpy", "copy"), ("event", "event"), ("stream", "stream"))
+)
+"""What a wait is for, by a word of its name; the last that fits holds."""
 
 
 class OperatorArgs(msgspec.Struct, gc=False, omit_defaults=True):
@@ -54,44 +58,65 @@ def operators(
     trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in operators, with their shapes, types and stacks."""
-    names, carried = _names(events), details(trace, decode_args(events, OperatorArgs))
-    _operators(trace, events, trace.text(names), time, duration, "operator", carried)
-    _steps(trace, names, time, duration)  # the first versions called steps operators
+    carried = details(trace, decode_args(events, OperatorArgs))
+    name = trace.text(_names(events))
+    operator_rows(trace, name, trace.threads.numbers(events), time, duration, carried)
+
+
+def operator_rows(
+    trace: Trace,
+    name: NDArray[np.int32],
+    thread: NDArray[np.int64],
+    time: NDArray[np.int64],
+    duration: NDArray[np.int64],
+    detail: NDArray[np.int32],
+) -> None:
+    """Take in operators, texts by their numbers."""
+    _append(trace, name, thread, time, duration, "operator", detail)
+    _steps(trace, name, time, duration)  # the first versions called steps operators
 
 
 def ranges(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in ranges that the user or the framework named; those of steps are steps too."""
-    names = _names(events)
-    _operators(trace, events, trace.text(names), time, duration, "annotation", _no_details(trace, events))
-    _steps(trace, names, time, duration)
+    name, no_details = trace.text(_names(events)), trace.same("", len(events))
+    _append(trace, name, trace.threads.numbers(events), time, duration, "annotation", no_details)
+    _steps(trace, name, time, duration)
 
 
 def python(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in calls of Python functions, and of modules, whose names say so."""
-    texts, names = trace.staging.texts, _names(events)
-    module, function = texts["module"], texts["python"]
-    codes = trace.text(names)
-    kinds = np.where(trace.texts_that(_is_module)[codes], np.int32(module), np.int32(function))
-    _operators(trace, events, codes, time, duration, kinds, _no_details(trace, events))
+    python_rows(trace, trace.text(_names(events)), trace.threads.numbers(events), time, duration)
+
+
+def python_rows(
+    trace: Trace,
+    name: NDArray[np.int32],
+    thread: NDArray[np.int64],
+    time: NDArray[np.int64],
+    duration: NDArray[np.int64],
+) -> None:
+    """Take in calls of Python functions and of modules, names by their numbers."""
+    module, function = (np.int32(trace.staging.texts[kind]) for kind in ("module", "python"))
+    kinds = np.where(trace.texts_that(_is_module)[name], module, function)
+    _append(trace, name, thread, time, duration, kinds, trace.same("", len(name)))
 
 
 def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
     """Take in calls of the runtime and the driver: launches, waits for the device, and others."""
     correlation = whole_numbers([args.correlation for args in decode_args(events, RuntimeArgs)], 0)
     threads = trace.threads.numbers(events)
-    calls(trace, _names(events), threads, time, duration, correlation)
+    calls(trace, trace.text(_names(events)), threads, time, duration, correlation)
 
 
 def calls(
     trace: Trace,
-    names: list[str],
+    codes: NDArray[np.int32],
     threads: NDArray[np.int64],
     time: NDArray[np.int64],
     duration: NDArray[np.int64],
     correlation: NDArray[np.int64],
 ) -> None:
-    """Take in calls of a runtime by their names: launches, waits for the device, and others."""
-    codes = trace.text(names)
+    """Take in calls of a runtime by the numbers of their names: launches, waits, and others."""
     # A copy may be launched and waited for.
     launched, waited = (trace.texts_that(pattern.search) for pattern in (_LAUNCH, _WAIT))
     sorts = (launched, waited, ~(launched | waited))
@@ -110,7 +135,7 @@ def calls(
         duration=duration[waits],
         thread=threads[waits],
         name=codes[waits],
-        kind=trace.text([_wait(names[row]) for row in waits.tolist()]),
+        kind=_waited_for(trace, codes[waits]),
     )
     trace.append(
         "operators",
@@ -129,13 +154,14 @@ def named(
     """Take in stretches of time on threads that are of no kind known here, with all they carry."""
     given = [bytes(event.args) for event in events]
     carried = trace.text([text if len(text) <= LONGEST_DETAIL else b"" for text in given])
-    _operators(trace, events, trace.text(_names(events)), time, duration, kind, carried)
+    threads = trace.threads.numbers(events)
+    _append(trace, trace.text(_names(events)), threads, time, duration, kind, carried)
 
 
-def _operators(
+def _append(
     trace: Trace,
-    events: list[Event],
     name: NDArray[np.int32],
+    thread: NDArray[np.int64],
     time: NDArray[np.int64],
     duration: NDArray[np.int64],
     kind: str | NDArray[np.int32],
@@ -145,20 +171,23 @@ def _operators(
         "operators",
         time=time,
         duration=duration,
-        thread=trace.threads.numbers(events),
+        thread=thread,
         name=name,
-        kind=trace.same(kind, len(events)) if isinstance(kind, str) else kind,
+        kind=trace.same(kind, len(name)) if isinstance(kind, str) else kind,
         detail=detail,
     )
 
 
-def _steps(trace: Trace, names: list[str], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
-    steps = {name for name in set(names) if name.startswith("ProfilerStep#")}
-    if not steps:
+def _steps(
+    trace: Trace, codes: NDArray[np.int32], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
+    rows = np.flatnonzero(trace.texts_that(_STEP.fullmatch)[codes])
+    if not len(rows):
         return
-    for row, name in enumerate(names):
-        if name in steps and (match := _STEP.fullmatch(name)):
-            trace.step(int(match[1]), int(time[row]), int(time[row] + duration[row]), name)
+    names = [*trace.staging.texts]
+    for row in rows.tolist():
+        name = str(names[codes[row]])
+        trace.step(int(name.partition("#")[2]), int(time[row]), int(time[row] + duration[row]), name)
 
 
 def _is_module(name: str) -> bool:
@@ -169,10 +198,8 @@ def _names(events: list[Event]) -> list[str]:
     return [event.name or "" for event in events]
 
 
-def _no_details(trace: Trace, events: list[Event]) -> NDArray[np.int32]:
-    return trace.same("", len(events))
-
-
-def _wait(name: str) -> str:
-    lower = name.lower()
-    return next((kind for word, kind in _WAITS if word in lower), "device")
+def _waited_for(trace: Trace, codes: NDArray[np.int32]) -> NDArray[np.int32]:
+    kinds = trace.same("device", len(codes))
+    for word, kind in _WAITS:
+        kinds[trace.texts_that(word.search)[codes]] = trace.staging.texts[kind]
+    return kinds

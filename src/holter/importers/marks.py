@@ -165,13 +165,27 @@ def names(trace: Trace, events: list[Event]) -> None:
 def memory(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
     """Take in what PyTorch's allocator told: bytes allocated and reserved, else how much they changed."""
     told = decode_args(events, MemoryArgs)
-    types, devices = whole_numbers([a.type for a in told]), whole_numbers([a.device for a in told])
-    told_bytes = {  # NaN where it does not say
-        "allocated": np.array([a.allocated for a in told], np.float64),
-        "reserved": np.array([a.reserved for a in told], np.float64),
-    }
-    if np.isnan(told_bytes["allocated"]).any():
-        told_bytes["change"] = np.array([a.bytes for a in told], np.float64)
+    memory_rows(
+        trace,
+        time,
+        whole_numbers([a.type for a in told]),
+        whole_numbers([a.device for a in told]),
+        {
+            "allocated": np.array([a.allocated for a in told], np.float64),
+            "reserved": np.array([a.reserved for a in told], np.float64),
+            "change": np.array([a.bytes for a in told], np.float64),
+        },
+    )
+
+
+def memory_rows(
+    trace: Trace,
+    time: NDArray[np.int64],
+    types: NDArray[np.int64],
+    devices: NDArray[np.int64],
+    told_bytes: dict[str, NDArray[np.float64]],
+) -> None:
+    """Take in what the allocator told, of each device: bytes, NaN where it does not say."""
     for type_, number in sorted(set(zip(types.tolist(), devices.tolist(), strict=True))):
         own = (types == type_) & (devices == number)
         device = _DEVICE_TYPES.get(type_, f"device{type_}")

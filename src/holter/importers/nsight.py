@@ -232,7 +232,9 @@ class _Database:
             once.append((*row[:-1], name))
         correlation = np.array([_number(row[3], 0) for row in once], np.int64)
         names = [row[-1] for row in once]
-        host_events.calls(self._trace, names, self._threads(once), *_times(once), correlation)
+        host_events.calls(
+            self._trace, self._trace.text(names), self._threads(once), *_times(once), correlation
+        )
 
     def _ranges(self, table: str, name: str, kind: str) -> None:
         for rows in self._events(table, "globalTid", name):

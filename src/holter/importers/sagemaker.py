@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from holter.importers import chrome_json
+from holter.importers.moments import nanoseconds
 from holter.importers.report import UnreadableError
 from holter.importers.sagemaker_phases import Phases
 
@@ -131,7 +132,7 @@ def _append(trace: Trace, readings: list[Reading]) -> None:
     if len(known) < len(readings):
         trace.skipped["a metric that is not known"] += len(readings) - len(known)
     seconds = np.array([r.timestamp for r, _, _ in known], np.float64)
-    time = chrome_json.nanoseconds((seconds * 1e6).tolist())
+    time = nanoseconds((seconds * 1e6).tolist())
     value = np.array([r.value for r, _, _ in known], np.float64)
     metrics = [metric for _, metric, _ in known]
     trace.append(

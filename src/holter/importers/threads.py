@@ -37,14 +37,18 @@ class Threads(dict[tuple[Any, Any], int]):
             )
         except (TypeError, OverflowError, ValueError):  # some are texts, or missing
             return np.fromiter(map(self.__getitem__, map(_THREAD, events)), np.int64, len(events))
-        if not events:
+        return self.numbers_of(processes, threads)
+
+    def numbers_of(self, processes: NDArray[np.int64], threads: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of threads, each by its process and its own number in the trace."""
+        if not len(threads):
             return np.zeros(0, np.int64)
         # Events come thread by thread for a while: one look at each change.
         changes = (processes[1:] != processes[:-1]) | (threads[1:] != threads[:-1])
         firsts = np.concatenate(([0], np.flatnonzero(changes) + 1))
         runs = zip(processes[firsts].tolist(), threads[firsts].tolist(), strict=True)
         numbers = np.fromiter(map(self.__getitem__, runs), np.int64, len(firsts))
-        return np.repeat(numbers, np.diff(firsts, append=len(events)))
+        return np.repeat(numbers, np.diff(firsts, append=len(threads)))
 
 
 def whole(value: Any) -> int | None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from holter.importers.usual_events import UsualEvents
+
 BLOCK = 1 << 20
 """Bytes decoded at a time: what they decode to finds room in memory that is in use already."""
 LONGEST_EVENT = 1 << 25
@@ -69,11 +71,15 @@ class TraceEvents:
     """
 
     def __init__(
-        self, path: Path, skipped: Counter[str], shape: Callable[[str], type[msgspec.Struct]] | None = None
+        self,
+        path: Path,
+        skipped: Counter[str],
+        shape: Callable[[str], type[msgspec.Struct]] | None = None,
+        usual: UsualEvents | None = None,
     ) -> None:
-        """Take what gives for each category of events the type that is tried first to decode them."""
+        """Take what is tried first: the type of each category of events; what takes usual ones in itself."""
         self.path = path
-        self._decoder = Blocks(shape)
+        self._decoder = Blocks(shape, usual)
         self.header: dict[str, Any] = {}
         self.read = 0
         self._skipped = skipped

@@ -184,7 +184,7 @@ class _Plane:
                     correlation=correlation,
                 )
             elif sort == "call":
-                host_events.calls(self._trace, names, threads, time, duration, correlation)
+                host_events.calls(self._trace, self._trace.text(names), threads, time, duration, correlation)
             else:
                 self._operators(chosen, thread, "operator")
 
