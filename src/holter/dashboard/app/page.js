@@ -47,6 +47,11 @@ export class Page {
     return false;
   }
 
+  /** Which jobs are compared, as the address says it; null on the pages of one job. */
+  get compared() {
+    return main.dataset.compare ?? null;
+  }
+
   get running() {
     return Boolean(main.dataset.running);
   }
@@ -124,6 +129,7 @@ export class Page {
   address(path, params = {}) {
     const given = Object.entries({ store: this.store, ...params }).filter(([, value]) => value != null);
     const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+    if (this.compared) return `/api/v1/compare/${path}?${this.compared}&${query}`;
     return `/api/v1/jobs/${encodeURIComponent(this.job ?? "")}/${path}?${query}`;
   }
 

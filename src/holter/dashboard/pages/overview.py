@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holter.views.figures import Reading
+    from holter.views.issues import Found
 
 TITLE = "Overview"
 SHOWN = 10
@@ -70,14 +71,20 @@ def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str
         return sections.issues(told)
     listed = "".join(
         f'<li class="issue {"" if one.over else one.severity}"><span class="severity">{one.severity}</span> '
-        f"{escape(issue_text(one))}</li>"
+        f"{escape(issue_text(one))}{_symptoms(one)}</li>"
         for one in found[:_MOST]
     )
     address = escape(job_address(job, int(asked.get("store", "0")), "insights", asked), quote=True)
     return (
-        f'<ul class="plain">{listed}</ul><p><a href="{address}">{len(found):,} in all, with evidence '
+        f'<ul class="plain">{listed}</ul><p><a href="{address}">All that the rules found, with evidence '
         "and advice</a></p>"
     )
+
+
+def _symptoms(of: Found) -> str:
+    """Name what follows from a finding."""
+    names = dict.fromkeys(one.rule for one in of.symptoms)
+    return f'<p class="note">and from it: {escape(", ".join(names))}</p>' if names else ""
 
 
 def _steps(reading: Reading, told: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ def histogram(
     counts, edges = np.histogram(kept, bins=min(_BINS, max(5, len(kept) // 3)))
     facts = f"{len(values):,} {what}, median {_plain(np.median(values))}, longest {_plain(values.max())}"
     unit = (axis or Axis("duration", "ms")).unit
-    more = f"Not drawn: {beyond:,} that lie to the right of it." if beyond else ""
+    more = f"Not drawn: {beyond:,} longer." if beyond else ""
     return Figure(
         title=title,
         kind="bars",

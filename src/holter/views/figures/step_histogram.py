@@ -30,5 +30,5 @@ def draw(reading: Reading) -> Figure | None:
         x_axis=Axis("duration", "ms"),
         y_axis=Axis("steps"),
         series=[Series("steps", [float(count) for count in counts])],
-        note=f"{beyond:,} longer steps lie to the right of it." if beyond else "",
+        note=f"Not drawn: {beyond:,} longer, up to {times.max():,.4g} ms." if beyond else "",
     )
