@@ -34,6 +34,22 @@ export class Page {
       this.tell("range");
     });
     addEventListener("resize", reachable);
+    // Paper is white: what is drawn in the colors of the dark is drawn anew, and back again.
+    /** @type {string | undefined} */
+    let shown;
+    addEventListener("beforeprint", () => {
+      if (this.theme === "light") return;
+      shown = document.documentElement.dataset.theme ?? "";
+      document.documentElement.dataset.theme = "light";
+      this.tell("theme");
+    });
+    addEventListener("afterprint", () => {
+      if (shown === undefined) return;
+      if (shown) document.documentElement.dataset.theme = shown;
+      else delete document.documentElement.dataset.theme;
+      shown = undefined;
+      this.tell("theme");
+    });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.tell("theme"));
   }
 
