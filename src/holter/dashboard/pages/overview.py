@@ -30,6 +30,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     told, job = reading.description, reading.trial.folder.name
     parts = [
         sections.head(told),
+        _unread(told),
         *sections.verdict(told),
         _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
         f'<div class="columns"><section><h2>Insights</h2>{insights(told, job, asked)}</section>'
@@ -43,9 +44,19 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         f'<div class="columns"><section><h2>The job</h2>{sections.job(told)}</section>'
         f"<section><h2>What holter cost</h2>{sections.cost(told)}</section></div>",
     ]
-    if told["skipped"]:
-        parts.append(f"<h2>Files that could not be read</h2>{sections.skipped(told)}")
     return "".join(parts)
+
+
+def _unread(told: Mapping[str, Any]) -> str:
+    """Say what is missing from all that is said below, before it is said."""
+    count = len(told["skipped"])
+    if not count:
+        return ""
+    files = "1 file of this job" if count == 1 else f"{count:,} files of this job"
+    return (
+        f'<p class="headline">{files} could not be read; what should stand there is missing below.</p>'
+        f"<details><summary>Files that could not be read, and why</summary>{sections.skipped(told)}</details>"
+    )
 
 
 def _progress(reading: Reading, asked: Mapping[str, str]) -> str:
