@@ -213,6 +213,16 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             assert page.evaluate("scrollY") > 0, "it is not thrown back to its top"
             shown = page.locator("[data-figure=utilization] .legend button").first
             expect(shown).to_have_attribute("aria-pressed", "false")
+            # Beside another job it is followed too: what is told, and the charts of both.
+            told("before", str(tmp_path / "store"), ranks=1, cores=1, steps=50, samples=50)
+            asked = []
+            page.on("request", lambda one: asked.append(one.url) if "compare/figures" in one.url else None)
+            page.goto(f"http://{server.own}/compare?job=0/live&job=0/before")
+            expect(chart(page, "step_times").locator(".legend")).to_contain_text("live")
+            expect(page.locator("#state")).to_have_text(re.compile("last sample"))
+            once = len(asked)
+            until(page, lambda: len(asked) > once + 1)
+            expect(page.locator("table")).to_contain_text("whole job")
             page.goto(f"http://{server.own}/jobs/live/settings")
             page.locator("select[name=interval_ms]").select_option("1000")
             page.get_by_role("button", name="Set", exact=True).click()
@@ -224,8 +234,8 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             page.get_by_role("button", name="Yes").click()
             run.wait(PATIENCE_S)
             expect(page.locator("#main")).to_contain_text("takes no orders any more")
-            told = lambda: json.loads(server.ask("/api/v1/jobs/live", **BEARER)[1])["job"]["status"]  # noqa: E731
-            until(page, lambda: told() == "Stopped")
+            status = lambda: json.loads(server.ask("/api/v1/jobs/live", **BEARER)[1])["job"]["status"]  # noqa: E731
+            until(page, lambda: status() == "Stopped")
             context.close()
         manifest = json.loads((tmp_path / "store/live/job.json").read_text())
         assert manifest["interval_ms"] == 1000

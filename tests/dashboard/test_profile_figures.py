@@ -19,7 +19,7 @@ from holter.views.figures import Reading, chosen, draw
 from holter.views.flames import Chosen, flames
 from holter.views.python_profile import segments
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching
-from holter.views.wording import plain_kernel
+from holter.views.wording import plain_function, plain_kernel
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +159,14 @@ def test_kernels_are_called_short(traced):
         == "f<CUDAFunctor>"
     )
     assert plain_kernel("a < b") == "a < b"
+    gemm = "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_tn"
+    assert plain_kernel(f"void cutlass::Kernel<{gemm}>(Params)") == gemm
+
+
+def test_functions_are_called_without_the_folder_of_their_package():
+    assert plain_function("f (/a/lib/python3.11/site-packages/torch/x.py:7)") == "f (torch/x.py:7)"
+    assert plain_function("f (/a/3.11.7/lib/python3.11/queue.py:7)") == "f (queue.py:7)"
+    assert plain_function("f (/home/me/train.py:7)") == "f (/home/me/train.py:7)"
 
 
 def test_loader_figures_follow_each_batch(small):

@@ -149,6 +149,13 @@ def test_jobs_are_listed_searched_and_damaged_ones_named(server):
     assert [one["name"] for one in server.json("/api/v1/jobs?name=BEF")[1]["jobs"]] == ["before"]
     assert server.json("/api/v1/jobs?limit=1&offset=1")[1]["count"] == 4
     assert len(server.json("/api/v1/jobs?limit=1")[1]["jobs"]) == 1
+    # The stories are told of 2023, the others are made now; each day is this machine's.
+    early = server.json("/api/v1/jobs?until=2023-11-16")[1]["jobs"]
+    assert sorted(one["name"] for one in early) == ["after", "before"]
+    late = server.json("/api/v1/jobs?since=2023-11-17")[1]["jobs"]
+    assert "empty" in [one["name"] for one in late]
+    assert "before" not in [one["name"] for one in late]
+    assert server.json("/api/v1/jobs?since=2023-13-01")[0] == 400
     page = server.get("/?status=Unreadable")[1]
     assert "broken" in page
     assert ">before</a>" not in page
@@ -180,6 +187,11 @@ def test_the_page_of_a_job_says_it_all_and_executes_nothing(server):
 def test_jobs_are_compared_with_the_oldest(server):
     page = server.get("/compare?job=0/after&job=0/before")[1]
     assert "2.27 times as fast" in page or "127 % slower" in page
+    asked = "/api/v1/compare/figures?job=0/after&job=0/before"
+    assert server.json(asked)[1]["figures"]["step_times"]["kind"] == "lines"
+    status, told_ = server.json(f"{asked}&names=nothing")
+    assert status == 404
+    assert "step_times" in told_["error"]
     status, page, _ = server.get("/compare?job=0/after")
     assert status == 400
     assert "mark two jobs" in page

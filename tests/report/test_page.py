@@ -20,6 +20,8 @@ from holter.handout import page
 from holter.handout.bundle import bundle
 from holter.report.cells import image
 from holter.report.formats import notebook, report
+from holter.report.html import body
+from holter.report.pieces import prose
 from holter.report.svg import svg
 from holter.report.thin import thin
 from holter.report.ticks import clock, number, powers, ticks, times
@@ -159,6 +161,19 @@ def test_the_verdict_comes_first_with_its_numbers(trial):
     assert text.index("Data loading takes 60 %") < text.index("<h2>The job</h2>")
     assert "node node-0" in text
     assert "steps 3 to 9" in text
+
+
+def test_a_long_command_is_opened_when_asked_for_and_a_failed_job_is_not_well(tmp_path):
+    long = job("long", str(tmp_path), status="Failed", command=["python", "y" * 10_000], exit_code=1)
+    page = "".join(body(Reading(Trial(long))))
+    assert "<summary><code>python yyy" in page
+    assert page.count("y" * 10_000) == 1
+    assert 'class="verdict sick"' in page
+
+
+def test_what_stands_in_backticks_is_code_and_all_else_is_text():
+    assert prose("run `a<b` & go") == "run <code>a&lt;b</code> &amp; go"
+    assert prose("a ` alone") == "a ` alone"
 
 
 def test_an_empty_job_says_what_is_missing_and_how_to_record_it(tmp_path):

@@ -3,31 +3,61 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timedelta
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from holter.dashboard.answers import RefusalError
 from holter.dashboard.frame import job_address
 from holter.dashboard.job_list import UNREAD
 from holter.views.jobs import RUNNING, said
 from holter.views.wording import duration
 
-ASKED = ("name", "status", "page")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ASKED = ("name", "status", "since", "until", "page")
 _A_PAGE = 100
 
 
-def chosen_jobs(listed: list[dict[str, Any]], name: str, status: str) -> list[dict[str, Any]]:
-    """Keep the jobs whose name holds a text, and that have a status."""
+def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Keep the jobs that an address asks for.
+
+    Args:
+        listed: The jobs.
+        asked: `name`, a text in it; `status`; `since` and `until`, the first and the last day of creation in
+            this machine's time, as `2026-01-31`.
+
+    Raises:
+        RefusalError: A day is none.
+    """
+    name, status = asked.get("name", "").lower(), asked.get("status", "").lower()
+    since, until = (_day(asked, end) for end in ("since", "until"))
+    first = None if since is None else since.timestamp() * 1e9
+    last = None if until is None else (until + timedelta(days=1)).timestamp() * 1e9
     return [
         job
         for job in listed
-        if name.lower() in job["name"].lower() and (not status or job["status"].lower() == status.lower())
+        if name in job["name"].lower()
+        and (not status or job["status"].lower() == status)
+        # When a damaged job was created nobody knows.
+        and (first is None or (job["created"] is not None and job["created"] >= first))
+        and (last is None or (job["created"] is not None and job["created"] < last))
     ]
+
+
+def _day(asked: Mapping[str, str], which: str) -> datetime | None:
+    text = asked.get(which, "")
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").astimezone() if text else None
+    except (ValueError, OverflowError, OSError):
+        raise RefusalError(f"{which} is {text!r}; a day is expected, as 2026-01-31") from None
 
 
 def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) -> str:
     """Draw the list: `listed` are all jobs, `wrong` says what could not be listed, `asked` which to show."""
-    chosen = chosen_jobs(listed, asked["name"], asked["status"])
+    chosen = chosen_jobs(listed, asked)
     number = int(asked["page"]) if asked["page"].isdigit() else 0
     shown = chosen[number * _A_PAGE : (number + 1) * _A_PAGE]
     statuses = "".join(
@@ -38,6 +68,7 @@ def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) 
         '<form class="search" action="/"><input name="name" type="search" aria-label="part of a name" '
         f'placeholder="part of a name" value="{escape(asked["name"], quote=True)}">'
         f'<select name="status" aria-label="status"><option value="">any status</option>{statuses}</select>'
+        f"{_date(asked, 'since', 'created from')}{_date(asked, 'until', 'to')}"
         "<button>Search</button></form>"
     )
     said_wrong = "".join(f'<p class="headline">{escape(text)}</p>' for text in wrong)
@@ -54,6 +85,23 @@ def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) 
     )
 
 
+def _date(asked: dict[str, str], name: str, label: str) -> str:
+    value = escape(asked.get(name, ""), quote=True)
+    return f'<label>{label} <input type="date" name="{name}" value="{value}"></label>'
+
+
+def _said(job: dict[str, Any]) -> str:
+    """Say what the job's card led with; of a verdict the sentence, which has the numbers."""
+    verdict = job["verdict"]
+    if not (job["fault"] or job["silent_s"]) and isinstance(verdict, dict) and not verdict.get("headline"):
+        return str(verdict.get("sentence") or said(job))
+    return said(job)
+
+
+def _mood(status: str) -> str:
+    return "running" if status in RUNNING else "failed" if status in ("Failed", "Unreadable") else ""
+
+
 def _row(job: dict[str, Any]) -> str:
     created = (
         time.strftime("%Y-%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "unknown"
@@ -64,8 +112,8 @@ def _row(job: dict[str, Any]) -> str:
         f'<tr><td><input type="checkbox" name="job" value="{escape(place, quote=True)}" '
         f'aria-label="mark {escape(job["name"], quote=True)}"></td>'
         f'<td><a href="{escape(address, quote=True)}">{name}</a></td><td>{created}</td>'
-        f'<td class="{"running" if job["status"] in RUNNING else ""}">{escape(job["status"])}</td>'
-        f"<td class=n>{duration(job['duration_s'])}</td><td>{escape(said(job))}</td></tr>"
+        f'<td class="{_mood(job["status"])}">{escape(job["status"])}</td>'
+        f"<td class=n>{duration(job['duration_s'])}</td><td>{escape(_said(job))}</td></tr>"
     )
 
 

@@ -34,8 +34,10 @@ def told(asked: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def side_by_side(document: dict[str, Any], places: Sequence[str], asked: Mapping[str, str]) -> str:
-    """Draw what `holter compare` prints; `places` are the jobs as the address names them."""
+def side_by_side(
+    document: dict[str, Any], places: Sequence[str], asked: Mapping[str, str], charts: str = ""
+) -> str:
+    """Draw what `holter compare` prints, and `charts`; `places` are the jobs as the address names them."""
     jobs = document["jobs"]
     heads = ("", *(job["name"] for job in jobs))
     rows = [(name, *(tell(job) for job in jobs)) for name, tell in comparison_rows(jobs)]
@@ -51,7 +53,7 @@ def side_by_side(document: dict[str, Any], places: Sequence[str], asked: Mapping
     split = f'<h2>Where a step\'s time goes</h2><div class="columns">{bars}</div>' if bars else ""
     return (
         f"<h1>Comparison</h1>{changed}<h2>Side by side</h2>{table(heads, rows, numbers=range(1, len(heads)))}"
-        f"{split}<h2>What it is worth</h2>{_form(places, asked)}"
+        f"{charts}{split}<h2>What it is worth</h2>{_form(places, asked)}"
     )
 
 

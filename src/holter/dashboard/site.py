@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -13,25 +14,31 @@ from starlette.routing import Route
 from holter.dashboard import assets, early, listing
 from holter.dashboard.answers import RefusalError, kept, points_of, which, window_of
 from holter.dashboard.frame import framed, navigation
-from holter.dashboard.islands import LATER, REFRESHED
+from holter.dashboard.islands import LATER, REFRESHED, island
+from holter.dashboard.overlaid import overlaid, places
 from holter.dashboard.pages import FIRST, pages
 from holter.dashboard.sides import side_by_side, told
+from holter.report.html import figure
 from holter.store.trial import Trial
 from holter.views.comparison import compare
 from holter.views.jobs import RUNNING
+from holter.views.overlays import MISSING, OVERLAYS
 from holter.views.reading import is_long
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from holter.dashboard.overlaid import Place
     from holter.dashboard.stores import Stores
     from holter.views.figures import Reading
 
 
 HTML = "text/html; charset=utf-8"
+_SHARE = 0.05
+"""The share of a core that is spent on comparing anew what has changed; the charts are always new."""
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -48,6 +55,8 @@ def routes(stores: Stores) -> list[Route]:
 class _Site:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
+        self._last: tuple[tuple[Any, ...], float, dict[str, Any]] | None = None
+        """The comparison made last: of which jobs in which state, until when it will do, what it says."""
 
     async def jobs(self, request: Request) -> Response:
         # Only who asks for a status has to wait until every job's is known.
@@ -115,22 +124,44 @@ class _Site:
 
     async def compare(self, request: Request) -> Response:
         chosen = request.query_params.getlist("job")
-        if len(chosen) < 2:
-            raise RefusalError("mark two jobs or more in the list to compare them")
-
         asked = dict(request.query_params)
+        inside = asked.pop("part", "") == "inside"
+        html, data = await run_in_threadpool(self._compared, chosen, asked, inside)
+        if inside:
+            return HTMLResponse(_with_facts(html.encode(), data))
+        return framed("Comparison", html, data=data)
 
-        def made() -> str:
-            places = [text.partition("/") for text in chosen]
-            folders = [
-                self.stores.folder(name, int(store) if store.isdigit() else -1) for store, _, name in places
-            ]
-            # The oldest is the baseline.
-            folders.sort(key=lambda folder: folder.manifest().get("created") or 0)
-            document = compare([Trial(folder) for folder in folders], **told(asked))
-            return side_by_side(document, chosen, asked)
+    def _compared(
+        self, chosen: list[str], asked: dict[str, str], inside: bool
+    ) -> tuple[str, dict[str, object]]:
+        """Return a comparison's inside, and what its scripts know; of jobs that run it is not made often."""
+        of = places(self.stores, chosen)
+        REFRESHED.set(inside)
+        numbers, said = told(asked), tuple(sorted(asked.items()))
+        key = (tuple(chosen), said, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
+        runs = [one for one in of if one.folder.manifest().get("status") in RUNNING]
+        last, began = self._last, time.monotonic()
+        known = last is not None and last[0][:2] == key[:2]
+        if last is None or not (known and (last[0] == key or (runs and began < last[1]))):
+            document = compare([Trial(one.folder) for one in of], **numbers)
+            took = time.monotonic() - began
+            last = self._last = (key, began + took / _SHARE, document)
+        charts = "".join(
+            island("figure", lambda name=name: self._overlay(of, name), figure=name)  # type: ignore[misc]
+            for name in OVERLAYS
+        )
+        charts = f'<h2>On the same axes</h2><div class="charts">{charts}</div>'
+        followed = {"job": runs[-1].folder.name, "store": runs[-1].store} if runs else {}
+        data: dict[str, object] = {
+            "compare": urlencode([("job", one) for one in chosen]),
+            "events": f"/events?{urlencode(followed)}" if runs else "",
+            "running": "yes" if runs else "",
+        }
+        return side_by_side(last[2], chosen, asked, charts), data
 
-        return framed("Comparison", await run_in_threadpool(made))
+    def _overlay(self, of: Sequence[Place], name: str) -> str:
+        drawn = overlaid(self.stores, of, [name], 300)[name]
+        return f'<p class="note">{MISSING}</p>' if drawn is None else figure(drawn)
 
 
 def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:

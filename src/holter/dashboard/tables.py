@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 
+_LONGEST = 240
+"""Letters of a cell; the middle of what is longer is in its tooltip."""
+
+
 class Raw(str):
     """A cell that is markup already."""
 
@@ -62,4 +66,7 @@ def _cell(cell: str) -> str:
     if isinstance(cell, Number):
         value = "" if cell.value is None else f' data-value="{float(cell.value)!r}"'
         return f"<td class=n{value}>{escape(cell)}</td>"
+    if len(cell) > _LONGEST and not isinstance(cell, Raw):
+        half = _LONGEST // 2
+        return f'<td title="{escape(cell, quote=True)}">{escape(cell[:half])}…{escape(cell[-half:])}</td>'
     return f"<td>{cell if isinstance(cell, Raw) else escape(cell)}</td>"

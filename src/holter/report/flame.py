@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from holter.views.wording import milliseconds, percent
+from holter.views.wording import milliseconds, percent, plain_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,8 @@ def _bars(tree: dict[str, Any], whole: float) -> Iterator[tuple[int, float, floa
 
 def _bar(row: int, left: float, width: float, name: str, told: str) -> str:
     room = int((width - 6) / _LETTER)
-    label = name if len(name) <= room else f"{name[: room - 1]}…"
+    plain = plain_function(name)
+    label = plain if len(plain) <= room else f"{plain[: room - 1]}…"
     said = f'<text x="{left + 3:.1f}" y="{ROW * row + 13}">{escape(label)}</text>' if room > 2 else ""
     return (
         f'<g><title>{escape(told)}</title><rect x="{left:.1f}" y="{ROW * row}" width="{width:.1f}" '

@@ -11,7 +11,7 @@ from holter.rules import catalogue
 from holter.views.issues import SEVERITIES, not_judged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _MOST = 50
 _LONGEST = 2000
@@ -59,7 +59,7 @@ def _rule(
         f'<p class="dim">{escape(known.description)}</p>' if known is not None else "",
         f'<p class="note">{escape(str(why))}</p>' if why else "",
         _strip(issues, told, link),
-        *(_issue(issue, told, link) for issue in issues[:_MOST]),
+        *_issues(issues[:_MOST], told, link),
         f'<p class="note">and {len(issues) - _MOST:,} more</p>' if len(issues) > _MOST else "",
         _card(rule, known),
     ]
@@ -73,6 +73,16 @@ def _rule(
 
 def _place(severity: str) -> int:
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def _issues(
+    issues: Iterable[Mapping[str, Any]], told: Mapping[str, Any], link: Callable[[Moment], str]
+) -> Iterator[str]:
+    """Yield each issue; advice that several share is given once, after the last of them."""
+    listed = list(issues)
+    for at, issue in enumerate(listed):
+        again = at + 1 < len(listed) and listed[at + 1].get("advice") == issue.get("advice")
+        yield _issue({**issue, "advice": ""} if again else issue, told, link)
 
 
 def _issue(issue: Mapping[str, Any], told: Mapping[str, Any], link: Callable[[Moment], str]) -> str:

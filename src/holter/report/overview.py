@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holter.report.pie import pie
 from holter.report.sections import reading_text, table
 from holter.schema.phases import JOB_PHASES
+from holter.views.jobs import RUNNING
 from holter.views.wording import duration, milliseconds, percent, words
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _SUMMED = {
 }
 _PERCENTILES = ("min", "p50", "p90", "p95", "p99", "max")
 _MOST = 8
+_COLORS = ("c6", "c0", "c7")
+"""Of the phases of a job: none that a part of a step has."""
 
 
 def progress(found: Mapping[str, Any]) -> str:
@@ -53,33 +56,41 @@ def progress(found: Mapping[str, Any]) -> str:
 
 def phases(told: Mapping[str, Any]) -> str:
     """Draw how the job's time divides into its three phases."""
-    known = told["phases"] or {}
-    parts = [
-        (words(phase), known[f"{phase}_s"], duration(known[f"{phase}_s"]))
-        for phase in JOB_PHASES
-        if known.get(f"{phase}_s") is not None
-    ]
+    parts = [(words(phase), seconds, duration(seconds)) for phase, seconds, _ in _phases(told)]
     if not parts:
         return '<p class="note">Without steps nobody can tell where initialization ends.</p>'
-    return pie("phases of the job", parts)
+    return pie("phases of the job", parts, _COLORS)
 
 
 def details(told: Mapping[str, Any]) -> str:
     """Give the job's times."""
     job, known = told["job"], told["phases"] or {}
+    runs = job["status"] in RUNNING
     rows = [
         ("start", _clock(job["start"])),
-        ("end", _clock(job["end"]) if job["end"] else "it runs"),
+        ("end", _clock(job["end"]) if job["end"] else "still running" if runs else "unknown"),
         ("duration", duration(job["duration_s"])),
         ("training loop start", _clock(known.get("training_loop_start"))),
-        ("training loop end", _clock(known.get("training_loop_end"))),
+        ("training loop end", "still running" if runs else _clock(known.get("training_loop_end"))),
+        *(
+            (words(phase), duration(seconds) + (f" ({percent(share)})" if share is not None else ""))
+            for phase, seconds, share in _phases(told)
+        ),
     ]
+    return table(("", ""), rows)
+
+
+def _phases(told: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]]:
+    """Yield each known phase with its seconds and percent; what still runs is not being finalized."""
+    known = told["phases"] or {}
+    runs = told["job"]["status"] in RUNNING
     for phase in JOB_PHASES:
         seconds, share = known.get(f"{phase}_s"), known.get(f"{phase}_pct")
-        if seconds is not None:
-            said = duration(seconds) + (f" ({percent(share)})" if share is not None else "")
-            rows.append((words(phase), said))
-    return table(("", ""), rows)
+        if runs and phase == "training_loop" and seconds is not None:
+            seconds += known.get("finalization_s") or 0.0
+            share = None if share is None else share + (known.get("finalization_pct") or 0.0)
+        if seconds is not None and not (runs and phase == "finalization"):
+            yield phase, seconds, share
 
 
 def summary(told: Mapping[str, Any]) -> str:

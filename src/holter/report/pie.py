@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SIZE, _RADIUS, _WIDTH = 120, 44, 24
+KINDS = tuple(f"c{at}" for at in range(8))
 
 
-def pie(title: str, parts: Sequence[tuple[str, float, str]]) -> str:
+def pie(title: str, parts: Sequence[tuple[str, float, str]], kinds: Sequence[str] = KINDS) -> str:
     """Draw a ring.
 
     Args:
         title: What the whole is.
         parts: Of each its name, how much it is, and how that reads.
+        kinds: Classes of their colors.
     """
     whole = sum(amount for _, amount, _ in parts) or 1.0
     around = 2 * math.pi * _RADIUS
@@ -27,11 +29,12 @@ def pie(title: str, parts: Sequence[tuple[str, float, str]]) -> str:
     for at, (name, amount, said) in enumerate(parts):
         share = amount / whole
         rings += (
-            f'<circle cx="{_SIZE / 2}" cy="{_SIZE / 2}" r="{_RADIUS}" class="ring c{at % 8}" '
+            f'<circle cx="{_SIZE / 2}" cy="{_SIZE / 2}" r="{_RADIUS}" class="ring {kinds[at % len(kinds)]}" '
             f'stroke-dasharray="{share * around:.2f} {around:.2f}" '
             f'stroke-dashoffset="{-turned * around:.2f}"/>'
         )
-        listed += f'<li><i class="c{at % 8}"></i>{escape(name)} {percent(100 * share)} · {escape(said)}</li>'
+        kind = kinds[at % len(kinds)]
+        listed += f'<li><i class="{kind}"></i>{escape(name)} {percent(100 * share)} · {escape(said)}</li>'
         turned += share
     name = escape(title, quote=True)
     return (

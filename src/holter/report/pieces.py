@@ -39,6 +39,14 @@ def picture(x: float, width: float, height: float, data: str) -> str:
     return f'<image {place} preserveAspectRatio="none" class="cells" href="{data}"/>'
 
 
+def prose(text: str) -> str:
+    """Return a sentence as markup: what stands in backticks is code."""
+    parts = escape(text).split("`")
+    if len(parts) % 2 == 0:  # one of them is no pair
+        return escape(text)
+    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+
+
 def short(text: str, room: int = _LABEL) -> str:
     """Fit a name in its place; its end tells more than its middle. The whole is in a tooltip."""
     kept = text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,12 @@ _REST = ("idle", OTHERS, "other", "unknown")
 
 def ring(figure: Figure) -> str:
     """Draw the ring, clockwise from the top; each sector tells its part where a pointer rests on it."""
-    place = f'cx="{SIZE / 2}" cy="{SIZE / 2}" r="{_RADIUS}" stroke-width="{_THICK}" pathLength="100"'
     sectors, before = [], 0.0
     for name, share, said, kind in _parts(figure):
-        dashes = f'stroke-dasharray="{share:.3f} {100 - share:.3f}" stroke-dashoffset="{25 - before:.3f}" '
+        told = f"<title>{escape(name)}: {percent(share)}{said and f' · {said}'}</title>"
         sectors.append(
-            f'<circle {place} {dashes if share < 99.95 else ""}class="sector {kind}">'
-            f"<title>{escape(name)}: {percent(share)}{said and f' · {said}'}</title></circle>"
+            f'<path d="{_arc(before, before + share)}" stroke-width="{_THICK}" class="sector {kind}">'
+            f"{told}</path>"
         )
         before += share
     name = escape(figure.title, quote=True)
@@ -37,6 +37,18 @@ def ring(figure: Figure) -> str:
         f'<svg viewBox="0 0 {SIZE} {SIZE}" width="{SIZE}" height="{SIZE}" role="img" aria-label="{name}" '
         f'class="ring"><title>{name}</title>{"".join(sectors)}</svg>'
     )
+
+
+def _arc(begin: float, end: float) -> str:
+    """Return the path from one share of the circle to another, percent; a whole one takes two arcs."""
+    if end - begin > 99.95:
+        return _arc(0.0, 50.0) + _arc(50.0, 100.0)
+    at = [math.tau * share / 100 for share in (begin, end)]
+    (x, y), (to_x, to_y) = [
+        (SIZE / 2 + _RADIUS * math.sin(one), SIZE / 2 - _RADIUS * math.cos(one)) for one in at
+    ]
+    large = int(end - begin > 50)
+    return f"M{x:.2f} {y:.2f}A{_RADIUS} {_RADIUS} 0 {large} 1 {to_x:.2f} {to_y:.2f}"
 
 
 def listed(figure: Figure) -> str:
@@ -58,6 +70,9 @@ def _parts(figure: Figure) -> Iterator[tuple[str, float, str, str]]:
     whole = sum(values) or 1.0
     unit = figure.y_axis.unit
     for at, (name, value) in enumerate(zip(figure.x, values, strict=True)):
-        said = "" if unit == "%" else milliseconds(1000 * value) if unit == "s" else number(value)
+        if unit == "s":
+            said = milliseconds(1000 * value)
+        else:
+            said = "" if unit == "%" else f"{number(value)} {figure.y_axis.label}".strip()
         kind = "p-other" if name in _REST else f"c{at % COLORS}{' pale' * (at >= COLORS)}"
         yield str(name), 100.0 * value / whole, said, kind

@@ -8,9 +8,10 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.report.pieces import prose
 from holter.views.issues import not_judged, ordered
+from holter.views.jobs import RUNNING
 from holter.views.wording import (
-    advice_text,
     duration,
     issue_text,
     milliseconds,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 400
 _MOST_ISSUES = 200
+_MOST_LETTERS = 240
+"""Of a command, before the rest of it has to be asked for."""
 
 
 def head(told: Mapping[str, Any]) -> str:
@@ -36,18 +39,28 @@ def head(told: Mapping[str, Any]) -> str:
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(of["start"] / 1e9)) if of["start"] else "unknown"
     )
     status = of["status"] or "status unknown"
-    command = escape(shlex.join(map(str, of["command"])))
+    took = "running for" if of["status"] in RUNNING else "took"
     return (
         f"<h1>{escape(of['name'])}</h1>"
-        f'<p class="dim">{status} · began {began} · took {duration(of["duration_s"])}<br>'
-        f"<code>{command}</code></p>"
+        f'<p class="dim">{status} · began {began} · {took} {duration(of["duration_s"])}<br>'
+        f"{_command(shlex.join(map(str, of['command'])))}</p>"
     )
+
+
+def _command(text: str) -> str:
+    """Write a command; what is longer than a line or two can be opened."""
+    if len(text) <= _MOST_LETTERS:
+        return f"<code>{escape(text)}</code>"
+    short = escape(text[: _MOST_LETTERS - 1])
+    return f"<details><summary><code>{short}…</code></summary><code>{escape(text)}</code></details>"
 
 
 def verdict(told: Mapping[str, Any]) -> Iterator[str]:
     """Say what is wrong, why, what to do, what was ruled out and what was not seen."""
     found = told["verdict"]
     mood = {"healthy": "", "inconclusive": "unsure"}.get(found["suspect"], "sick")
+    # A job that broke is not well, however fast it was.
+    mood = "sick" if told["job"]["headline"] or told["job"]["status"] == "Failed" else mood
     yield f'<section class="verdict {mood}">'
     if told["job"]["headline"]:
         yield f'<p class="headline">{escape(told["job"]["headline"])}</p>'
@@ -55,10 +68,7 @@ def verdict(told: Mapping[str, Any]) -> Iterator[str]:
     yield bullets(fact["text"] for fact in found["evidence"])
     if found["advice"]:
         yield "<h3>Advice</h3>"
-        yield bullets(
-            advice_text(one).removeprefix("→ ") + (f" ({one['why']})" if one.get("why") else "")
-            for one in found["advice"]
-        )
+        yield f"<ul>{''.join(map(_advice, found['advice']))}</ul>"
     if found["ruled_out"]:
         yield "<h3>Ruled out</h3>"
         yield bullets(f"{words(one['suspect'])}: {one['because']}" for one in found["ruled_out"])
@@ -66,6 +76,14 @@ def verdict(told: Mapping[str, Any]) -> Iterator[str]:
         yield "<h3>Not seen</h3>"
         yield bullets(found["missing"])
     yield "</section>"
+
+
+def _advice(one: Mapping[str, Any]) -> str:
+    """Say what to do, before it the step time that it promises, after it how that was computed."""
+    expected = one.get("expected_step_ms")
+    promised = "" if expected is None else f"<b>{milliseconds(expected)} a step</b>: "
+    why = f' <span class="dim">({prose(str(one["why"]))})</span>' if one.get("why") else ""
+    return f"<li>{promised}{prose(str(one['text']))}{why}</li>"
 
 
 def job(told: Mapping[str, Any]) -> str:
@@ -123,7 +141,7 @@ def steps(told: Mapping[str, Any]) -> str:
         return text
     longest = [
         (
-            one["step"],
+            f"{one['step']:,}",
             one["rank"],
             milliseconds(one["duration_ms"]),
             milliseconds(one["extra_ms"]),
@@ -132,7 +150,10 @@ def steps(told: Mapping[str, Any]) -> str:
         for one in found["outliers"]
     ]
     drawn = table(("step", "rank", "took", "longer by", "mostly in"), longest, numbers=range(4))
-    return f"{text}<h3>Steps that took much longer ({found['outlier_count']:,})</h3>{drawn}"
+    count = found["outlier_count"]
+    said = "1 step took much longer" if count == 1 else f"{count:,} steps took much longer"
+    most = f", the longest {len(longest)} of them" if count > len(longest) else ""
+    return f'{text}<details class="more"><summary>{said}{most}</summary>{drawn}</details>'
 
 
 def machine(told: Mapping[str, Any]) -> str:
@@ -227,7 +248,7 @@ def skipped(told: Mapping[str, Any]) -> str:
 
 def bullets(lines: Iterable[str]) -> str:
     """Return a list of lines; nothing when there are none."""
-    listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    listed = "".join(f"<li>{prose(line)}</li>" for line in lines)
     return f"<ul>{listed}</ul>" if listed else ""
 
 

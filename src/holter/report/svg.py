@@ -10,6 +10,7 @@ from holter.report import rings, rows
 from holter.report.cells import image
 from holter.report.pieces import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, bar, color, picture, short, text
 from holter.report.ticks import clock, number, powers, ticks, times
+from holter.views.wording import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -120,7 +121,8 @@ def _lines(figure: Figure, height: int) -> Iterator[str]:
                 under = [f"{x(figure.x[i]):.1f},{y(series.low[i] or 0):.1f}" for i in reversed(run)]
                 yield f'<polygon points="{" ".join(over + under)}" class="band {color(series, at)}"/>'
     for at, series in enumerate(figure.series):
-        for run in _runs(series.values):
+        known = [at for at, value in enumerate(series.values) if value is not None]
+        for run in [known] if series.joined and known else _runs(series.values):
             points = [f"{x(figure.x[i]):.1f},{y(series.values[i]):.1f}" for i in run]  # type: ignore[arg-type]
             if len(points) == 1:
                 cx, cy = points[0].split(",")
@@ -168,6 +170,7 @@ def _bars(figure: Figure, height: int) -> Iterator[str]:
             top = TOP + 24 * row
             yield text(192, top + 15, short(str(label)), "tick end")
             told = "unknown" if value is None else f"{number(value)}{unit}"
+            told = percent(value) if figure.y_axis.unit == "%" else told
             end = 200.0 if value is None else x(value)
             if value is not None:
                 yield bar(200, top + 3, end - 200, 16, "c0")
@@ -199,8 +202,8 @@ def _boxes(figure: Figure, height: int) -> Iterator[str]:
             continue
         least, lower, middle, upper, greatest = (x(value) for value in series.values)  # type: ignore[arg-type]
         yield f'<line x1="{least:.1f}" x2="{greatest:.1f}" y1="{top + 11}" y2="{top + 11}" class="whisker"/>'
-        for start, stop, kind in ((lower, middle, "c0"), (middle, upper, "c1")):
-            yield bar(start, top + 4, stop - start, 14, kind)
+        yield bar(lower, top + 4, upper - lower, 14, "c0")
+        yield f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{top + 4}" y2="{top + 18}" class="median"/>'
 
 
 def _heatmap(figure: Figure, height: int) -> Iterator[str]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _ANGLES = "<…>"
 _FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\b")
+_INSTANCE = re.compile(r"(\w{12,})>")
+_INSTALLED = re.compile(r"\((?:[^()]*/)?(?:site-packages|dist-packages|lib/python3\.\d+)/")
 LEAST_PCT = 0.05
 """A smaller share is not worth a place."""
 _NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
@@ -93,11 +95,16 @@ def words(name: str) -> str:
     return _NAMES.get(name, name.replace("_", " "))
 
 
+def plain_function(name: str) -> str:
+    """Write `function (file:line)` without the folder in which Python or its packages are installed."""
+    return _INSTALLED.sub("(", name)
+
+
 def plain_kernel(name: str) -> str:
     """Write the name of a kernel without what its compiler added: `elementwise_kernel<AddFunctor>`.
 
     Its arguments go, and the namespaces before it; of what stands in angles the functor is kept, which tells
-    PyTorch's kernels apart.
+    PyTorch's kernels apart, and of `cutlass::Kernel<…>` the instance that it names.
     """
     kept, depth = [], 0
     for letter in name.removeprefix("void ").replace("(anonymous namespace)::", ""):
@@ -114,4 +121,7 @@ def plain_kernel(name: str) -> str:
     head, angles, tail = plain.partition(_ANGLES)
     functor = _FUNCTOR.search(name, len(head)) if angles else None
     inside = f"<{functor[1]}>" if functor else angles
+    instance = _INSTANCE.match(name.partition("<")[2]) if inside == angles else None
+    if instance and head.endswith("Kernel"):  # of a library of kernels: which of them it is
+        return instance[1]
     return (head.rpartition("::")[2] + inside + tail).strip() or name

@@ -99,6 +99,7 @@ def as_told(found: Figure) -> dict[str, Any]:
             "name": one.name,
             "key": one.key,
             "color": color(one, at),
+            "joined": one.joined,
             **{part: _short(getattr(one, part)) for part in ("values", "low", "high")},
         }
         for at, one in enumerate(found.series)

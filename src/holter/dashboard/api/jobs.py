@@ -27,7 +27,7 @@ def routes(stores: Stores) -> list[Route]:
     async def listed(request: Request) -> Response:
         asked = request.query_params
         found, wrong = await run_in_threadpool(stores.listed)
-        chosen = chosen_jobs(found, asked.get("name", ""), asked.get("status", ""))
+        chosen = chosen_jobs(found, asked)
         first, most = _number(asked.get("offset"), 0), min(_number(asked.get("limit"), _MOST), _MOST)
         return answered(
             {"schema": 1, "count": len(chosen), "jobs": chosen[first : first + most], "unreadable": wrong}

@@ -3,7 +3,8 @@
 /** @typedef {import("./page.js").Page} Page */
 /** @typedef {{label: string, unit: string, log: boolean, top: number | null}} Axis */
 /** @typedef {(number | null)[]} Values */
-/** @typedef {{name: string, values: Values, low: Values | null, high: Values | null, key: string, color: string}} Series */
+/** @typedef {{name: string, values: Values, low: Values | null, high: Values | null, key: string, color: string,
+ *   joined?: boolean}} Series */
 /** @typedef {"lines" | "stacked" | "bars" | "heatmap" | "boxes"} Kind */
 /**
  * @typedef {{title: string, kind: Kind, x: (number | string)[], x_axis: Axis, y_axis: Axis, series: Series[],

@@ -4,6 +4,8 @@ import { moment, number } from "./words.js";
 
 /** @typedef {import("./figures.js").Figure} Figure */
 
+const LONGEST = 80; // letters of a name
+
 /**
  * @param {Figure} of
  * @param {import("./page.js").AxisName | null} shown
@@ -19,7 +21,8 @@ export function legend(of, shown, hidden, toggle) {
     const value = document.createElement("b");
     const name = document.createElement(several ? "button" : "span");
     const patch = Object.assign(document.createElement("i"), { className: one.color });
-    name.append(patch, one.name);
+    name.append(patch, short(one.name));
+    if (one.name.length > LONGEST) name.title = one.name;
     if (name instanceof HTMLButtonElement) {
       name.type = "button";
       name.setAttribute("aria-pressed", String(!hidden.has(one.name)));
@@ -56,6 +59,9 @@ export function legend(of, shown, hidden, toggle) {
     },
   };
 }
+
+/** @param {string} text */
+const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST / 2)}…${text.slice(-LONGEST / 2)}` : text);
 
 /** @param {number} x @param {ArrayLike<number>} all @param {Figure} of @param {import("./page.js").AxisName | null} shown */
 function where(x, all, of, shown) {

@@ -12,10 +12,10 @@ const STALE_S = 10; // a running job is sampled far more often than that
 export function follow(page) {
   const { main } = page;
   const state = /** @type {HTMLElement} */ (document.getElementById("state"));
-  const address = main.dataset.events;
-  if (!address) return;
+  if (!main.dataset.events) return;
   /** @type {EventSource | null} */
   let events = null;
+  let address = "";
   /** @type {number | null} when the newest sample was taken, by this browser's clock */
   let sampled = null;
   let lost = "";
@@ -43,6 +43,10 @@ export function follow(page) {
     const like = /** @type {HTMLElement} */ (main.cloneNode(false));
     like.append(...fresh.childNodes);
     morph(main, like, page.bare);
+    if (page.compared && events && main.dataset.events !== address) {
+      events.close();
+      open();
+    }
     await page.settle();
     page.refresh();
   }
@@ -75,7 +79,9 @@ export function follow(page) {
   }
 
   function open() {
-    events = new EventSource(/** @type {string} */ (address));
+    address = main.dataset.events ?? "";
+    if (!address) return; // nothing of it runs any more
+    events = new EventSource(address);
     let first = true;
     events.addEventListener("hello", (event) => {
       heard(event.data);

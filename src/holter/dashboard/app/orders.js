@@ -49,7 +49,9 @@ function given(form) {
     if (field instanceof HTMLInputElement && field.type === "checkbox") {
       if (field.checked) found[field.name] = true;
     } else if (field.value !== "") {
-      found[field.name] = field.dataset.number === undefined ? field.value : Number(field.value);
+      // A moment is written in the reader's own time, and told in seconds since the epoch.
+      if (field.type === "datetime-local") found[field.name] = new Date(field.value).getTime() / 1000;
+      else found[field.name] = field.dataset.number === undefined ? field.value : Number(field.value);
     }
   }
   return found;

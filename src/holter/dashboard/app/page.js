@@ -34,6 +34,22 @@ export class Page {
       this.tell("range");
     });
     addEventListener("resize", reachable);
+    // Paper is white: what is drawn in the colors of the dark is drawn anew, and back again.
+    /** @type {string | undefined} */
+    let shown;
+    addEventListener("beforeprint", () => {
+      if (this.theme === "light") return;
+      shown = document.documentElement.dataset.theme ?? "";
+      document.documentElement.dataset.theme = "light";
+      this.tell("theme");
+    });
+    addEventListener("afterprint", () => {
+      if (shown === undefined) return;
+      if (shown) document.documentElement.dataset.theme = shown;
+      else delete document.documentElement.dataset.theme;
+      shown = undefined;
+      this.tell("theme");
+    });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.tell("theme"));
   }
 
@@ -45,6 +61,11 @@ export class Page {
   /** Whether there is no server behind it: all there is, is in the page's file. */
   get alone() {
     return false;
+  }
+
+  /** Which jobs are compared, as the address says it; null on the pages of one job. */
+  get compared() {
+    return main.dataset.compare ?? null;
   }
 
   get running() {
@@ -124,6 +145,7 @@ export class Page {
   address(path, params = {}) {
     const given = Object.entries({ store: this.store, ...params }).filter(([, value]) => value != null);
     const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+    if (this.compared) return `/api/v1/compare/${path}?${this.compared}&${query}`;
     return `/api/v1/jobs/${encodeURIComponent(this.job ?? "")}/${path}?${query}`;
   }
 

@@ -19,7 +19,8 @@ export function dimension(of) {
   return of.x_axis.unit === "s" && of.x_axis.label.includes("time") ? "time" : null;
 }
 
-/** @typedef {{hidden: Set<string>, cursor: {left: number, top: number} | null, focus: number}} Kept what a reader did */
+/** @typedef {{hidden: Set<string>, cursor: {left: number, top: number} | null, focus: number,
+ *   zoom: {min: number, max: number} | null}} Kept what a reader did */
 
 /**
  * @param {HTMLElement} element its inside is replaced
@@ -30,7 +31,9 @@ export function dimension(of) {
 export function plot(element, of, page, kept) {
   const own = dimension(of);
   // Without steps nothing can be read over steps.
-  const shown = own && (own === page.axis || page.clock.known) ? page.axis : own;
+  // Jobs that are compared share no window of time: a chart of them is zoomed by itself.
+  const alone = page.compared !== null;
+  const shown = own && !alone && (own === page.axis || page.clock.known) ? page.axis : own;
   const { series, bands, data } = build(of, element, turned(of, own, shown, page));
   for (const one of series) if (one.of !== undefined && kept?.hidden.has(of.series[one.of].name)) one.show = false;
   const frame = document.createElement("figure");
@@ -56,15 +59,15 @@ export function plot(element, of, page, kept) {
     height: HEIGHT,
     legend: { show: false },
     cursor: {
-      drag: { x: shown !== null, y: false, setScale: false },
+      drag: { x: shown !== null, y: false, setScale: alone },
       // Charts share the cursor, not what is dragged: the one that is dragged tells the page.
-      ...(shown && { sync: { key: `holter-${shown}`, setSeries: false, filters: { pub: moves, sub: moves } } }),
-      bind: { dblclick: () => () => (page.setRange(null), null) },
+      ...(shown && !alone && { sync: { key: `holter-${shown}`, setSeries: false, filters: { pub: moves, sub: moves } } }),
+      ...(!alone && { bind: { dblclick: () => () => (page.setRange(null), null) } }),
       points: { size: 5 },
     },
     scales: {
       x: { time: false, range: (_, low, high) => extent(shown, page) ?? around(of, low, high) },
-      y: { distr: of.y_axis.log ? 3 : 1, range: of.y_axis.log ? undefined : (_, low, high) => reach(of, low, high) },
+      y: { distr: of.y_axis.log ? 3 : 1, range: (_, low, high) => (of.y_axis.log ? around10(low, high) : reach(of, low, high)) },
     },
     axes: axes(of, shown, element),
     series: /** @type {import("./vendor/uPlot.esm.js").Series[]} */ (series),
@@ -72,7 +75,7 @@ export function plot(element, of, page, kept) {
     hooks: {
       setSelect: [
         (one) => {
-          if (one.select.width < 3) return;
+          if (alone || one.select.width < 3) return;
           const [from, to] = [one.select.left, one.select.left + one.select.width].map((px) => toSeconds(one.posToVal(px, "x")));
           one.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
           page.setRange({ from, to });
@@ -83,13 +86,14 @@ export function plot(element, of, page, kept) {
   };
   const chart = new uPlot(options, /** @type {any} */ (data), place);
   place.addEventListener("keydown", (event) => walk(event, chart));
+  if (kept?.zoom) chart.setScale("x", kept.zoom);
   const parts = [place, ...listed.element.querySelectorAll("button")];
   parts[kept?.focus ?? -1]?.focus({ preventScroll: true });
   if (kept?.cursor) chart.setCursor(kept.cursor, false);
   if (kept?.cursor) listed.show(chart.cursor.idx ?? null, chart.data[0]);
   return {
     /** @returns {Kept} */
-    state: () => ({ hidden, cursor: held(chart), focus: parts.findIndex((one) => one === document.activeElement) }),
+    state: () => ({ hidden, cursor: held(chart), focus: parts.findIndex((one) => one === document.activeElement), zoom: alone ? zoomed(chart) : null }),
     destroy: () => chart.destroy(),
     resize: () => chart.setSize({ width: place.clientWidth, height: HEIGHT }),
   };
@@ -152,6 +156,23 @@ function reach(of, low, high) {
   return [Math.min(0, low), high > 0 ? high * 1.05 : 1];
 }
 
+/** From where to where a logarithmic axis goes. @param {number | null} low @param {number | null} high @returns {[number, number]} */
+function around10(low, high) {
+  if (low === null || high === null) return [1, 10];
+  return high > low ? [low / 1.15, high * 1.15] : [low / 2, low * 2];
+}
+
+/** Where a logarithmic axis is labeled: at powers of ten, between few of them also at 2 and 5. @param {number} low @param {number} high */
+function powers(low, high) {
+  const digits = high / low < 5 ? [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9] : high / low < 200 ? [1, 2, 5] : [1];
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
+    for (const digit of digits) found.push(Number(`${digit}e${power}`));
+  const every = Math.ceil(found.length / 10);
+  const inside = found.filter((at) => at >= low && at <= high).filter((_, at) => at % every === 0);
+  return inside.length ? inside : [low, high];
+}
+
 /**
  * @param {Figure} of
  * @param {AxisName | null} shown
@@ -163,11 +184,15 @@ function axes(of, shown, element) {
   const timely = shown === "time";
   const label = timely ? "time since the start" : shown === "step" ? "step" : named(of.x_axis);
   return [
-    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(timely ? clock : number), ...(timely && { incrs: TIMES }) },
-    { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((one) => (one === null ? "" : number(one))) },
+    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(timely ? clock : number), ...(timely && { incrs: TIMES, space: 72 }) },
+    { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((one) => (one === null ? "" : number(one))), ...(of.y_axis.log && LOGARITHMIC) },
   ];
 }
 
+const LOGARITHMIC = {
+  splits: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ low, /** @type {number} */ high) => powers(low, high),
+  filter: (/** @type {any} */ _, /** @type {number[]} */ at) => at,
+};
 const TIMES = [
   1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
   1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000,
@@ -180,6 +205,13 @@ const named = (axis) => axis.label + (axis.unit ? ` (${axis.unit})` : "");
 function held(chart) {
   const { left = -1, top = -1 } = chart.cursor;
   return left < 0 ? null : { left, top };
+}
+
+/** The part of the x axis that was zoomed into. @param {uPlot} chart */
+function zoomed(chart) {
+  const [x, { min, max }] = [chart.data[0], chart.scales.x];
+  if (min == null || max == null || (min <= x[0] && max >= x[x.length - 1])) return null;
+  return { min, max };
 }
 
 /** Move the cursor by keyboard. @param {KeyboardEvent} event @param {uPlot} chart */

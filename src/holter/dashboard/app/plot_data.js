@@ -30,7 +30,7 @@ function lines(of, colors, x) {
   const made = { series: [{}], bands: [], data: [x] };
   for (const [at, one] of of.series.entries()) {
     made.data.push(one.values);
-    made.series.push({ label: one.name, stroke: colors[at], width: 1.6, points: { size: 4 }, of: at });
+    made.series.push({ label: one.name, stroke: colors[at], width: 1.6, points: { size: 4 }, spanGaps: one.joined ?? false, of: at });
     if (!one.low || !one.high || of.series.length > MOST_BANDS) continue;
     const edge = { stroke: "transparent", width: 0, points: { show: false }, of: at };
     made.series.push({ ...edge }, { ...edge });

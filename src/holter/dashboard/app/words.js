@@ -38,6 +38,9 @@ export function ago(seconds) {
   return seconds < 5400 ? `${Math.round(seconds / 60)} min ago` : `${Math.round(seconds / 3600)} h ago`;
 }
 
+/** `function (file:line)` without the folder in which Python or its packages are installed. @param {string} name */
+export const plain = (name) => name.replace(/\((?:[^()]*\/)?(?:site-packages|dist-packages|lib\/python3\.\d+)\//, "(");
+
 /** @param {number} value */
 const digits = (value) => String(Number(value.toPrecision(4)));
 

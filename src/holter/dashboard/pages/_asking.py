@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from holter.dashboard.alone import ALONE
 from holter.dashboard.islands import island
 from holter.report.html import figure
+from holter.report.pieces import prose
 from holter.views.figures import chosen, draw
 
 if TYPE_CHECKING:
@@ -50,13 +51,7 @@ def pictures(reading: Reading, asked: Mapping[str, str], *names: str) -> str:
 
 
 def _missing(text: str) -> str:
-    return f'<p class="note">{marked(text)}</p>'
-
-
-def marked(text: str) -> str:
-    """Write a sentence as HTML; what stands in backticks is code."""
-    parts = escape(text).split("`")
-    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+    return f'<p class="note">{prose(text)}</p>'
 
 
 def form(asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()) -> str:

@@ -6,8 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.device_facts import LOADING
-from holter.dashboard.pages._asking import choice, form, marked, number, picture, pictures
+from holter.dashboard.pages._asking import choice, form, number, picture, pictures
 from holter.dashboard.tables import Number, sortable
+from holter.report.pieces import prose
 from holter.report.sections import bullets, table
 from holter.views.loaders import loaders
 from holter.views.wording import advice_text, milliseconds, percent, stages_text, words
@@ -53,7 +54,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     steps = reading.steps
     waited = bool(steps.rows and steps["data_loading"].any())
     if not (waited or reading.loading.spans.rows):
-        return f"<h1>{TITLE}</h1>" + (_of_trace(reading, asked) or f'<p class="empty">{marked(_EMPTY)}</p>')
+        return f"<h1>{TITLE}</h1>" + (_of_trace(reading, asked) or f'<p class="empty">{prose(_EMPTY)}</p>')
     number(asked, "rank")
     found = loaders(reading.trial, **reading.bounds)
     ranks = reading.loading.ranks

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holter.views.figures import Reading
+    from holter.views.issues import Found
 
 TITLE = "Overview"
 SHOWN = 10
@@ -29,6 +30,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     told, job = reading.description, reading.trial.folder.name
     parts = [
         sections.head(told),
+        _unread(told),
         *sections.verdict(told),
         _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
         f'<div class="columns"><section><h2>Insights</h2>{insights(told, job, asked)}</section>'
@@ -42,9 +44,19 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         f'<div class="columns"><section><h2>The job</h2>{sections.job(told)}</section>'
         f"<section><h2>What holter cost</h2>{sections.cost(told)}</section></div>",
     ]
-    if told["skipped"]:
-        parts.append(f"<h2>Files that could not be read</h2>{sections.skipped(told)}")
     return "".join(parts)
+
+
+def _unread(told: Mapping[str, Any]) -> str:
+    """Say what is missing from all that is said below, before it is said."""
+    count = len(told["skipped"])
+    if not count:
+        return ""
+    files = "1 file of this job" if count == 1 else f"{count:,} files of this job"
+    return (
+        f'<p class="headline">{files} could not be read; what should stand there is missing below.</p>'
+        f"<details><summary>Files that could not be read, and why</summary>{sections.skipped(told)}</details>"
+    )
 
 
 def _progress(reading: Reading, asked: Mapping[str, str]) -> str:
@@ -70,14 +82,20 @@ def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str
         return sections.issues(told)
     listed = "".join(
         f'<li class="issue {"" if one.over else one.severity}"><span class="severity">{one.severity}</span> '
-        f"{escape(issue_text(one))}</li>"
+        f"{escape(issue_text(one))}{_symptoms(one)}</li>"
         for one in found[:_MOST]
     )
     address = escape(job_address(job, int(asked.get("store", "0")), "insights", asked), quote=True)
     return (
-        f'<ul class="plain">{listed}</ul><p><a href="{address}">{len(found):,} in all, with evidence '
+        f'<ul class="plain">{listed}</ul><p><a href="{address}">All that the rules found, with evidence '
         "and advice</a></p>"
     )
+
+
+def _symptoms(of: Found) -> str:
+    """Name what follows from a finding."""
+    names = dict.fromkeys(one.rule for one in of.symptoms)
+    return f'<p class="note">and from it: {escape(", ".join(names))}</p>' if names else ""
 
 
 def _steps(reading: Reading, told: Mapping[str, Any]) -> str:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from holter.analysis.kernel_statistics import kernel_table, memory_table, precision
 from holter.analysis.operator_tree import operator_table
-from holter.dashboard.pages._asking import choice, entry, form, lines, link, marked, number, picture, pictures
+from holter.dashboard.pages._asking import choice, entry, form, lines, link, number, picture, pictures
 from holter.dashboard.tables import Number, Raw, sortable
+from holter.report.pieces import prose
 from holter.views.figures._kernels import MOST_SECTORS, SECTORS, profiled
 from holter.views.profiled import HOW
 from holter.views.wording import milliseconds, percent, plain_kernel, size, words
@@ -80,7 +81,7 @@ def _said(reading: Reading, tables: Mapping[str, Table]) -> str:
     told = [f"<p>{escape(text)}</p>" for text in _windows(seen.windows)]
     if not seen.ran:
         where = "no GPU ran anything then" if seen.ranks else "no window of the profiler was recorded"
-        told.append(f'<p class="empty">There are no kernels: {where}. {marked(HOW)}</p>')
+        told.append(f'<p class="empty">There are no kernels: {where}. {prose(HOW)}</p>')
         return "".join(told)
     counts = [
         f"{tables['kernels'].rows:,} kernels",

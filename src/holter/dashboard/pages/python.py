@@ -6,13 +6,14 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.dashboard.islands import island
-from holter.dashboard.pages._asking import choice, entry, form, link, marked, number
+from holter.dashboard.pages._asking import choice, entry, form, link, number
 from holter.dashboard.tables import Number, Raw, sortable
 from holter.report.flame import flame
+from holter.report.pieces import prose
 from holter.views.flames import Chosen, flames
 from holter.views.python_profile import python_profile, segments
 from holter.views.tensors import natural
-from holter.views.wording import milliseconds, percent, words
+from holter.views.wording import milliseconds, percent, plain_function, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     timed = _timed(reading, chosen)
     shown = [f"<h1>{TITLE}</h1>"]
     if not (parts or found or timed):
-        return f'{shown[0]}<p class="empty">{marked(_EMPTY)}</p>'
+        return f'{shown[0]}<p class="empty">{prose(_EMPTY)}</p>'
     shown.append(_filter(reading, asked, parts))
     if not (found or timed):
         shown.append('<p class="empty">Nothing that was profiled is like that.</p>')
@@ -127,7 +128,7 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[st
         for row in one["functions"][:_FUNCTIONS]:
             own, total = row["self_ns"], row["total_ns"]
             yield [
-                row["name"],
+                _named(row["name"]),
                 Number(float(own), milliseconds(own / 1e6)),
                 Number(100 * own / whole, percent(100 * own / whole)),
                 Number(float(total), milliseconds(total / 1e6)),
@@ -136,6 +137,13 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[st
 
     heads = ("function", "own time", "own share", "with what it called", "share")
     yield sortable("functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
+
+
+def _named(name: str) -> str:
+    """Return a cell with a function's name; the whole path is in a tooltip."""
+    plain = plain_function(name)
+    whole = "" if plain == name else f' title="{escape(name, quote=True)}"'
+    return Raw(f"<span{whole}>{escape(plain)}</span>")
 
 
 def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
@@ -154,7 +162,7 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
                 (what.lower(), "calls", "time", "own time"),
                 lambda mine=mine, other=other: (  # type: ignore[misc]
                     [
-                        Raw(link(asked, call[other], function=call[other])),
+                        Raw(link(asked, plain_function(call[other]), function=call[other])),
                         Number(call["calls"]),
                         *_times(call),
                     ]
@@ -166,7 +174,7 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
     def rows() -> Iterator[list[str]]:
         for row in one["functions"][:_FUNCTIONS]:
             yield [
-                Raw(link(asked, row["name"], function=row["name"])),
+                Raw(link(asked, plain_function(row["name"]), function=row["name"])),
                 *_times(row),
                 Number(100 * row["self_ns"] / whole, percent(100 * row["self_ns"] / whole)),
                 Number(row["calls"]),

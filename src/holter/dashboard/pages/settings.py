@@ -77,8 +77,8 @@ def _windows(ranks: int) -> str:
     fields = (
         _number("start_step", "Start step", 0, None, "the next")
         + _number("steps", "Number of steps", 1, MAX_STEPS, "1")
-        + _number("start_time", "or start time, unix s", 0, None, "now", step="any")
-        + _number("seconds", "and duration, s", 1, int(MAX_SECONDS), "one step")
+        + '<label>or start time <input type="datetime-local" name="start_time" step="1"></label>'
+        + _number("seconds", "and seconds", 1, int(MAX_SECONDS), "one step")
         + f'<label>On <select name="rank" data-number>{options}</select></label>'
     )
     kinds = {
@@ -121,7 +121,7 @@ def _stop() -> str:
     )
     return _form(
         "stop",
-        _number("grace_s", "Grace, s", 0, 86_400, "30"),
+        _number("grace_s", "Seconds to end by itself", 0, 86_400, "30"),
         "Stop the training",
         "What training has written so far stays; what it holds in memory is lost unless it handles SIGTERM.",
         told="the agent was told to stop it",
@@ -139,8 +139,8 @@ def _form(order: str, fields: str, button: str, warning: str, *, told: str, sure
     )
 
 
-def _number(name: str, label: str, low: int, high: int | None, blank: str, step: str = "") -> str:
-    upper = ("" if high is None else f' max="{high}"') + (f' step="{step}"' if step else "")
+def _number(name: str, label: str, low: int, high: int | None, blank: str) -> str:
+    upper = "" if high is None else f' max="{high}"'
     return (
         f'<label>{label} <input type="number" name="{name}" data-number min="{low}"{upper} '
         f'placeholder="{blank}"></label>'

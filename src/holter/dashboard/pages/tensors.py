@@ -6,8 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.dashboard.islands import island
-from holter.dashboard.pages._asking import choice, entry, form, lines, link, marked, number, picture, pictures
+from holter.dashboard.pages._asking import choice, entry, form, lines, link, number, picture, pictures
 from holter.dashboard.tables import Number, Raw, sortable
+from holter.report.pieces import prose
 from holter.views.figures._tensors import MODES, NOTHING
 from holter.views.figures.tensor_histories import MOST
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching, statistic
@@ -31,7 +32,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     parts.append(pictures(reading, asked, "losses", "gradient_norm"))
     rows = catalog(reading.trial)
     if not rows:
-        return "".join(parts) + f'<p class="empty">{marked(NOTHING)}</p>'
+        return "".join(parts) + f'<p class="empty">{prose(NOTHING)}</p>'
     statistic(asked.get("statistic") or "abs_mean")
     parts += _map(reading, asked, rows)
     found = matching(rows, asked.get("search", ""), asked.get("collection", ""))

@@ -55,6 +55,8 @@ class Series:
     high: list[float | None] | None = None
     key: str = ""
     """What it stands for, where charts share a color for it: a part of a step."""
+    joined: bool = False
+    """Whether a line goes on over a gap: what is logged now and then has none in between to miss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,9 @@ def histogram(
     kept = values[values <= most]
     beyond = len(values) - len(kept)
     counts, edges = np.histogram(kept, bins=min(_BINS, max(5, len(kept) // 3)))
-    facts = f"{len(values):,} {what}, median {_plain(np.median(values))}, longest {_plain(values.max())}"
+    facts = f"{len(values):,} {what}, median {plain(np.median(values))}, longest {plain(values.max())}"
     unit = (axis or Axis("duration", "ms")).unit
-    more = f"Not drawn: {beyond:,} that lie to the right of it." if beyond else ""
+    more = f"Not drawn: {beyond:,} longer." if beyond else ""
     return Figure(
         title=title,
         kind="bars",
@@ -41,5 +41,5 @@ def histogram(
     )
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -29,7 +29,11 @@ def curves(
     # No more stretches than steps that say something: what is logged now and then is a line all the same.
     count = max(1, min(reading.width, len(np.unique(table["step"]))))
     series = [
-        Series(name, mean(buckets(mine["step"], first, last, count), _finite(mine, log=log), count))
+        Series(
+            name,
+            mean(buckets(mine["step"], first, last, count), _finite(mine, log=log), count),
+            joined=bool(np.isfinite(_finite(mine, log=log)).all()),
+        )
         for name, mine in _each(table)
     ]
     broken = int((~np.isfinite(table["value"])).sum())

@@ -16,7 +16,7 @@ def draw(reading: Reading) -> Figure | None:
         "SELECT node, device, metric, min(value) AS least, quantile_cont(value, 0.25) AS lower, "  # noqa: S608
         "quantile_cont(value, 0.5) AS middle, quantile_cont(value, 0.75) AS upper, max(value) AS greatest "
         f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) {inside}"
-        "GROUP BY ALL ORDER BY ALL",
+        "GROUP BY ALL ORDER BY metric DESC, node, device",
         **reading.bounds,
     )
     if not table.rows:
@@ -35,5 +35,6 @@ def draw(reading: Reading) -> Figure | None:
             )
             for row in table.to_rows()
         ],
-        note="Whiskers reach to the least and the greatest reading.",
+        note="Each box holds the middle half of the readings, its line is the median; whiskers reach to "
+        "the least and the greatest.",
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from holter.analysis.launching import launch_delays
 from holter.views.figures import Axis
-from holter.views.figures._histogram import histogram
+from holter.views.figures._histogram import histogram, plain
 from holter.views.figures._kernels import profiled
 from holter.views.profiled import HOW
 
@@ -27,6 +27,6 @@ def draw(reading: Reading, *, rank: int | None = None, device: int | None = None
     call, run = (float(np.median(found[name])) / 1e3 for name in ("host_ns", "device_ns"))
     return histogram(
         "From launch to run", found["delay_ns"] / 1e3, "kernels and copies", axis=Axis("waits", "us"),
-        note=f"The call of {longer:.0f} % of them takes longer than the run; medians: call {call:.3g} us, "
-        f"run {run:.3g} us. No wait means that the GPU had nothing to do before it.",
+        note=f"The call of {longer:.0f} % of them takes longer than the run; medians: call {plain(call)} us, "
+        f"run {plain(run)} us. No wait means that the GPU had nothing to do before it.",
     )  # fmt: skip

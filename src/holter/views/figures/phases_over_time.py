@@ -40,8 +40,8 @@ def draw(reading: Reading) -> Figure | None:
         x_axis=Axis("time since the start", "s"),
         y_axis=Axis("of the time", "%", top=100.0),
         series=series,
-        note="Mean of all ranks. White above: no step, as before and after the training loop; "
-        "nothing at all: the machine was not sampled either, the job was interrupted.",
+        note="Mean of all ranks. Room above the areas is time outside of steps, as before and after the "
+        "training loop. A gap: nothing was recorded, the job was interrupted.",
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from holter.analysis.warmup import steady
 from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.wording import milliseconds
 
 MISSING = "There are no steady steps yet: warm-up and compilation are left out."
 _BINS = 60
@@ -30,5 +31,5 @@ def draw(reading: Reading) -> Figure | None:
         x_axis=Axis("duration", "ms"),
         y_axis=Axis("steps"),
         series=[Series("steps", [float(count) for count in counts])],
-        note=f"{beyond:,} longer steps lie to the right of it." if beyond else "",
+        note=f"Not drawn: {beyond:,} longer, up to {milliseconds(float(times.max()))}." if beyond else "",
     )

@@ -1,5 +1,7 @@
 // Times and sizes as people read them; all times are ns.
 
+import { clock as since } from "../words.js";
+
 const UNITS = /** @type {const} */ ([
   [1, "ns"],
   [1e3, "µs"],
@@ -49,9 +51,15 @@ export function ticks(from, to, most) {
   const digits = Math.max(0, Math.ceil(-Math.log10(step / 1e9) - 1e-9));
   const found = [];
   for (let at = Math.ceil(from / step) * step; at <= to && found.length < 200; at += step) {
-    found.push({ at, label: base ? `+${lasting(at - base)}` : clock(at, digits) });
+    found.push({ at, label: base ? `+${lasting(at - base)}` : labeled(at, step, digits) });
   }
   return { ticks: found, base: base ? clock(base, 3) : "" };
+}
+
+/** A moment under an axis, as on the charts; what needs seconds behind an hour has them. @param {number} at @param {number} step @param {number} digits */
+function labeled(at, step, digits) {
+  const fine = digits > 0 || (at >= 3600e9 && step < 60e9) || (at >= 48 * 3600e9 && step < 3600e9);
+  return fine ? clock(at, digits) : since(at / 1e9);
 }
 
 /** A reading with its unit: `45.3 %`, `1.2 GB/s`. @param {number} value @param {string} unit @returns {string} */

@@ -98,7 +98,7 @@ function names({ context }, { layout, theme, cursor }) {
     if (layout.tops[at] - last < room && !chosen) return;
     last = layout.tops[at];
     context.fillStyle = chosen ? theme.accent.css : theme.dim.css;
-    context.fillText(row.name, layout.left - 6, layout.tops[at] + layout.high / 2, layout.left - 10);
+    context.fillText(row.name, layout.left - 6, Math.max(layout.tops[at] + layout.high / 2, 6), layout.left - 10);
   });
 }
 

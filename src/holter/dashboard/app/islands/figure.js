@@ -56,7 +56,7 @@ export function mount(element, page) {
   }
 
   /** Whether the chart's own axis is another than the one the page goes by. */
-  const turned = () => dimension(last) !== null && dimension(last) !== page.axis;
+  const turned = () => !page.compared && dimension(last) !== null && dimension(last) !== page.axis;
 
   function asked() {
     const width = Math.max(STEP_PX, Math.round(element.clientWidth / STEP_PX) * STEP_PX);

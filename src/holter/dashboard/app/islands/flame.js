@@ -1,7 +1,7 @@
 // A flame graph: zoom into a function by click or keyboard, search, turn it upside down.
 
 import { lay, find } from "../flame_layout.js";
-import { number } from "../words.js";
+import { number, plain } from "../words.js";
 
 /** @typedef {import("../page.js").Page} Page */
 /** @typedef {import("../flame_layout.js").Node} Node */
@@ -84,7 +84,8 @@ export async function mount(element, page) {
     if (room > 2) {
       const text = document.createElementNS(SVG, "text");
       set(text, { x: one.left + 3, y: top + 13 });
-      text.textContent = one.node.name.length <= room ? one.node.name : `${one.node.name.slice(0, room - 1)}…`;
+      const name = plain(one.node.name);
+      text.textContent = name.length <= room ? name : `${name.slice(0, room - 1)}…`;
       group.append(text);
     }
     group.dataset.at = String(at);

@@ -162,7 +162,7 @@ class Heatmap {
 
   retheme() {
     this.theme = new Theme(this.element);
-    this.surface?.soon();
+    this.surface?.now(); // it may be for paper, which waits for no frame
   }
 
   /** @param {Surface} surface */

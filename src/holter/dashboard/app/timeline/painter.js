@@ -151,6 +151,11 @@ export class Painter {
     context.font = "10px system-ui, sans-serif";
     context.textAlign = "right";
     context.textBaseline = "top";
+    const wide = context.measureText(curve.label).width;
+    context.globalAlpha = 0.8;
+    context.fillStyle = theme.background.css;
+    context.fillRect(width - 7 - wide, row.top + 1, wide + 6, 12);
+    context.globalAlpha = 1;
     context.fillStyle = theme.dim.css;
     context.fillText(curve.label, width - 4, row.top + 2);
   }
@@ -211,7 +216,7 @@ export class Painter {
       context.fillStyle = theme.line.css;
       context.fillRect(x(at), 0, 1, 20);
       context.fillStyle = theme.dim.css;
-      context.fillText(label, x(at) + 4, 10);
+      if (x(at) + 4 + context.measureText(label).width < width) context.fillText(label, x(at) + 4, 10);
     }
     if (base) {
       const wide = context.measureText(base).width + 10;

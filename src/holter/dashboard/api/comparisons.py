@@ -1,0 +1,36 @@
+"""Charts of several jobs on the same axes: `job=STORE/NAME` for each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.routing import Route
+
+from holter.dashboard.answers import RefusalError, answered, points_of
+from holter.dashboard.api.figures import as_told
+from holter.dashboard.overlaid import overlaid, places
+from holter.views.overlays import MISSING, OVERLAYS
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holter.dashboard.stores import Stores
+
+
+def routes(stores: Stores) -> list[Route]:
+    """Return the route of the charts of a comparison."""
+
+    async def figures(request: Request) -> Response:
+        asked = request.query_params
+        names = [name for name in asked.get("names", "").split(",") if name] or OVERLAYS
+        chosen, width = asked.getlist("job"), points_of(dict(asked))
+        try:
+            drawn = await run_in_threadpool(lambda: overlaid(stores, places(stores, chosen), names, width))
+        except KeyError as error:
+            raise RefusalError(str(error.args[0]), 404) from None
+        told = {name: {"missing": MISSING} if of is None else as_told(of) for name, of in drawn.items()}
+        return answered({"schema": 1, "figures": told})
+
+    return [Route("/api/v1/compare/figures", figures)]
