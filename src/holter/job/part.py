@@ -145,7 +145,7 @@ class JobPart:
         """Return the job cut into modes of steps and what lies around them: `start`, `end`, `phase`; ns."""
         from holter.views import measures
 
-        return _rows([one._asdict() for one in measures.phase_intervals(self.trial, self.chosen)])
+        return Rows(measures.phase_intervals(self.trial, self.chosen))
 
     def find_bottlenecks(self, **limits: float) -> Rows:
         """Return when GPUs idled while cores were full or waited, and too long steps; and what ran then.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.advice import RECORD_STEPS
-from holter.analysis.comparison import FEWEST, parts_ms, step_change, step_times
+from holter.analysis.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.cost import saving
 from holter.analysis.epochs import epoch_s
 from holter.views.description import describe
@@ -50,10 +50,10 @@ def compare(
     saving(0.0, 0.0, epochs=epochs or 0.0, price=price, nodes=nodes or 0.0)  # refuses what makes no sense
     jobs, times, parts = [], [], []
     for trial in trials:
-        steps = steps_of(trial)
         jobs.append(_job(trial, epoch_steps, price, nodes))
-        times.append(step_times(steps))
-        parts.append(parts_ms(steps))
+        # Steps of long jobs are much to hold: only the columns that are asked for, and not for long.
+        times.append(step_times(steps_of(trial, columns=TIMED)))
+        parts.append(parts_ms(steps_of(trial)))
         _bill(jobs[-1], price, nodes)
     changes = []
     for job, ours, spent in zip(jobs[1:], times[1:], parts[1:], strict=True):

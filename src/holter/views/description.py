@@ -75,7 +75,7 @@ def _described(trial: Trial, now: int) -> dict[str, Any]:
         profiled=profiled,
     )
     mask = steady(steps)
-    worst = outliers(steps.where(mask))
+    worst = outliers(steps, mask=mask)
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(facts, breakdown=breakdown(steps, mask), statistics=statistics)
