@@ -65,7 +65,7 @@ def compare(
                 "parts": _parts(parts[0], spent),
                 "saving": _saving(jobs[0], job, price=price, epochs=epochs, nodes=nodes),
                 "changed": _changed(jobs[0], job),
-                "missing": _missing(times[0], ours),
+                "missing": [*_missing(times[0], ours), *_no_epochs(jobs[0], job, epochs)],
             }
         )
     return {"schema": VERSION, "baseline": jobs[0]["name"], "jobs": jobs, "changes": changes}
@@ -218,4 +218,16 @@ def _missing(before: Any, after: Any) -> list[str]:
         + ("let it train longer" if len(times) else RECORD_STEPS)
         for name, times in (("the baseline", before), ("the other job", after))
         if len(times) < FEWEST
+    ]
+
+
+def _no_epochs(before: Mapping[str, Any], after: Mapping[str, Any], epochs: float | None) -> list[str]:
+    """Say why it is not known what the epochs that were asked for take."""
+    unseen = [job["name"] for job in (before, after) if job["epoch_h"] is None]
+    if epochs is None or not unseen:
+        return []
+    names = " and ".join(dict.fromkeys(unseen))
+    return [
+        f"what {epochs:,g} epochs take is not known: no loader of {names} was seen to begin a second epoch; "
+        "say how many steps an epoch has: `--epoch-steps`"
     ]

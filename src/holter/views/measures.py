@@ -13,6 +13,7 @@ from holter.analysis.running import of_largest, sums, times_at, times_during
 from holter.analysis.usage_ranges import RANGES, Range, in_ranges
 from holter.schema.metrics import METRICS
 from holter.views.reading import Stretches, utilization_of
+from holter.views.wording import meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,7 +147,7 @@ def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
         ValueError: `buckets` is not at least 1.
     """
     if metric not in METRICS:
-        raise KeyError(f"no metric {metric!r}; there are: {', '.join(METRICS)}")
+        raise KeyError(f"no metric {metric!r}{meant(metric, METRICS)}; there are: {', '.join(METRICS)}")
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; expected at least 1")
     where = f"metric = '{metric}' AND {part.sql('samples')}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from holter.views.issues import Found
 
@@ -115,3 +116,9 @@ def plain_kernel(name: str) -> str:
     functor = _FUNCTOR.search(name, len(head)) if angles else None
     inside = f"<{functor[1]}>" if functor else angles
     return (head.rpartition("::")[2] + inside + tail).strip() or name
+
+
+def meant(name: str, valid: Iterable[str]) -> str:
+    """Return ` (did you mean 'NEAR'?)` where a valid name looks like `name`; else nothing."""
+    near = get_close_matches(name, list(valid), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
