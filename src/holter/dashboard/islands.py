@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from holter.dashboard.alone import ALONE
 from holter.dashboard.assets import APP
 from holter.report.html import figure
+from holter.report.pieces import sentence
 from holter.views.figures import draw
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def heatmap(reading: Reading, **data: str | float | None) -> str:
 
 def _drawn(name: str, reading: Reading) -> str:
     drawn = draw(name, reading)
-    return f'<p class="note">{escape(drawn)}</p>' if isinstance(drawn, str) else figure(drawn)
+    return f'<p class="note">{sentence(drawn)}</p>' if isinstance(drawn, str) else figure(drawn)
 
 
 def charts(reading: Reading, *names: str) -> str:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from holter.report import overview, sections
-from holter.report.pieces import color
+from holter.report.pieces import color, sentence
 from holter.report.rings import listed as listed_parts
 from holter.report.svg import svg
 from holter.report.thin import thin
@@ -76,7 +76,7 @@ def _charts(reading: Reading, frame: Callable[[str, Figure], str], *names: str) 
     if drawn:
         yield f'<div class="charts">{"".join(drawn)}</div>'
     for why in dict.fromkeys(absent):
-        yield f'<p class="note">{escape(why)}</p>'
+        yield f'<p class="note">{sentence(why)}</p>'
 
 
 def figure(of: Figure) -> str:

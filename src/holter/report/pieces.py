@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 580, 240
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 8, 40
 COLORS = 8
+_CODE = re.compile("`([^`]+)`")
 _LABEL = 22
 """Letters that a label beside a row has room for."""
 
@@ -20,6 +22,11 @@ _LABEL = 22
 def color(series: Series, at: int) -> str:
     """Return the class of a series' color: that of its part of a step, or the next of the palette."""
     return f"p-{series.key}" if series.key in BREAKDOWN else f"c{at % COLORS}"
+
+
+def sentence(text: str) -> str:
+    """Return a sentence as markup; what stands in backticks is code."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def text(x: float, y: float, text: str, kind: str) -> str:

@@ -8,6 +8,7 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.report.pieces import sentence
 from holter.views.issues import not_judged, ordered
 from holter.views.wording import (
     advice_text,
@@ -178,7 +179,7 @@ def _issue(found: Found) -> str:
     parts = [
         f'<span class="severity">{severity}</span> {escape(issue_text(found))}',
         f'<p class="note">{escape(", ".join(place))}</p>' if place else "",
-        f"<p>→ {escape(issue['advice'])}</p>" if issue.get("advice") else "",
+        f"<p>→ {sentence(issue['advice'])}</p>" if issue.get("advice") else "",
         f"<details><summary>evidence</summary><code>{escape(evidence)}</code></details>",
         "<p>From the same cause:</p>" if found.symptoms else "",
         *(_issue(one) for one in found.symptoms),
@@ -227,7 +228,7 @@ def skipped(told: Mapping[str, Any]) -> str:
 
 def bullets(lines: Iterable[str]) -> str:
     """Return a list of lines; nothing when there are none."""
-    listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    listed = "".join(f"<li>{sentence(line)}</li>" for line in lines)
     return f"<ul>{listed}</ul>" if listed else ""
 
 

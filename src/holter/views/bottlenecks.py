@@ -90,9 +90,9 @@ def _idle(
         at = np.sort(read["time"][mine])
         at = at[np.concatenate([[True], np.diff(at) > TOLERANCE_NS])]
         idle = _beyond(trial, here, f"{_GPU} AND value < {float(gpu_below)}", at)
-        some = np.flatnonzero(np.any(list(idle.values()), axis=0)) if idle else []
-        if not len(some):
+        if not idle:
             continue
+        some = np.flatnonzero(np.any(list(idle.values()), axis=0))
         begin, until = int(at[some[0]]), int(at[some[-1]]) + TOLERANCE_NS + 1
         near = Part(max(begin, here.start_ns or 0), min(until, here.end_ns or until), here.nodes, here.ranks)
         for kind, metric, limit in limits:

@@ -85,6 +85,8 @@ def _chips(reading: Reading, group: str, metric: str, asked: Mapping[str, str]) 
     )
     other = [name for name in ("node", "cores", "gpus") if name != group]
     form = f'<form class="chips">{_kept(asked, *other)}{boxes}<button>Show the marked</button></form>'
+    if ALONE.get():  # a file has no server to send a form to
+        form = f'<div class="chips">{boxes}</div>'
     opened = " open" if len(names) <= 16 else ""
     said = f"{len(names)} {group}: mark those to compare"
     return island("chips", lambda: f"<details{opened}><summary>{said}</summary>{form}</details>", group=group)

@@ -127,7 +127,7 @@ class Reading:
         """The document that `holter describe` prints, of the whole job."""
         if self.whole is not None:
             return self.whole.description
-        return describe(self.trial, now_ns=self.now_ns, price=self.price)
+        return describe(self.trial, now_ns=self.now_ns, price=self.price, steps=lambda: self.steps)
 
     @cached_property
     def main_loader(self) -> MainLoader | None:
