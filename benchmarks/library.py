@@ -24,12 +24,23 @@ from generate import Training, generate
 from machine import described
 
 import holter
+from holter.store.layout import PASSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMITS_S = {"percentiles": 2.0, "downsample": 1.0}
-QUESTIONS = {"percentiles": 5, "downsample": 5, "usage in ranges": 5}
+QUESTIONS = {
+    "percentiles": 5,
+    "downsample": 5,
+    "usage in ranges": 5,
+    "percentiles by phase": 3,
+    "step statistics": 3,
+    "phase intervals": 3,
+    "bottlenecks": 3,
+    "summary": 2,
+    "comparison with itself": 1,
+}
 """How often each is asked."""
 OF_FRAMES = {"PandasFrame, an hour": 1, "PandasFrame, all in pieces": 1}
 MOST_MB = 1000
@@ -50,6 +61,13 @@ def frames(url: str) -> Any:
     return PandasFrame(url)
 
 
+def anew(url: str) -> Any:
+    """Open the job without what an earlier look at it has kept."""
+    for kept in PASSING:
+        Path(url, kept).unlink(missing_ok=True)
+    return holter.open(url)
+
+
 def an_hour(url: str) -> Any:
     """Return the readings of the job's first hour."""
     frame = frames(url)
@@ -62,6 +80,12 @@ def ask(url: str, what: str, rounds: int) -> dict[str, Any]:
         "percentiles": lambda: holter.open(url).utilization(),
         "downsample": lambda: holter.open(url).series("gpu.util", 2000),
         "usage in ranges": lambda: holter.open(url).device_usage(),
+        "percentiles by phase": lambda: holter.open(url).utilization(by_phase=True),
+        "step statistics": lambda: holter.open(url).step_statistics(),
+        "phase intervals": lambda: holter.open(url).phase_intervals(),
+        "bottlenecks": lambda: holter.open(url).find_bottlenecks(),
+        "summary": lambda: anew(url).summary(),
+        "comparison with itself": lambda: anew(url).compare(url),
         "PandasFrame, an hour": lambda: an_hour(url),
         "PandasFrame, all in pieces": lambda: range(sum(map(len, frames(url).system_metrics_in_pieces()))),
     }

@@ -37,6 +37,33 @@ def test_the_counts_of_sagemakers_own_fixtures(data):
     assert len(tensorflow.get_events(0)) == 798
 
 
+def test_the_counts_of_a_file_that_is_made_here(tmp_path):
+    """Of its 49 / 39 the specification gives begin and end; a file like it has the other numbers by chance.
+
+    smdebug's own one (`tests/profiler/resources/1589314018481947000_1234-testhost_model_timeline.json` of its
+    repository) is not among the files that tests are given; read by hand it gives the same counts and times.
+    """
+    first, until, last = 1589314018458743, 1589314018470000, 1589314018481947
+    begins = [first, *range(first + 100, first + 3800, 100), until, *range(until + 50, until + 550, 50)]
+    events = [{"ph": "X", "name": "dataset::GetNext", "ts": at - first, "pid": 1, "dur": 20} for at in begins]
+    events[17]["dur"] = last - begins[17]
+    heads = [
+        ("process_name", 0, {"start_time_since_epoch_in_micros": first}),
+        ("process_sort_index", 0, {"sort_index": 0}),
+        ("process_name", 1, {"name": "DataIterator"}),
+        ("process_sort_index", 1, {"sort_index": 1}),
+    ]
+    lines = [{"name": name, "ph": "M", "pid": pid, "args": args} for name, pid, args in heads] + events
+    file = tmp_path / f"framework/pevents/2020051220/{last}000_1234-testhost_model_timeline.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("[\n" + ",\n".join(map(json.dumps, lines)) + "\n]\n")
+    reader = LocalAlgorithmMetricsReader(str(tmp_path))
+    found = reader.get_events(0)
+    assert len(found) == 49
+    assert (min(e.start_time for e in found), max(e.end_time for e in found)) == (first, last)
+    assert len(reader.get_events(0, 1589314018.47, TimeUnits.SECONDS)) == 39
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return made.write(tmp_path_factory.mktemp("job") / "profiler-output")

@@ -78,6 +78,22 @@ def test_charts_live_and_a_drag_changes_all_of_them(look):
     assert seen.wrong == []
 
 
+def test_devices_are_chosen(look):
+    seen = look()
+    page = seen.page
+    page.click("a[data-page=nodes]")
+    for group, figures, marked in (("cores", ["cores"], "cpu5"), ("gpus", ["gpus", "gpu_memory"], "gpu1")):
+        page.locator(f"#nodes [data-island=chips] input[value={marked}]").check()
+        for figure in figures:
+            chart = page.locator(f"#nodes [data-figure={figure}]")
+            chart.scroll_into_view_if_needed()
+            expect(chart.locator(".legend")).to_contain_text(marked)
+            expect(chart.locator(".legend button")).to_have_count(2)
+        page.locator(f"#nodes [data-island=chips][data-group={group}] input[value={marked}]").uncheck()
+        expect(page.locator(f"#nodes [data-figure={figures[0]}]")).not_to_contain_text(marked)
+    assert seen.wrong == []
+
+
 def test_pages_are_turned_by_links_and_by_the_back_button(look):
     seen = look()
     page = seen.page
@@ -128,6 +144,7 @@ def test_without_scripts_all_pages_can_be_read_and_printed(look, scheme):
     assert page.locator("svg.chart:visible").count() >= 12
     assert page.locator("svg.chart").first.bounding_box()["width"] > 300
     assert HOSTILE in page.inner_text("#report")
+    assert page.locator("input[type=checkbox]:visible").count() == 0
     assert len(page.pdf()) > 20_000
     assert seen.wrong == []
 

@@ -183,7 +183,7 @@ def test_tables_as_csv_parquet_and_json(job, tmp_path, capsys):
     assert document["job"]["name"] == "trace"
     assert document["tables"]["kernels"][5] == next(iter(trial.table("kernels").where([5]).to_rows()))
     assert document["tables"]["spans"][0]["value"] is None
-    assert f"{sum(counts.values())} values" in capsys.readouterr().out
+    assert f"{sum(counts.values()):,} rows or values" in capsys.readouterr().out
 
 
 def test_a_part_by_steps(job, tmp_path):

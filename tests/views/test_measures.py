@@ -185,3 +185,23 @@ def test_a_notebook_shows_it(job):
     html = job.utilization()._repr_html_()
     assert "gpu.util" in html
     assert "rows" in html
+
+
+def test_names_that_are_none_and_names_near_them(job):
+    with pytest.raises(KeyError, match=r"did you mean 'gpu\.util'"):
+        job.series("gpu.utl")
+    with pytest.raises(KeyError, match="did you mean 'samples'"):
+        job.table("sample")
+    with pytest.raises(KeyError, match="did you mean 'breakdown_over_steps'"):
+        job.figure("breakdown_over_step")
+
+
+def test_a_column_of_one_text_is_one_object(job):
+    node = job.samples.table["node"]
+    assert node[0] is node[-1], "else it takes fifty bytes a row"
+
+
+def test_a_comparison_says_what_it_lacks_for_epochs(job):
+    lacking = job.compare(job, epochs=30)["changes"][0]["missing"]
+    assert [line for line in lacking if "30 epochs" in line and "--epoch-steps" in line]
+    assert job.compare(job, epochs=30, epoch_steps=10)["changes"][0]["missing"] == []

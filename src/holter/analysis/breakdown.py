@@ -28,13 +28,13 @@ def breakdown(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float
         Part → percent; empty when there are no steps.
     """
     mask = steady(steps) if mask is None else mask
-    # Text columns are dear to copy, and a long job has millions of steps.
-    steps = Table({name: steps[name][mask] for name in ("time", "duration", "rank", "step", *BREAKDOWN)})
-    if not steps.rows:
+    if not mask.any():
         return {}
-    gap = sum(_gaps(steps, rows) for rows in by_rank(steps))
-    total = int(steps["duration"].sum()) + gap
-    spent = {part: int(steps[part].sum()) for part in BREAKDOWN}
+    # A long job has millions of steps: no more of them is copied at once than one column.
+    spent = {part: int(steps[part][mask].sum()) for part in BREAKDOWN}
+    used = Table({name: steps[name][mask] for name in ("time", "duration", "rank", "step")})
+    gap = sum(_gaps(used, rows) for rows in by_rank(used))
+    total = int(used["duration"].sum()) + gap
     spent["other"] += gap
     return {part: 100.0 * ns / total for part, ns in spent.items()}
 

@@ -20,6 +20,8 @@ FEWEST = 20
 _MOST = 5000
 """More steps than this are first merged into as many stretches."""
 _DRAWS = 2000
+TIMED = ("time", "duration", "rank", "step", "compile")
+"""Columns of table `steps` that `step_times` reads."""
 Statistic = Literal["median", "mean"]
 
 
@@ -118,5 +120,5 @@ def _draws(times: NDArray[np.float64], statistic: Statistic, random: np.random.G
 
 def parts_ms(steps: Table) -> dict[str, float]:
     """Return the mean time of a steady step in each exclusive part, ms; empty when there are none."""
-    used = steps.where(steady(steps))
-    return {part: float(used[part].mean()) / 1e6 for part in BREAKDOWN} if used.rows else {}
+    mask = steady(steps)
+    return {part: float(steps[part][mask].mean()) / 1e6 for part in BREAKDOWN} if mask.any() else {}

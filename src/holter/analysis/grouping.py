@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def coded(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Return the distinct texts of a column as they come, and of each row which one it has."""
+    number = {text: at for at, text in enumerate(dict.fromkeys(texts.tolist()))}
+    codes = np.fromiter(map(number.__getitem__, texts.tolist()), np.int32, len(texts))
+    names = np.empty(len(number), object)
+    names[:] = list(number)
+    return names, codes
+
+
 def groups(*columns: NDArray[Any]) -> dict[tuple[Any, ...], NDArray[np.int64]]:
     """Return which rows have the same values in all columns: values → numbers of rows, both as they come."""
     keys = list(zip(*(column.tolist() for column in columns), strict=True))

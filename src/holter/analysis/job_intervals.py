@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.schema.table import Table
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
-class Interval(NamedTuple):
-    """One stretch of the job, and what it is: `X`, `Before X`, `Between X and Y`, `After Y`."""
-
-    start: int
-    end: int
-    phase: str
-
-
 def intervals(
-    begin: NDArray[Any], end: NDArray[Any], phase: list[str], first: int, last: int
-) -> list[Interval]:
+    begin: NDArray[Any], end: NDArray[Any], phase: Sequence[str] | NDArray[Any], first: int, last: int
+) -> Table:
     """Cut [first, last] by stretches of phases.
 
     Args:
@@ -31,40 +27,49 @@ def intervals(
         last: When it ends.
 
     Returns:
-        The parts in the order of time; the names in `Between X and Y` are in the order of the alphabet, as
-        what lies between the two is the same whichever came first.
+        The parts in the order of time: `start`, `end`, `phase`, which is `X`, `Before X`, `Between X and Y`
+        or `After Y`; the names in `Between X and Y` are in the order of the alphabet, as what lies between
+        the two is the same whichever came first.
     """
-    rows = sorted(zip(begin.tolist(), end.tolist(), phase, strict=True))
-    if not rows:
-        return []
-    joined: list[Interval] = []
-    several = len(set(phase)) > 1
-    for start, until, name in rows:
-        before = joined[-1] if joined else None
-        if before is not None and before.phase == name and several:
-            joined[-1] = Interval(before.start, max(before.end, until), name)
-        else:
-            joined.append(Interval(start, until, name))
-    found = []
-    if first < joined[0].start:
-        found.append(Interval(first, joined[0].start, f"Before {joined[0].phase}"))
-    for at, one in enumerate(joined):
-        found.append(one)
-        if at + 1 < len(joined) and joined[at + 1].start > one.end:
-            names = sorted((one.phase, joined[at + 1].phase))
-            found.append(Interval(one.end, joined[at + 1].start, f"Between {names[0]} and {names[1]}"))
-    final = max(joined, key=lambda one: one.end)
-    if final.end < last:
-        found.append(Interval(final.end, last, f"After {final.phase}"))
-    return found
+    if not len(begin):
+        nothing = np.empty(0, np.int64)
+        return Table({"start": nothing, "end": nothing, "phase": np.empty(0, object)})
+    names, codes = np.unique(np.asarray(phase).astype(str), return_inverse=True)
+    order = np.lexsort((codes, end, begin))
+    start, until, code = begin[order], end[order], codes[order]
+    if len(names) > 1:
+        opens = np.flatnonzero(np.diff(code, prepend=-1))
+        start, until, code = start[opens], np.maximum.reduceat(until, opens), code[opens]
+    gaps = np.flatnonzero(start[1:] > until[:-1])
+    lower, upper = np.minimum(code[gaps], code[gaps + 1]), np.maximum(code[gaps], code[gaps + 1])
+    # A long job has a million of them, of few names: each name is one object.
+    between = np.array([[f"Between {one} and {other}" for other in names] for one in names], object)
+    columns = [
+        np.concatenate([start, until[gaps]]),
+        np.concatenate([until, start[gaps + 1]]),
+        np.concatenate([names.astype(object)[code], between[lower, upper]]),
+    ]
+    merged = np.argsort(np.concatenate([2 * np.arange(len(start)), 2 * gaps + 1]), kind="stable")
+    columns = [column[merged] for column in columns]
+    final = int(np.argmax(until))
+    if first < start[0]:
+        columns = _joined(([first], [start[0]], [f"Before {names[code[0]]}"]), columns)
+    if until[final] < last:
+        columns = _joined(columns, ([until[final]], [last], [f"After {names[code[final]]}"]))
+    return Table(dict(zip(("start", "end", "phase"), columns, strict=True)))
 
 
-def inside(time: NDArray[Any], parts: list[Interval]) -> NDArray[np.bool_]:
+def _joined(one: Sequence[Any], other: Sequence[Any]) -> list[NDArray[Any]]:
+    types = (np.int64, np.int64, object)
+    return [np.concatenate([a, b]).astype(t) for a, b, t in zip(one, other, types, strict=True)]
+
+
+def inside(time: NDArray[Any], parts: Table) -> NDArray[np.bool_]:
     """Tell which times lie in one of the parts, their ends not included."""
-    if not parts:
+    if not parts.rows:
         return np.zeros(len(time), dtype=bool)
-    ordered = np.array(sorted((part.start, part.end) for part in parts), np.int64)
-    at = np.searchsorted(ordered[:, 0], time, side="right") - 1
+    order = np.argsort(parts["start"], kind="stable")
+    at = np.searchsorted(parts["start"][order], time, side="right") - 1
     # Parts may overlap, as a step of one rank does the next of another: the latest end so far counts.
-    ends = np.maximum.accumulate(ordered[:, 1])
+    ends = np.maximum.accumulate(parts["end"][order])
     return np.asarray((at >= 0) & (time < ends[np.maximum(at, 0)]))

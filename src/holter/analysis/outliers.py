@@ -13,6 +13,8 @@ from holter.analysis.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from holter.schema.table import Table
 
 MULTIPLIER = 5.0
@@ -48,6 +50,7 @@ def outliers(
     steps: Table,
     spans: Table | None = None,
     *,
+    mask: NDArray[np.bool_] | None = None,
     multiplier: float = MULTIPLIER,
     min_relative: float = MIN_RELATIVE,
 ) -> list[Outlier]:
@@ -58,13 +61,17 @@ def outliers(
     standard deviation do not.
 
     Args:
-        steps: Table `steps`, steady state only.
+        steps: Table `steps`, steady state only, or all of it with `mask`.
         spans: Where given, what else ran in the worst of them is named.
+        mask: Which rows are steady state; all when absent.
         multiplier: How many deviations are too many.
         min_relative: How much longer than the median it must be at least.
     """
     found = []
-    for rows in by_rank(steps):
+    used = steps if mask is None else steps.where(mask)
+    kept = None if mask is None else np.flatnonzero(mask)
+    for rank in by_rank(used):
+        rows = rank if kept is None else kept[rank]
         duration = steps["duration"][rows]
         median = float(np.median(duration))
         deviation = max(spread(duration, median), LEAST_SPREAD * median)

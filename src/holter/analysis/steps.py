@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from holter.analysis import evals
 from holter.analysis.exclusive import EVAL, covered, exclusive
 from holter.schema.phases import BREAKDOWN, Mode
-from holter.schema.table import Table
+from holter.schema.table import Table, repeated
 
 LATENESS_NS = 2_000_000_000
 """How much later than its successors a span may arrive and still be counted."""
@@ -121,7 +121,7 @@ def _by_rank(spans: Table) -> list[tuple[tuple[str, int], Marks]]:
     marks["mode"] = [_MODES.get(mode, 0) for mode in spans["mode"].tolist()]
     marks["number"] = spans["step"]
     marks["loader"] = np.nan_to_num(np.where(codes == _CODES["data_loading"], spans["value"], -1.0), nan=-1.0)
-    nodes = spans["node"] if "node" in spans else np.full(spans.rows, "", dtype=object)
+    nodes = spans["node"] if "node" in spans else repeated("", spans.rows)
     groups = []
     for node in sorted(set(nodes.tolist())):
         here = nodes == node
@@ -158,7 +158,7 @@ def _rows(key: tuple[str, int], bounds: Marks, work: Marks) -> Table:
         "mode": _MODE_NAMES[bounds["mode"]],
         **{name: parts[code] for code, name in enumerate(BREAKDOWN)},
         "compile": compiled,
-        "node": np.full(len(bounds), node, dtype=object),
+        "node": repeated(node, len(bounds)),
     }
     return Table(columns)
 

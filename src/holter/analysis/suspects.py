@@ -144,13 +144,14 @@ def _advice(name: str, facts: Facts) -> list[Advice]:
 
 def _too_short(facts: Facts, lacking: list[str]) -> Verdict:
     count = facts.steady_steps
-    said = f"Only {count} steady steps were recorded" if count else "No training step was recorded"
+    sentence = f"Only {count} steady steps were recorded: too few to say why the training takes its time."
     how = f"Record {MIN_STEPS} steady steps or more: let it train longer."
     if not count:
+        sentence = "No training step was recorded, so why the training takes its time cannot be told."
         how = f"Record steps: {advise.RECORD_STEPS}."
     return Verdict(
         suspect="inconclusive",
-        sentence=f"{said}: too few to say why the training takes its time.",
+        sentence=sentence,
         advice=[advise.Advice(how, None, "")],
         missing=["steps", *lacking],
     )

@@ -70,15 +70,25 @@ def main(words: list[str]) -> int:
         with _draft(output, is_folder=not form.SUFFIX) as draft:
             written = form.write(trial, chosen, draft)
             if not written:
-                part = " in what was chosen of it" if (given.steps or given.seconds or given.rank) else " yet"
+                some = given.steps or given.seconds or given.rank
+                part = " in what was chosen of it" if some else f"; {_how(trial)}"
                 raise Refusal(f"job {folder.name} has no {form.NEEDS}{part}", Refusal.UNREADABLE)
             draft.replace(output)
     except OSError as error:
         raise Refusal(f"{shown} cannot be written: {error}", Refusal.UNREADABLE) from error
     for skipped in trial.skipped:
         options.warn(f"left out {skipped['file']}: {skipped['why']}")
-    print(f"job {folder.name}: {written} values; show them: {form.SHOW.format(output=shown)}")
+    print(f"job {folder.name}: {written:,} rows or values; show them: {form.SHOW.format(output=shown)}")
     return 0
+
+
+def _how(trial: Trial) -> str:
+    """Say what a job lacks that holds nothing of what was asked for."""
+    from holter.views.jobs import RUNNING
+
+    if trial.manifest.get("status") in RUNNING:
+        return "it runs: they may come yet"
+    return "`holter run -- python train.py` records them, `holter run --help` says with which options"
 
 
 def _check(output: Path, shown: str, *, is_folder: bool, force: bool) -> None:

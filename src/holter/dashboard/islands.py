@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from holter.views.figures import Reading
 
-_ALONE = ("figure", "flame", "heatmap", "table", "timeline")
+_ALONE = ("chips", "figure", "flame", "heatmap", "table", "timeline")
 """Islands that live in a file too."""
 REFRESHED: ContextVar[bool] = ContextVar("refreshed", default=False)
 """Whether the page is only brought up to date: islands live on their own, nobody looks at a first paint."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -13,8 +14,10 @@ from holter.dashboard.answers import encoded
 from holter.dashboard.api.figures import as_told, in_browsers
 from holter.dashboard.api.heatmap import laid_out
 from holter.dashboard.api.timeline import MOST_LANES, curved, head, steps
+from holter.dashboard.pages.nodes import OF_DEVICES
 from holter.dashboard.timelines import TIMELINES
-from holter.views.figures import Figure
+from holter.views.devices import by_number
+from holter.views.figures import Figure, Series, draw
 from holter.views.flames import flames
 from holter.views.heatmap import Heatmap
 from holter.views.step_clock import step_clock
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from holter.dashboard.timelines import Opened
     from holter.views.figures import Reading
+    from holter.views.heatmap import Heat
 
 _CELLS = 60_000
 """Cells that a heat map may have; each is three numbers."""
@@ -51,7 +55,10 @@ def answers(reading: Reading, html: str) -> dict[str, str]:
             query = urlencode(sorted(asked.items()))
             found[f"figures/{name}{'?' * bool(query)}{query}"] = encoded(as_told(drawn))
     if 'data-island="heatmap"' in html:
-        found["heatmap"] = _heatmap(reading)
+        heatmap, heat = _heat(reading)
+        found["heatmap"] = laid_out(heat, heatmap, shorten=_short)
+        if 'data-island="chips"' in html:
+            found |= _devices(reading, heat)
     if 'data-island="flame"' in html:
         found["flames"] = encoded({"flames": list(flames(reading.trial))})
     if 'data-island="timeline"' in html:
@@ -59,11 +66,52 @@ def answers(reading: Reading, html: str) -> dict[str, str]:
     return {key: base64.b64encode(zlib.compress(body)).decode() for key, body in found.items()}
 
 
-def _heatmap(reading: Reading) -> bytes:
+def _heat(reading: Reading) -> tuple[Heatmap, Heat]:
     heatmap = Heatmap(reading.trial, reading.start, reading.interval_ns)
     columns = min(_MOST_COLUMNS, max(100, _CELLS // max(len(heatmap.rows), 1)))
-    heat = heatmap.heat(reading.start, max(heatmap.end_ns, reading.start + columns), columns)
-    return laid_out(heat, heatmap, shorten=_short)
+    return heatmap, heatmap.heat(reading.start, max(heatmap.end_ns, reading.start + columns), columns)
+
+
+def _devices(reading: Reading, heat: Heat) -> dict[str, bytes]:
+    """Return the charts of which devices are marked, with every device: a script shows the marked ones."""
+    found = {}
+    for name, (_, metric) in OF_DEVICES.items():
+        every = sorted({row.device for row in heat.rows if row.metric == metric}, key=by_number)
+        if len(every) < 2:
+            continue
+        points = min(_MOST_COLUMNS, max(50, _CELLS // len(every)))
+        drawn = draw(
+            name, reading.at(None, points, devices=tuple(every)) if name == "gpu_memory" else reading
+        )
+        if isinstance(drawn, Figure):
+            shown = drawn if name == "gpu_memory" else _of_heat(drawn, heat, metric, every, reading.start)
+            found[f"figures/{name}?devices=*"] = encoded(_in_percent(as_told(shown)))
+    return found
+
+
+def _of_heat(drawn: Figure, heat: Heat, metric: str, devices: list[str], start: int) -> Figure:
+    """Draw devices, and their mean, from the cells of the heat map: reading all samples takes seconds."""
+    rows = np.array([row.device if row.metric == metric else "" for row in heat.rows])
+    seen, total = heat.cells.count, np.nan_to_num(heat.cells.total)
+
+    def line(name: str, which: NDArray[np.bool_]) -> Series:
+        count, sums = seen[which].sum(axis=0), total[which].sum(axis=0)
+        return Series(
+            name, [s / n if n else None for s, n in zip(sums.tolist(), count.tolist(), strict=True)]
+        )
+
+    series = [line(drawn.series[0].name, rows != ""), *(line(name, rows == name) for name in devices)]
+    first, step = heat.start_ns - start, heat.step_ns
+    x = [(first + (at + 0.5) * step) / 1e9 for at in range(seen.shape[1])]
+    return replace(drawn, x=x, series=series, note="")
+
+
+def _in_percent(told: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what charts of several devices do not show: bands, and digits beyond the first."""
+    for one in told["series"]:
+        values = [value if value is None else round(value, 1) for value in one["values"]]
+        one.update(values=values, low=None, high=None)
+    return told
 
 
 def _timeline(opened: Opened) -> dict[str, bytes]:

@@ -107,9 +107,10 @@ class JobPart:
             KeyError: There is no such table; the text names those there are.
         """
         from holter.schema.tables import TABLES
+        from holter.views.wording import meant
 
         if name not in TABLES:
-            raise KeyError(f"no table {name!r}; there are: {', '.join(TABLES)}")
+            raise KeyError(f"no table {name!r}{meant(name, TABLES)}; there are: {', '.join(TABLES)}")
         given = {"start_ns": self.chosen.start_ns, "end_ns": self.chosen.end_ns}
         given_ = {**given, "where": self.chosen.condition(name)}
         return Frame(self.trial, name, **{key: value for key, value in given_.items() if value is not None})
@@ -145,7 +146,7 @@ class JobPart:
         """Return the job cut into modes of steps and what lies around them: `start`, `end`, `phase`; ns."""
         from holter.views import measures
 
-        return _rows([one._asdict() for one in measures.phase_intervals(self.trial, self.chosen)])
+        return Rows(measures.phase_intervals(self.trial, self.chosen))
 
     def find_bottlenecks(self, **limits: float) -> Rows:
         """Return when GPUs idled while cores were full or waited, and too long steps; and what ran then.

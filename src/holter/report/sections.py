@@ -199,7 +199,7 @@ def _issue(found: Found) -> str:
     parts = [
         f'<span class="severity">{severity}</span> {escape(issue_text(found))}',
         f'<p class="note">{escape(", ".join(place))}</p>' if place else "",
-        f"<p>→ {escape(issue['advice'])}</p>" if issue.get("advice") else "",
+        f"<p>→ {prose(issue['advice'])}</p>" if issue.get("advice") else "",
         f"<details><summary>evidence</summary><code>{escape(evidence)}</code></details>",
         "<p>From the same cause:</p>" if found.symptoms else "",
         *(_issue(one) for one in found.symptoms),

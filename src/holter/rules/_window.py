@@ -10,7 +10,7 @@ import numpy as np
 from holter.rules._coverage import Coverage, Reason
 from holter.rules._job import Job, job_facts, steady, warm
 from holter.rules._lookback import Lookback, Place, Recent, Series, T
-from holter.schema.table import Table
+from holter.schema.table import Table, repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ class Window:
         for metric in self._recent.metrics:
             for (node, device), series in self.series(metric).items():
                 constant = {"device": device, "metric": metric, "node": node}
-                texts = {k: np.full(len(series.time), v, dtype=object) for k, v in constant.items()}
+                texts = {k: repeated(v, len(series.time)) for k, v in constant.items()}
                 columns = {"time": series.time, "value": series.value, **texts}
                 rows.append(Table({name: columns[name] for name in rows[0].columns}))
         return Table.concat(rows)

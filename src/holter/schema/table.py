@@ -147,6 +147,13 @@ class Table:
         return f"Table({self.rows} rows: {', '.join(self.names)})"
 
 
+def repeated(text: str, rows: int) -> NDArray[Any]:
+    """Return a column of one text: the same object in each row, where `np.full` would make as many."""
+    column = np.empty(rows, object)
+    column.fill(text)
+    return column
+
+
 def _objects(values: list[Any]) -> NDArray[Any]:
     column = np.empty(len(values), object)
     column[:] = values

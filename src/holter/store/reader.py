@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from holter.schema.table import Table
+from holter.schema.table import Table, repeated
 from holter.schema.tables import TABLES
 from holter.store import parquet
 from holter.store.files import Catalog, DataFile, Vanished, first_line, select
@@ -207,9 +207,12 @@ class Reader:
         for column in columns:
             default = empty[column]
             if column == "node":
-                result[column] = np.full(rows, files[0].part.node, dtype=object)
+                result[column] = repeated(files[0].part.node, rows)
             elif column not in arrays:
-                result[column] = np.full(rows, default[0], dtype=default.dtype)
+                text = default.dtype == object
+                result[column] = (
+                    repeated(default[0], rows) if text else np.full(rows, default[0], default.dtype)
+                )
             elif column in texts:
                 result[column] = _decoded(arrays[column], texts[column])
             else:
@@ -278,7 +281,7 @@ def _decoded(codes: NDArray[Any], texts: Sequence[str]) -> NDArray[Any]:
     known = np.ma.getdata(codes)
     masked = np.ma.is_masked(codes)
     if len(texts) == 1 and not masked:
-        return np.full(len(known), texts[0], dtype=object)
+        return repeated(texts[0], len(known))
     values = np.array([*texts, ""], dtype=object)
     if masked:
         known = np.where(np.ma.getmaskarray(codes), len(texts), known.astype(np.int64))

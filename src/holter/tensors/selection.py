@@ -209,6 +209,10 @@ class Tensors:
         """Return all stored statistics as a pyarrow Table."""
         return Rows(self.table).to_arrow()
 
+    def to_polars(self) -> Any:
+        """Return all stored statistics as a Polars DataFrame."""
+        return Rows(self.table).to_polars()
+
     def __repr__(self) -> str:
         return f"Tensors({self._said}: {some_names(self.names)})"
 

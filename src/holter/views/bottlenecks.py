@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.grouping import groups
+from holter.analysis.grouping import coded, groups
 from holter.analysis.running import percent, sums
-from holter.analysis.snapshots import matrix, moments
-from holter.schema.metrics import DEFAULT_INTERVAL_MS
+from holter.analysis.snapshots import TOLERANCE_NS
 from holter.store.parquet import literal
 from holter.views.active_then import LONGEST_NS
 from holter.views.part import Part
@@ -28,13 +28,8 @@ MOST = 200
 _TOP = 3
 _ROWS = 1_000_000
 """Samples that are looked at together."""
+_GPU = "metric = 'gpu.util'"
 _PHASES = "worker = -1 AND phase NOT IN ('step', 'scalar', 'stack')"
-_METRICS = ("gpu.util", "cpu.core.util", "cpu.core.iowait")
-
-
-class _Series(NamedTuple):
-    time: NDArray[np.int64]
-    value: NDArray[np.float64]
 
 
 class _Stretch(NamedTuple):
@@ -70,7 +65,10 @@ def find_bottlenecks(
         `node`, `rank` (-1 for all of a node), `kind` (cpu, io or outlier), `devices`, and as text with shares
         `phases` and `operators`: what took most of the time of all that ran.
     """
-    found = [*_idle(trial, part, gpu_below, core_above, iowait_above), *_outliers(part.steps(trial), sigmas)]
+    found = [
+        *_idle(trial, part, gpu_below, core_above, iowait_above),
+        *_outliers(part.steps(trial, columns=()), sigmas),
+    ]
     longest = sorted(sorted(found, key=lambda one: (one.begin - one.end, one.begin))[:MOST])
     if not longest:
         return []
@@ -85,58 +83,70 @@ def find_bottlenecks(
 def _idle(
     trial: Trial, part: Part, gpu_below: float, core_above: float, iowait_above: float
 ) -> Iterator[_Stretch]:
-    joined: dict[tuple[str, str], _Stretch] = {}
-    apart_ns = int(trial.manifest.get("interval_ms") or DEFAULT_INTERVAL_MS) * 1_500_000
-    for rows in _read(trial, part):
-        for one in _idle_within(rows, gpu_below, core_above, iowait_above):
-            key = (one.node, one.kind)
-            before = joined.get(key)
-            if before is not None and one.begin - before.end <= apart_ns:  # it was cut by where reading was
-                devices = dict.fromkeys(f"{before.devices}, {one.devices}".split(", "))
-                joined[key] = before._replace(end=one.end, devices=", ".join(devices))
-                continue
-            if before is not None:
-                yield before
-            joined[key] = one
-    yield from joined.values()
+    limits = (("cpu", "cpu.core.util", core_above), ("io", "cpu.core.iowait", iowait_above))
+    read = trial.sql(f"SELECT DISTINCT node, time FROM samples WHERE {_GPU} AND {part.sql('samples')}")  # noqa: S608
+    for (node,), mine in sorted(groups(read["node"]).items()):
+        here = replace(part, nodes=(node,))
+        at = np.sort(read["time"][mine])
+        at = at[np.concatenate([[True], np.diff(at) > TOLERANCE_NS])]
+        idle = _beyond(trial, here, f"{_GPU} AND value < {float(gpu_below)}", at)
+        if not idle:
+            continue
+        some = np.flatnonzero(np.any(list(idle.values()), axis=0))
+        begin, until = int(at[some[0]]), int(at[some[-1]]) + TOLERANCE_NS + 1
+        near = Part(max(begin, here.start_ns or 0), min(until, here.end_ns or until), here.nodes, here.ranks)
+        for kind, metric, limit in limits:
+            full = _beyond(trial, near, f"metric = '{metric}' AND value > {float(limit)}", at)
+            if full:
+                yield from _stretches(node, kind, at, idle, full)
 
 
-def _read(trial: Trial, part: Part) -> Iterator[Table]:
-    """Read the samples in stretches of the job that fit into memory."""
-    asked = f"metric IN ({', '.join(map(literal, _METRICS))})"
-    where = f"{asked} AND {part.sql('samples')}"
-    found = trial.sql(f"SELECT count(*) AS n, min(time) AS a, max(time) AS b FROM samples WHERE {where}")  # noqa: S608
+def _beyond(trial: Trial, part: Part, where: str, at: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
+    """Return in which snapshots of a node each device had a reading that obeys a condition."""
+    asked = f"FROM samples WHERE {where} AND {part.sql('samples')}"
+    found = trial.sql(f"SELECT count(*) AS n, min(time) AS a, max(time) AS b {asked}")
     count = -(-int(found["n"][0]) // _ROWS)
+    masks: dict[str, NDArray[np.bool_]] = {}
     if not count:
-        return
+        return masks
+    # What obeys may be most of the samples: they are read in stretches that fit into memory.
     edges = np.linspace(int(found["a"][0]), int(found["b"][0]) + 1, count + 1).astype(np.int64).tolist()
     edges[-1] = int(found["b"][0]) + 1  # whatever rounding does
     for start, end in itertools.pairwise(edges):
-        yield Part(start, end, part.nodes, part.ranks).table(trial, "samples", where=asked)
+        rows = Part(start, end, part.nodes, part.ranks).table(
+            trial, "samples", columns=("time", "device"), where=where
+        )
+        slot = np.searchsorted(at, rows["time"], side="right") - 1
+        near = (slot >= 0) & (rows["time"] - at[np.maximum(slot, 0)] <= TOLERANCE_NS)
+        devices, codes = coded(rows["device"])
+        for code, device in enumerate(devices.tolist()):
+            mask = masks.setdefault(device, np.zeros(len(at), bool))
+            mask[slot[near & (codes == code)]] = True
+    return masks
 
 
-def _idle_within(rows: Table, gpu_below: float, core_above: float, iowait_above: float) -> Iterator[_Stretch]:
-    series: dict[str, dict[tuple[str, str], _Series]] = {metric: {} for metric in _METRICS}
-    for (metric, node, device), mine in groups(rows["metric"], rows["node"], rows["device"]).items():
-        series[metric][node, device] = _Series(rows["time"][mine], rows["value"][mine])
-    gpus = series["gpu.util"]
-    for node in sorted({node for node, _ in gpus}):
-        at = moments(gpus, node)
-        idle = matrix(gpus, node, at) < gpu_below
-        names = sorted(device for where, device in gpus if where == node)
-        for kind, metric, limit in (("cpu", _METRICS[1], core_above), ("io", _METRICS[2], iowait_above)):
-            cores = matrix(series[metric], node, at) > limit
-            both = np.asarray(idle.any(axis=0) & cores.any(axis=0))
-            full = sorted(device for where, device in series[metric] if where == node)
-            edges = _edges(both)
-            if not len(edges):
-                continue
-            every = np.array([*names, *full], object)
-            took_part = np.concatenate([idle, cores])
-            took_part = np.pad(took_part, ((0, 0), (0, 1)))  # the last stretch may end with the readings
-            within = np.logical_or.reduceat(took_part, edges, axis=1)[:, ::2].T
-            for low, high, mask in zip(edges[::2].tolist(), edges[1::2].tolist(), within, strict=True):
-                yield _Stretch(int(at[low]), int(at[high - 1]), node, -1, kind, ", ".join(every[mask]))
+def _stretches(
+    node: str,
+    kind: str,
+    at: NDArray[np.int64],
+    idle: dict[str, NDArray[np.bool_]],
+    full: dict[str, NDArray[np.bool_]],
+) -> Iterator[_Stretch]:
+    both = np.any(list(idle.values()), axis=0) & np.any(list(full.values()), axis=0)
+    edges = _edges(both)
+    if not len(edges):
+        return
+    every = np.array([*sorted(idle), *sorted(full)], object)
+    # The last stretch may end with the readings: one more that is none.
+    within = np.array(
+        [
+            np.logical_or.reduceat(np.append(mask, False), edges)[::2]
+            for of in (idle, full)
+            for _, mask in sorted(of.items())
+        ]
+    ).T
+    for low, high, mask in zip(edges[::2].tolist(), edges[1::2].tolist(), within, strict=True):
+        yield _Stretch(int(at[low]), int(at[high - 1]), node, -1, kind, ", ".join(every[mask]))
 
 
 def _edges(mask: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.advice import RECORD_STEPS
-from holter.analysis.comparison import FEWEST, parts_ms, step_change, step_times
+from holter.analysis.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.cost import saving
 from holter.analysis.epochs import epoch_s
 from holter.views.description import describe
@@ -50,10 +50,10 @@ def compare(
     saving(0.0, 0.0, epochs=epochs or 0.0, price=price, nodes=nodes or 0.0)  # refuses what makes no sense
     jobs, times, parts = [], [], []
     for trial in trials:
-        steps = steps_of(trial)
         jobs.append(_job(trial, epoch_steps, price, nodes))
-        times.append(step_times(steps))
-        parts.append(parts_ms(steps))
+        # Steps of long jobs are much to hold: only the columns that are asked for, and not for long.
+        times.append(step_times(steps_of(trial, columns=TIMED)))
+        parts.append(parts_ms(steps_of(trial)))
         _bill(jobs[-1], price, nodes)
     changes = []
     for job, ours, spent in zip(jobs[1:], times[1:], parts[1:], strict=True):
@@ -65,7 +65,7 @@ def compare(
                 "parts": _parts(parts[0], spent),
                 "saving": _saving(jobs[0], job, price=price, epochs=epochs, nodes=nodes),
                 "changed": _changed(jobs[0], job),
-                "missing": _missing(times[0], ours),
+                "missing": [*_missing(times[0], ours), *_no_epochs(jobs[0], job, epochs)],
             }
         )
     return {"schema": VERSION, "baseline": jobs[0]["name"], "jobs": jobs, "changes": changes}
@@ -218,4 +218,16 @@ def _missing(before: Any, after: Any) -> list[str]:
         + ("let it train longer" if len(times) else RECORD_STEPS)
         for name, times in (("the baseline", before), ("the other job", after))
         if len(times) < FEWEST
+    ]
+
+
+def _no_epochs(before: Mapping[str, Any], after: Mapping[str, Any], epochs: float | None) -> list[str]:
+    """Say why it is not known what the epochs that were asked for take."""
+    unseen = [job["name"] for job in (before, after) if job["epoch_h"] is None]
+    if epochs is None or not unseen:
+        return []
+    names = " and ".join(dict.fromkeys(unseen))
+    return [
+        f"what {epochs:,g} epochs take is not known: no loader of {names} was seen to begin a second epoch; "
+        "say how many steps an epoch has: `--epoch-steps`"
     ]

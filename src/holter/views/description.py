@@ -26,6 +26,8 @@ from holter.views.reading import Stretches, steps_of, utilization_of
 from holter.views.trace_description import describe_trace, is_trace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holter.analysis.outliers import Outlier
     from holter.schema.table import Table
     from holter.store.trial import Trial
@@ -36,7 +38,12 @@ _MOST_OUTLIERS = 20
 
 
 def describe(
-    trial: Trial, *, now_ns: int | None = None, price: float | None = None, machines: float | None = None
+    trial: Trial,
+    *,
+    now_ns: int | None = None,
+    price: float | None = None,
+    machines: float | None = None,
+    steps: Callable[[], Table] | None = None,
 ) -> dict[str, Any]:
     """Describe a job, running or finished; the document's schema lies beside this file.
 
@@ -45,6 +52,7 @@ def describe(
         now_ns: Now, nanoseconds since the epoch, for jobs that run; by default the clock's.
         price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
         machines: How many machines count for the bill; by default the job's nodes.
+        steps: Reads its table `steps`, for who has it; asked only when nothing was kept.
 
     Returns:
         The document. What is not known is None or an empty list, never 0.
@@ -54,15 +62,16 @@ def describe(
     """
     told = description_kept.read(trial)
     if told is None:
-        told = _described(trial, time.time_ns() if now_ns is None else now_ns)
+        read = steps_of(trial) if steps is None else steps()
+        told = _described(trial, time.time_ns() if now_ns is None else now_ns, read)
         description_kept.write(trial, told)
     return {**told, "bill": bill_of(trial, told, price, machines)}
 
 
-def _described(trial: Trial, now: int) -> dict[str, Any]:
+def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
     """Describe a job but for its bill."""
     manifest, nodes = trial.manifest, trial.nodes
-    events, steps = trial.table("events"), steps_of(trial)
+    events = trial.table("events")
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
     samples = stretches.samples(trial)
     profiled = None if is_trace(trial) else profiled_steps(trial)
@@ -75,7 +84,7 @@ def _described(trial: Trial, now: int) -> dict[str, Any]:
         profiled=profiled,
     )
     mask = steady(steps)
-    worst = outliers(steps.where(mask))
+    worst = outliers(steps, mask=mask)
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(facts, breakdown=breakdown(steps, mask), statistics=statistics)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis import utilization as utilized
-from holter.analysis.grouping import groups
-from holter.analysis.job_intervals import Interval, inside, intervals
+from holter.analysis.grouping import coded
+from holter.analysis.job_intervals import inside, intervals
 from holter.analysis.running import of_largest, sums, times_at, times_during
 from holter.analysis.usage_ranges import RANGES, Range, in_ranges
 from holter.schema.metrics import METRICS
 from holter.views.reading import Stretches, utilization_of
+from holter.views.wording import meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +50,8 @@ def utilization(
         return utilization_of(trial, samples, stretches, by_device=by_device, where=where)
     found = []
     parts = phase_intervals(trial, part)
-    for phase in dict.fromkeys(one.phase for one in parts):
-        mine = inside(samples["time"], [one for one in parts if one.phase == phase])
+    for phase in dict.fromkeys(parts["phase"].tolist()):
+        mine = inside(samples["time"], parts.where(parts["phase"] == phase))
         rows = utilized.utilization(samples.where(mine), by_device=by_device)
         found += [{"phase": phase, **row} for row in rows]
     return found
@@ -68,12 +69,17 @@ def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[dict[str
         ValueError: `by` is none of these.
     """
     if by == "mode":
-        begin, end, names = _steps(part.steps(trial))
-        return _statistics(by, names, (end - begin) / 1e6)
+        begin, end, modes = _steps(trial, part)
+        return _statistics(modes, (end - begin) / 1e6)
     if by not in ("phase", "name"):
         raise ValueError(f"by is {by!r}; expected mode, phase or name")
-    spans = part.table(trial, "spans", columns=("duration", by), where=_TIMED)
-    return _statistics(by, spans[by].tolist(), spans["duration"] / 1e6)
+    points = ", ".join(f"quantile_cont(duration, {q / 100}) / 1e6 AS p{q}_ms" for q in _PERCENTS)
+    found = trial.sql(
+        f"SELECT {by}, count(*) AS count, avg(duration) / 1e6 AS mean_ms, min(duration) / 1e6 AS min_ms, "  # noqa: S608
+        f"{points}, max(duration) / 1e6 AS max_ms FROM spans WHERE {_TIMED} AND {part.sql('spans')} "
+        "GROUP BY ALL ORDER BY ALL"
+    )
+    return list(found.to_rows())
 
 
 def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> list[dict[str, Any]]:
@@ -98,20 +104,18 @@ def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> 
     return found
 
 
-def phase_intervals(trial: Trial, part: Part) -> list[Interval]:
+def phase_intervals(trial: Trial, part: Part) -> Table:
     """Return the job cut into modes of steps, and what lies before, between and after them; ns."""
-    begin, end, modes = _steps(part.steps(trial))
-    if not modes:
-        return []
+    begin, end, modes = _steps(trial, part)
+    if not len(modes):
+        return intervals(begin, end, modes, 0, 0)
     first, last = part.start_ns, part.end_ns
     if first is None or last is None:
         manifest = trial.manifest
         start = manifest.get("start") or int(begin.min())
         until = manifest.get("end") or int(end.max())
         first, last = first if first is not None else start, last if last is not None else until
-    order = np.argsort(begin, kind="stable")
-    named = [modes[at] for at in order.tolist()]
-    return intervals(begin[order], end[order], named, int(first), int(last))
+    return intervals(begin, end, modes, int(first), int(last))
 
 
 def running_at(trial: Trial, part: Part, moments: Sequence[int]) -> dict[str, Any]:
@@ -143,7 +147,7 @@ def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
         ValueError: `buckets` is not at least 1.
     """
     if metric not in METRICS:
-        raise KeyError(f"no metric {metric!r}; there are: {', '.join(METRICS)}")
+        raise KeyError(f"no metric {metric!r}{meant(metric, METRICS)}; there are: {', '.join(METRICS)}")
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; expected at least 1")
     where = f"metric = '{metric}' AND {part.sql('samples')}"
@@ -164,26 +168,29 @@ def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
     )
 
 
-def _steps(steps: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+def _steps(trial: Trial, part: Part) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
     """Return begin, end and mode of each step, of all its ranks together."""
-    found: dict[tuple[str, int], list[int]] = {}
-    ends = (steps["time"] + steps["duration"]).tolist()
-    columns = (steps["mode"].tolist(), steps["step"].tolist(), steps["time"].tolist(), ends)
-    for mode, number, begin, end in zip(*columns, strict=True):
-        known = found.setdefault((mode, number), [begin, end])
-        known[0], known[1] = min(known[0], begin), max(known[1], end)
-    times = np.array(list(found.values()), np.int64).reshape(-1, 2)
-    return times[:, 0], times[:, 1], [mode for mode, _ in found]
+    steps = part.steps(trial, columns=("step", "mode"))
+    begin, end = steps["time"], steps["time"] + steps["duration"]
+    if not steps.rows:
+        return begin, end, steps["mode"]
+    names, codes = coded(steps["mode"])
+    order = np.lexsort((steps["step"], codes))
+    number, code = steps["step"][order], codes[order]
+    opens = np.flatnonzero((np.diff(number, prepend=number[0] - 1) != 0) | (np.diff(code, prepend=-1) != 0))
+    first, last = np.minimum.reduceat(begin[order], opens), np.maximum.reduceat(end[order], opens)
+    return first, last, names[code[opens]]
 
 
-def _statistics(by: str, names: list[str], ms: NDArray[np.float64]) -> list[dict[str, Any]]:
+def _statistics(modes: NDArray[Any], ms: NDArray[np.float64]) -> list[dict[str, Any]]:
     found = []
-    for (name,), which in sorted(groups(np.array(names, object)).items()):
-        mine = ms[which]
+    names, codes = coded(modes)
+    for mode in sorted(names.tolist()):
+        mine = ms[codes == names.tolist().index(mode)]
         points = {f"p{q}_ms": float(np.percentile(mine, q)) for q in _PERCENTS}
         least, most = float(mine.min()), float(mine.max())
         told = {"count": len(mine), "mean_ms": float(mine.mean()), "min_ms": least, **points, "max_ms": most}
-        found.append({by: name, **told})
+        found.append({"mode": mode, **told})
     return found
 
 

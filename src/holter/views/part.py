@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
+_ALWAYS = ("time", "duration", "rank", "node")
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -66,9 +68,13 @@ class Part:
             where=" AND ".join(conditions) or None,
         )
 
-    def steps(self, trial: Trial) -> Table:
-        """Return the steps that count; what nobody stored is worked out from spans."""
-        steps = steps_of(trial)
+    def steps(self, trial: Trial, columns: Sequence[str] | None = None) -> Table:
+        """Return the steps that count; what nobody stored is worked out from spans.
+
+        Of `columns` only these, and when a step began, how long it took and where; by default all.
+        """
+        asked = None if columns is None else tuple(dict.fromkeys((*_ALWAYS, *columns)))
+        steps = steps_of(trial, columns=asked)
         if self.whole or not steps.rows:
             return steps
         mask = np.ones(steps.rows, dtype=bool)
@@ -88,7 +94,7 @@ class Part:
         Raises:
             LookupError: None of these steps was recorded; the text says which were.
         """
-        steps = self.steps(trial)
+        steps = self.steps(trial, columns=("step",))
         mine = steps.where((steps["step"] >= first) & (steps["step"] <= last))
         if not mine.rows:
             there = f"{steps['step'].min()} to {steps['step'].max()}" if steps.rows else "none"

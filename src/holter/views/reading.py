@@ -89,7 +89,12 @@ def is_long(trial: Trial) -> bool:
     return trial.rows("samples") + trial.rows("steps") + trial.rows("spans") > LONG
 
 
-def steps_of(trial: Trial, known: Table | None = None) -> Table:
+def steps_of(
+    trial: Trial,
+    known: Table | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> Table:
     """Return table `steps`: what is stored, and what the spans say of the steps after that.
 
     Only who judges a job stores its steps: a running job's newest are not there yet, and of a job without
@@ -98,10 +103,12 @@ def steps_of(trial: Trial, known: Table | None = None) -> Table:
     Args:
         trial: The job.
         known: What this returned before; only what came since is read then.
+        columns: Those to return, `time`, `duration` and `rank` among them; all by default.
     """
-    stored = known if known is not None and known.rows else trial.table("steps")
+    stored = known if known is not None and known.rows else trial.table("steps", columns=columns)
     if not stored.rows:
-        return build_steps(trial.table("spans", where=_MAIN_THREAD))
+        built = build_steps(trial.table("spans", where=_MAIN_THREAD))
+        return built if columns is None else Table({name: built[name] for name in columns})
     ends = stored["time"] + stored["duration"]
     last = {rank: int(ends[stored["rank"] == rank].max()) for rank in np.unique(stored["rank"]).tolist()}
     fresh = build_steps(trial.table("spans", where=_MAIN_THREAD, start_ns=min(last.values())))
@@ -110,7 +117,8 @@ def steps_of(trial: Trial, known: Table | None = None) -> Table:
     if known is not None and not set(np.unique(fresh["rank"]).tolist()) <= set(last):
         return steps_of(trial)  # a rank that was late: it has steps from before
     done = np.array([last.get(rank, 0) for rank in fresh["rank"].tolist()], dtype=np.int64)
-    return Table.concat([stored, fresh.where(fresh["time"] >= done)])
+    fresh = fresh.where(fresh["time"] >= done)
+    return Table.concat([stored, Table({name: fresh[name] for name in stored.names})])
 
 
 def utilization_of(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from holter.views.issues import Found
 
@@ -125,3 +126,9 @@ def plain_kernel(name: str) -> str:
     if instance and head.endswith("Kernel"):  # of a library of kernels: which of them it is
         return instance[1]
     return (head.rpartition("::")[2] + inside + tail).strip() or name
+
+
+def meant(name: str, valid: Iterable[str]) -> str:
+    """Return ` (did you mean 'NEAR'?)` where a valid name looks like `name`; else nothing."""
+    near = get_close_matches(name, list(valid), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,5 +1,6 @@
 // A job's pages in one file without a server: what islands ask for is in the file, and one page is seen at a time.
 
+import { mount as chips } from "./islands/chips.js";
 import { mount as figure } from "./islands/figure.js";
 import { mount as flame } from "./islands/flame.js";
 import { mount as heatmap } from "./islands/heatmap.js";
@@ -11,7 +12,7 @@ import { bar } from "./window.js";
 /** @typedef {Record<string, string | number | null | undefined>} Params */
 
 /** @type {Record<string, {mount: (element: HTMLElement, page: any) => any}>} */
-const ISLANDS = Object.fromEntries(Object.entries({ figure, flame, heatmap, table, timeline }).map(([name, mount]) => [name, { mount }]));
+const ISLANDS = Object.fromEntries(Object.entries({ chips, figure, flame, heatmap, table, timeline }).map(([name, mount]) => [name, { mount }]));
 /** What an answer of the file does not depend on: it is of the whole job, as fine as there is room for. */
 const ANY = new Set(["store", "names", "html", "from", "to", "width", "from_ns", "to_ns", "pixels", "lanes", "series", "most"]);
 const SAID = "Charts over time show this window; histograms, rings, tables and texts are of the whole job.";
@@ -62,11 +63,24 @@ export class Alone extends Page {
 
   /** @param {string} name @param {Params} params */
   figure(name, params) {
+    if (params.devices && params.devices !== "*") return this.marked(name, params);
     const key = question(`figures/${name}`, params);
     const told = this.known.get(key) ?? super.ask(`figures/${name}`, params);
     this.known.set(key, told);
     return told;
   }
+
+  /** A chart of the devices that are marked: the file has all of them. @param {string} name @param {Params} params */
+  async marked(name, params) {
+    const every = await this.figure(name, { ...params, devices: "*" });
+    const wanted = new Set(String(params.devices).split(","));
+    const [mean, ...own] = every.series;
+    const series = [{ ...mean, low: null, high: null }, ...own.filter((/** @type {any} */ one) => wanted.has(one.name))];
+    return { ...every, series: series.map((one, at) => ({ ...one, color: every.series[at].color })) };
+  }
+
+  /** What is marked stays while the file is open. @override */
+  mark() {}
 
   /** @override @param {string} path @param {Params} [params] @returns {Promise<Response>} */
   async fetch(path, params = {}) {
@@ -87,7 +101,7 @@ export class Alone extends Page {
     const own = Object.fromEntries(new URLSearchParams(options ?? ""));
     if (!(island in ISLANDS)) return;
     if (island === "figure" && !this.pages.has(question(`figures/${name}`, { node, devices, ...own }))) return;
-    if (island !== "figure" && island !== "table" && !this.pages.has(ASKED[island])) return;
+    if (!["chips", "figure", "table"].includes(island) && !this.pages.has(ASKED[island])) return;
     await super.mount(element);
   }
 

@@ -114,6 +114,14 @@ export class Page {
     return this.range ?? { from: 0, to: this.seconds };
   }
 
+  /** Put into the address which devices are marked. @param {string} group @param {string} marked */
+  mark(group, marked) {
+    const address = new URL(location.href);
+    if (marked) address.searchParams.set(group, marked);
+    else address.searchParams.delete(group);
+    history.replaceState(null, "", address);
+  }
+
   /**
    * Ask for JSON below `/api/v1/jobs/{job}/`. Throws an `Error` with a sentence for people.
    * @param {string} path

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 TITLE = "Nodes"
 SHOWN = 20
+OF_DEVICES = {
+    "cores": ("cores", "cpu.core.util"),
+    "gpus": ("gpus", "gpu.util"),
+    "gpu_memory": ("gpus", "gpu.util"),
+}
+"""Charts of which a reader marks devices: under which word, and the metric that all of them have."""
 
 
 def draw(reading: Reading, asked: Mapping[str, str]) -> str:
@@ -47,7 +53,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
 
 def _chart(reading: Reading, name: str, asked: Mapping[str, str]) -> str:
     """Draw a chart of the chosen node, with the devices that are marked for it."""
-    group = {"cores": "cores", "gpus": "gpus", "gpu_memory": "gpus"}.get(name, "")
+    group, _ = OF_DEVICES.get(name, ("", ""))
     marked = asked.get(group, "") if group else ""
     chosen = tuple(filter(None, marked.split(",")))
     seen = reading.at(reading.window, reading.width, node=reading.node, devices=chosen)
@@ -69,7 +75,7 @@ def _choose(names: Sequence[str], node: str | None, asked: Mapping[str, str]) ->
 def _chips(reading: Reading, group: str, metric: str, asked: Mapping[str, str]) -> str:
     """Draw a box to mark for each device; a script makes marking take effect at once."""
     names = devices(reading, metric)
-    if len(names) < 2 or ALONE.get():
+    if len(names) < 2:
         return ""
     marked = set(asked.get(group, "").split(","))
     boxes = "".join(
@@ -79,6 +85,8 @@ def _chips(reading: Reading, group: str, metric: str, asked: Mapping[str, str]) 
     )
     other = [name for name in ("node", "cores", "gpus") if name != group]
     form = f'<form class="chips">{_kept(asked, *other)}{boxes}<button>Show the marked</button></form>'
+    if ALONE.get():  # a file has no server to send a form to
+        form = f'<div class="chips">{boxes}</div>'
     opened = " open" if len(names) <= 16 else ""
     said = f"{len(names)} {group}: mark those to compare"
     return island("chips", lambda: f"<details{opened}><summary>{said}</summary>{form}</details>", group=group)

@@ -20,6 +20,7 @@ from holter.views.main_loader import MainLoader
 from holter.views.planned import planned
 from holter.views.profiled import Profiled
 from holter.views.reading import steps_of
+from holter.views.wording import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +129,7 @@ class Reading:
         """The document that `holter describe` prints, of the whole job."""
         if self.whole is not None:
             return self.whole.description
-        return describe(self.trial, now_ns=self.now_ns, price=self.price)
+        return describe(self.trial, now_ns=self.now_ns, price=self.price, steps=lambda: self.steps)
 
     @cached_property
     def main_loader(self) -> MainLoader | None:
@@ -255,5 +256,5 @@ def _charts() -> dict[str, Any]:
 def _chart(name: str) -> Any:
     charts = _charts()
     if name not in charts:
-        raise KeyError(f"no chart {name!r}; there are: {', '.join(charts)}")
+        raise KeyError(f"no chart {name!r}{meant(name, charts)}; there are: {', '.join(charts)}")
     return charts[name]

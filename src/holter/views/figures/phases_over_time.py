@@ -25,7 +25,7 @@ def draw(reading: Reading) -> Figure | None:
         return None
     edges = np.linspace(reading.since, reading.until, reading.width + 1)
     parts, inside = [part for part in BREAKDOWN if steps[part].any()], reading.drawn_steps
-    shares = {part: _shares(inside, part, edges) for part in parts}
+    shares = _shares(inside, parts, edges)
     sampled = spread(over_time(reading, ("cpu.util",), "metric"), "mean", reading)
     stepping = sum(shares.values(), np.zeros(reading.width)) > 0
     if any(value is not None for value in sampled):
@@ -45,12 +45,10 @@ def draw(reading: Reading) -> Figure | None:
     )
 
 
-def _shares(steps: Table, part: str, edges: NDArray[Any]) -> NDArray[Any]:
-    """Return the percentage of each stretch that is spent in a part; within a step it is spread evenly."""
-    total = np.zeros(len(edges) - 1)
+def _shares(steps: Table, parts: list[str], edges: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the percentage of each stretch that is spent in each part; within a step it is spread evenly."""
+    totals = {part: np.zeros(len(edges) - 1) for part in parts}
     ranks = np.unique(steps["rank"])
-    if not len(ranks):
-        return total
     for rank in ranks:
         mine = steps.where(steps["rank"] == rank)
         order = np.argsort(mine["time"], kind="stable")
@@ -58,10 +56,12 @@ def _shares(steps: Table, part: str, edges: NDArray[Any]) -> NDArray[Any]:
         # Steps of a run that went back to a checkpoint may overlap by a little; time only grows.
         end = np.maximum.accumulate(begin + mine["duration"][order])
         begin = np.maximum(begin, np.concatenate([begin[:1], end[:-1]]))
-        spent = np.concatenate([[0.0], np.cumsum(mine[part][order].astype(float))])
         times = np.stack([begin, end], axis=1).ravel()
-        total += np.diff(np.interp(edges, times, np.stack([spent[:-1], spent[1:]], axis=1).ravel()))
-    return np.minimum(100.0 * total / np.diff(edges) / len(ranks), 100.0)
+        for part, total in totals.items():
+            spent = np.concatenate([[0.0], np.cumsum(mine[part][order].astype(float))])
+            total += np.diff(np.interp(edges, times, np.stack([spent[:-1], spent[1:]], axis=1).ravel()))
+    whole = np.diff(edges) * max(len(ranks), 1)
+    return {part: np.minimum(100.0 * total / whole, 100.0) for part, total in totals.items()}
 
 
 def _gaps(share: NDArray[Any], known: NDArray[Any]) -> list[float | None]:

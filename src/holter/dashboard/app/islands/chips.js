@@ -17,10 +17,7 @@ export function mount(element, page) {
     for (const chart of page.main.querySelectorAll(`[data-island=figure][data-group=${group}]`)) {
       if (chart instanceof HTMLElement) chart.dataset.devices = marked;
     }
-    const address = new URL(location.href);
-    if (marked) address.searchParams.set(group, marked);
-    else address.searchParams.delete(group);
-    history.replaceState(null, "", address);
+    page.mark(group, marked);
   }
 
   element.addEventListener("change", show);

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.job_intervals import Interval, inside, intervals
+from holter.analysis.job_intervals import inside, intervals
 from holter.analysis.usage_ranges import RANGES, in_ranges
 from holter.frame import optional
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from holter.schema.table import Table
 
 _log = logging.getLogger(__name__)
 _STEP = "Step:ModeKeys"
@@ -207,9 +209,11 @@ class PandasFrameAnalysis:
         """
         parts = self._intervals(phase)
         columns = ["start_time_us", "end_time_us", "phase"]
-        return None if parts is None else optional("pandas").DataFrame(parts, columns=columns)
+        if parts is None:
+            return None
+        return optional("pandas").DataFrame(parts.columns).set_axis(columns, axis=1)
 
-    def _intervals(self, phase: str | Sequence[str] | None) -> list[Interval] | None:
+    def _intervals(self, phase: str | Sequence[str] | None) -> Table | None:
         frame = self.framework_df
         known = sorted(set(frame["process"]))
         wanted = [one for one in known if one.startswith(_STEP)] if phase is None else phase
@@ -227,12 +231,12 @@ class PandasFrameAnalysis:
         return intervals(begin, end, rows["process"].tolist(), first, last)
 
 
-def _of_phases(rows: Any, parts: list[Interval]) -> Any:
+def _of_phases(rows: Any, parts: Table) -> Any:
     pandas = optional("pandas")
     time = rows["timestamp_us"].to_numpy()
     found = []
-    for name in dict.fromkeys(part.phase for part in parts):
-        mine = rows[inside(time, [part for part in parts if part.phase == name])]
+    for name in dict.fromkeys(parts["phase"].tolist()):
+        mine = rows[inside(time, parts.where(parts["phase"] == name))]
         found.append(mine.assign(Training_phase=name))
     return pandas.concat(found) if found else rows.assign(Training_phase="")
 

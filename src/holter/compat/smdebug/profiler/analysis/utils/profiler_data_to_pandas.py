@@ -65,11 +65,11 @@ class PandasFrame:
 
     def get_all_system_metrics(self, selected_system_metrics: Sequence[str] = ()) -> Any:
         """Return all readings, or those of the metrics (column `system_metric`) that are named."""
-        return _whole(self._system_pieces(0, None, selected_system_metrics), _READ)
+        return _whole(self.system_metrics_in_pieces(0, None, selected_system_metrics), _READ)
 
     def get_all_framework_metrics(self, selected_framework_metrics: Sequence[str] = ()) -> Any:
         """Return all events, or those whose name or phase is named."""
-        return _whole(self._framework_pieces(0, None, selected_framework_metrics), _BEGAN)
+        return _whole(self.framework_metrics_in_pieces(0, None, selected_framework_metrics), _BEGAN)
 
     def get_profiler_data_by_time(
         self,
@@ -94,9 +94,11 @@ class PandasFrame:
         """
         system_end = end_time_us if get_system_metrics else -1
         events_end = end_time_us if get_framework_metrics else -1
-        system = _whole(self._system_pieces(start_time_us, system_end, selected_system_metrics), _READ)
+        system = _whole(
+            self.system_metrics_in_pieces(start_time_us, system_end, selected_system_metrics), _READ
+        )
         framework = _whole(
-            self._framework_pieces(start_time_us, events_end, selected_framework_metrics), _BEGAN
+            self.framework_metrics_in_pieces(start_time_us, events_end, selected_framework_metrics), _BEGAN
         )
         if not cache_metrics:
             return system, framework
@@ -111,11 +113,11 @@ class PandasFrame:
         self, start_step: int, end_step: int, cache_metrics: bool = False
     ) -> tuple[Any, Any]:
         """Return the events of steps, the last one included, and the readings meanwhile; empty for none."""
-        pieces = self._framework_pieces(0, None, ())
+        pieces = self.framework_metrics_in_pieces(0, None, ())
         chosen = (piece[piece["step"].between(start_step, end_step)] for piece in pieces)
         framework = _whole(chosen, _BEGAN)
         if framework.empty:
-            return _whole(self._system_pieces(0, -1, ()), _READ), framework
+            return _whole(self.system_metrics_in_pieces(0, -1, ()), _READ), framework
         first = int(framework["start_time_us_since_epoch"].min())
         last = int(framework["end_time_us_since_epoch"].max())
         system, _ = self.get_profiler_data_by_time(first, last, cache_metrics, get_framework_metrics=False)
@@ -210,7 +212,11 @@ class PandasFrame:
 
         Within a frame rows are in the order of time and differ from one another.
         """
-        return self._system_pieces(start_time_us, end_time_us, selected_system_metrics)
+        self.system_reader.refresh_event_file_list()
+        origin, names = self.start_time, frozenset(selected_system_metrics)
+        for rows in self.system_reader.source.readings_in_pieces(start_time_us, end_time_us, names):
+            yield _frame(frame_columns.system(rows, origin))
+            self.system_reader._done()
 
     def framework_metrics_in_pieces(
         self,
@@ -219,18 +225,8 @@ class PandasFrame:
         selected_framework_metrics: Sequence[str] = (),
     ) -> Iterator[Any]:
         """Yield events as frames that fit into memory, one after another; smdebug has not got this."""
-        return self._framework_pieces(start_time_us, end_time_us, selected_framework_metrics)
-
-    def _system_pieces(self, start: int, end: int | None, names: Sequence[str]) -> Iterator[Any]:
-        self.system_reader.refresh_event_file_list()
         origin = self.start_time
-        for rows in self.system_reader.source.readings_in_pieces(start, end, frozenset(names)):
-            yield _frame(frame_columns.system(rows, origin))
-            self.system_reader._done()
-
-    def _framework_pieces(self, start: int, end: int | None, names: Sequence[str]) -> Iterator[Any]:
-        origin = self.start_time
-        for rows in self._events(names, start, end):
+        for rows in self._events(selected_framework_metrics, start_time_us, end_time_us):
             yield _frame(frame_columns.framework(rows, origin))
 
     def _events(self, names: Sequence[str], start: int = 0, end: int | None = None) -> Iterator[Table]:
