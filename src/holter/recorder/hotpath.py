@@ -20,8 +20,6 @@ from holter.schema.phases import Mode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ENV_COMPILE = "HOLTER_COMPILE"
-"""0: nothing is compiled, and nothing that was compiled is loaded."""
 INTERFACE = 1
 """That of `pen.c`; one that was compiled from another state of it is not used."""
 NAN = float("nan")
@@ -191,7 +189,7 @@ class Pen:
 
 def compiled() -> type[Pen] | None:
     """Return `Pen` as `pen.c` has it, where it was compiled with what was installed, for this Python."""
-    if os.environ.get(ENV_COMPILE) == "0" or sys.version_info < (3, 11) or sys.platform != "linux":
+    if os.environ.get(record.ENV_COMPILE) == "0" or sys.version_info < (3, 11) or sys.platform != "linux":
         return None
     try:
         from holter.recorder import _pen

@@ -16,8 +16,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-ENV_COMPILE = "HOLTER_COMPILE"
-"""0: nothing is compiled, and nothing that was compiled is loaded."""
+from holter.schema.record import ENV_COMPILE
+
 _FLAGS = ("-shared", "-fPIC")
 _TUNED = "-march=native"
 _PATIENCE_S = 20

@@ -56,6 +56,8 @@ ENV_SPOOL = "HOLTER_SPOOL"
 """Directory of the spool; when it is absent nothing is recorded."""
 ENV_DISABLE = "HOLTER_DISABLE"
 """Set to 1: holter does nothing at all."""
+ENV_COMPILE = "HOLTER_COMPILE"
+"""Set to 0: nothing is compiled, and nothing that was compiled is loaded."""
 
 
 def journal_name(process: str) -> str:

@@ -1,8 +1,8 @@
 """The default diet: gradient norm, gradients that are not finite, update ratios, loss scale.
 
 How often depends on what it costs: at most `SHARE` of the time steps take, and much less of it where steps
-are so short that the rest of the recorder is felt already. Norms are one fused call over all gradients; update
-ratios look at evenly spaced elements of each group, so that no copy of the parameters is needed.
+are so short that the rest of the recorder is felt already. Norms are one fused call over all gradients;
+update ratios look at evenly spaced elements of each group, so that no copy of the parameters is needed.
 """
 
 from __future__ import annotations
