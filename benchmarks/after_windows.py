@@ -1,6 +1,6 @@
 """Whether windows leave anything: the step of a recorded job after many of them, against before.
 
-    python benchmarks/after_windows.py [--rounds 4] [--windows 50] [--steps 4000]
+    python benchmarks/after_windows.py [--rounds 4] [--windows 50] [--steps 2000]
 
 In each round three recorded jobs of the same script run by turns of a quarter of a second, all others stopped
 meanwhile. In the middle of one of them are windows of one step, at every other step. Each turn is compared
@@ -41,8 +41,10 @@ TURN_S = 0.25
 LIMIT_S = 300.0
 PAUSE_NS = 200_000_000
 """A step that took so long was stopped in its middle."""
-MARGIN = 200
+MARGIN = 100
 """Steps around the windows that are of neither side."""
+LOOKS = 8
+"""Turns from one look at what the trainings hold to the next: a look takes as long as some steps."""
 HELD = ("memory, MiB", "threads", "open files", "files in the spool")
 
 
@@ -111,9 +113,11 @@ def one_round(number: int, steps: int, windows: int, scratch: Path) -> tuple[dic
             pass
     holding = {name: [held(runner)] * 2 for name, runner in runners.items()}
     going = list(JOBS)
-    while going:
+    for at in itertools.count(1):
         going = [name for name in going if runners[name].turn(TURN_S)]
-        for name in going:
+        if not going:
+            break
+        for name in going if at % LOOKS == 0 else ():
             holding[name][1] = held(runners[name]) or holding[name][1]
     for name, runner in runners.items():
         if runner.process.returncode != 0:
@@ -138,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--windows", type=int, default=50)
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=2000)
     given = parser.parse_args()
     first, last = given.steps // 2 - MARGIN, given.steps // 2 + 2 * given.windows + MARGIN
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -159,7 +163,8 @@ def main() -> None:
                     found[name, figure].append(ratio)
                 grown[name].append(holding[name])
             middle = ", ".join(f"{name} {found[name, 'step'][-1]:.3f}" for name in JOBS[1:])
-            print(f"round {number + 1}/{given.rounds}: {middle}", file=sys.stderr)
+            spent = time.monotonic() - began
+            print(f"round {number + 1}/{given.rounds}, {spent:.0f} s: {middle}", file=sys.stderr)
     print(f"{described()}; {given.windows} windows, {len(grown[JOBS[-1]])} rounds\n")
     print("| job | median step | trainer's CPU | target |\n|---|---|---|---|")
     for name in JOBS[1:]:

@@ -71,7 +71,7 @@ def test_what_cannot_be_is_refused(holter, words, code, says):
 
 def test_steps_to_profile_from_the_command_line_and_from_a_file(tmp_path):
     (tmp_path / "holter.toml").write_text('profile-steps = ["1000:1500", "20:22:shapes,rank=0"]\n')
-    words = ["--config", "holter.toml", "--profile-steps", "7:8:cprofile", "--", "true"]
+    words = ["--config", "holter.toml", "--profile-steps", "7:8:cprofile,timer=cpu_time", "--", "true"]
     text = plan(words).variables[windows.ENV_PROFILE]
     order = windows.Order.from_text(text)
     assert not order.refused
@@ -79,5 +79,5 @@ def test_steps_to_profile_from_the_command_line_and_from_a_file(tmp_path):
     assert found == [
         ("operators", 1000, 500, None, {}),
         ("operators", 20, 2, 0, {"shapes": True}),
-        ("python", 7, 1, None, {"profiler": "cprofile"}),
+        ("python", 7, 1, None, {"profiler": "cprofile", "timer": "cpu_time"}),
     ]

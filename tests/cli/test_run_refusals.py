@@ -121,6 +121,8 @@ def test_fail_on_takes_any_spelling():
         ("10:5", "FIRST:LAST"),
         ("0:20000", "valid: 1 to 10000"),
         ("5:10:cprofil", "did you mean 'cprofile'"),
+        ("5:10:cprofile,timer=cpu", "no timer 'cpu'"),
+        ("5:10:timer=cpu_time", "a timer is one of cprofile"),
         ("5:10:rank=x", "no 'rank=x'"),
     ],
 )

@@ -248,6 +248,19 @@ def test_a_window_that_takes_too_much_memory_is_cut_short(train, monkeypatch):
     assert not torch.autograd.profiler._is_profiler_enabled
 
 
+def test_a_window_is_cut_short_where_little_memory_is_left(train, monkeypatch):
+    """When it ends, torch takes five times what it took while it collected."""
+    monkeypatch.setattr(profiler, "available", lambda: 1 << 20)
+    made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 100}]}))
+    held = []
+    for _ in range(4):
+        held.append(b"x" * (80 << 20))  # so much never lies in memory that was used before
+        made.steps(1)
+    (told,) = made.told()
+    assert (told["first_step"], told["last_step"]) == (1, 3)
+    assert "5 times as much" in told["cut"]
+
+
 @pytest.mark.parametrize("stacks", [True, False])
 def test_ranges_that_are_open_across_windows_of_a_step_each(train, stacks):
     """They would end under another profiler than the one that saw them begin."""

@@ -129,7 +129,7 @@ def parser() -> options.Parser:
         action="append",
         default=None,
         help="look closer at these steps: operators by default; shapes, stacks, cprofile, pyinstrument, "
-        "dataloader, rank=N; may be repeated",
+        "dataloader, timer=NAME (of cprofile), rank=N; may be repeated",
     )
     options.add_python_hz(made)
     pushing.add_option(made)

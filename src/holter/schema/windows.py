@@ -230,7 +230,7 @@ def order_of_words(text: str) -> Order:
     """Read `1000:1500`, steps from the first to before the last, or `1000:1500:shapes,cprofile,rank=0`.
 
     After the steps: `operators` (alone by default), `shapes`, `stacks`, `dataloader`, `cprofile` or
-    `pyinstrument`, `rank=N`.
+    `pyinstrument`, `timer=` one of `TIMERS`, `rank=N`.
 
     Raises:
         ValueError: The text says what is valid.
@@ -248,11 +248,15 @@ def order_of_words(text: str) -> Order:
             document["python"] = word
         elif word.startswith("rank=") and word[5:].isdecimal():
             document["rank"] = int(word[5:])
+        elif word.startswith("timer="):
+            document["timer"] = word[6:]
         else:
-            valid = (*switches, *PYTHON, "rank=N")
+            valid = (*switches, *PYTHON, "timer=NAME", "rank=N")
             near = difflib.get_close_matches(word, valid, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ValueError(f"{text!r}: no {word!r}{hint}; valid: {', '.join(valid)}")
+    if "timer" in document and document.get("python") != "cprofile":
+        raise ValueError(f"{text!r}: a timer is one of cprofile, which is not asked for")
     return order_of(document)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import Later, Unavailable, _events
+from holter.recorder.profilers._memory import available, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from holter.recorder.window import Window
 
 MAX_GROWTH = 2 << 30
-"""Bytes by which the process may grow in a window, for torch takes about a kilobyte for an event."""
+"""Bytes by which the process may grow in a window, at most; fewer where little memory is left."""
+_MIN_GROWTH = 64 << 20
+"""So many always: a training takes some itself while it begins."""
+_AT_THE_END = 5
+"""How many times that torch takes when it ends: 230 bytes for an event while it collects, 1,100 more then."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
 
 
@@ -41,7 +45,7 @@ class Profiler:
         """Whether torch makes no events, but activities alone."""
         self._result: Any = None
         self._events: list[Any] = []
-        self._grown_from = 0
+        self._grown_from = self._most = 0
         self._cut = ""
         self._lost = ""
         self._undo: list[Callable[[], None]] = []
@@ -79,13 +83,16 @@ class Profiler:
             if silent:
                 os.environ.pop(_LOG_LEVEL, None)
         started()
-        self._grown_from = _resident()
+        self._grown_from = resident()
+        # Half of what is left stays the training's.
+        self._most = min(MAX_GROWTH, max(_MIN_GROWTH, available() // (2 * _AT_THE_END)))
         self._give_way(profiler)
 
     def at_step(self, step: int) -> None:
         """End early what has taken too much memory."""
-        if not self._cut and _resident() - self._grown_from > MAX_GROWTH:
-            self._cut = f"it had taken {MAX_GROWTH >> 30} GiB of memory"
+        if not self._cut and resident() - self._grown_from > self._most:
+            most = f"{self._most / 2**30:.2g} GiB of memory"
+            self._cut = f"it had taken {most}, and takes {_AT_THE_END} times as much when it ends"
             self._session.windows.cut_short()
 
     def stop(self) -> Found | Callable[[], Found]:
@@ -185,8 +192,3 @@ def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
             continue
         return made, "trace_only" in more
     return None, False
-
-
-def _resident() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * PAGESIZE
