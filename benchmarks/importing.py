@@ -6,7 +6,7 @@ a second, where the machine's speed changes. Each measurement is a process of it
 turns, the best of each counts, and the spread of all rounds of an import stands in brackets. With
 `--times N` the first trace is also imported when it is N times as long (its events again and again, each
 time later and with correlations of its own), which shows whether time and memory grow with the file. What an
-import compiles once where there is a compiler (decision 961) is compiled before; `HOLTER_COMPILE=0` shows
+import compiles once where there is a compiler (decision 48) is compiled before; `HOLTER_COMPILE=0` shows
 what imports cost without.
 
     python benchmarks/importing.py [TRACE…] [--rounds 3] [--times 1 5 20]
