@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS = 6, DETAILS = 16, MOST_DEPTH = 64, MOST_PROBES = 256 };
+enum { NUMBERS = 6, DETAILS = 16, MOST_DEPTH = 64, MOST_PROBES = 256, LONGEST_SEEN = 512, MOST_SEEN = 65536 };
 enum { NAMES, CARRIED, SEEN, TABLES };               /* tables of texts */
 enum { DROP, NUMBER = 1, DETAIL = 32, OTHERS = 127 }; /* what becomes of a field of args */
 enum { STRETCH, ARROW, MARK };                        /* what a category is */
@@ -313,7 +313,7 @@ static int event(scanner *s, const rules *r, columns *to, cursor *c) {
     if (!usual || kind.length != 1) return 2;
     if (*kind.at == 'M') { /* names of threads stand there again and again */
         slice whole = {begin, c->p - begin};
-        if (s->tables[SEEN].count > 65536 || numbered(&s->tables[SEEN], whole, s->seed, &is_new) < 0 || is_new) return 2;
+        if (whole.length > LONGEST_SEEN || s->tables[SEEN].count > MOST_SEEN || numbered(&s->tables[SEEN], whole, s->seed, &is_new) < 0 || is_new) return 2;
         return 1;
     }
     int sort = known(r->category_bytes, r->category_ends, r->categories, category);
