@@ -238,7 +238,7 @@ def watches_itself() -> None:
     """So many annotations that recording them is much of the work."""
 
     def annotate(_step: int) -> None:
-        for _ in range(1500):
+        for _ in range(10000):
             with holter.annotate("nothing"):
                 pass
 

@@ -61,7 +61,7 @@ export class Alone extends Page {
     return { figures: Object.fromEntries(names.map((name, at) => [name, told[at]])) };
   }
 
-  /** @param {string} name @param {Params} params */
+  /** @param {string} name @param {Params} params @returns {Promise<any>} */
   figure(name, params) {
     if (params.devices && params.devices !== "*") return this.marked(name, params);
     const key = question(`figures/${name}`, params);
@@ -70,7 +70,10 @@ export class Alone extends Page {
     return told;
   }
 
-  /** A chart of the devices that are marked: the file has all of them. @param {string} name @param {Params} params */
+  /**
+   * A chart of the devices that are marked: the file has all of them.
+   * @param {string} name @param {Params} params @returns {Promise<any>}
+   */
   async marked(name, params) {
     const every = await this.figure(name, { ...params, devices: "*" });
     const wanted = new Set(String(params.devices).split(","));
