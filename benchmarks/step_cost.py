@@ -4,7 +4,8 @@
 
 One process, blocks of steps in turn unrecorded and recorded (the adapter attached and detached), so that
 a busy machine hits both alike. Printed: what is added to a step, in microseconds and as a ratio, for steps
-of about 0.1 and 1 ms (longer ones vary by more than that: `one_process.py`). The loader has no workers: building batches is part of the step, and recorded.
+of about 0.1 and 1 ms (longer ones vary by more than that: `one_process.py`). The loader
+has no workers: building batches is part of the step, and recorded.
 """
 
 from __future__ import annotations
