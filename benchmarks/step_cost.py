@@ -1,11 +1,12 @@
 """What recording a plain PyTorch loop costs per step, against the same loop unrecorded, interleaved.
 
-    python benchmarks/step_cost.py [--rounds 15] [--json]
+    python benchmarks/step_cost.py [--rounds 11] [--json]
 
-One process, blocks of steps in turn unrecorded and recorded (the adapter attached and detached), so that
-a busy machine hits both alike. Printed: what is added to a step, in microseconds and as a ratio, for steps
-of about 0.1 and 1 ms (longer ones vary by more than that: `one_process.py`). The loader
-has no workers: building batches is part of the step, and recorded.
+One process trains in turn unrecorded and recorded (the adapter attached and detached), a second each after
+two of warm-up, so that a busy machine hits both alike. A round compares a recorded turn with the unrecorded
+turns before and after it. Printed: what is added to a step, in microseconds, as the median of the rounds
+and their middle half, for steps of about 0.1 and 1 ms (longer ones vary by more than that:
+`one_process.py`). The loader has no workers: building batches is part of the step, and recorded.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ WORKLOADS = {  # name: (width, depth, steps in a block, loader)
     "1 ms": (320, 3, 60, True),
 }
 BATCH = 32
+PARTS = ("quartile", "median")
 WARMUP_NS = 2_000_000_000
 """Files are made, root modules looked for, fetches judged; that happens early in a job, not at every step."""
+TURN_NS = 1_000_000_000
 
 
 class Net(nn.Module):
@@ -77,16 +80,19 @@ class Loop:
             ends.append(perf_counter_ns())
         return [(b - a) / 1e3 for a, b in pairwise(ends)]
 
-    def warm_block(self) -> list[float]:
-        """Return the same after a while of training, recorded or not."""
+    def turn(self) -> list[float]:
+        """Return the same of a turn, after a while of training, recorded or not."""
         until = perf_counter_ns() + WARMUP_NS
         while perf_counter_ns() < until:
             self.block()
-        return self.block()
+        until, times = perf_counter_ns() + TURN_NS, []
+        while perf_counter_ns() < until:
+            times += self.block()
+        return times
 
 
 def recorded(loop: Loop) -> tuple[list[float], float, float]:
-    """Run a block under the recorder; return its times, records in a step, and its cost as told, in us."""
+    """Run a turn under the recorder; return its times, records in a step, and its cost as told, in us."""
     spool = tempfile.mkdtemp(prefix="holter-step-cost-")
     try:
         session = sessions.Session(spool)
@@ -94,7 +100,7 @@ def recorded(loop: Loop) -> tuple[list[float], float, float]:
         session.attach("pytorch")
         try:
             before, step = session.marks().cost(), session.step
-            times = loop.warm_block()
+            times = loop.turn()
             told = (session.marks().cost() - before) / (session.step - step) / 1e3
         finally:
             session.close()
@@ -112,31 +118,38 @@ def recorded(loop: Loop) -> tuple[list[float], float, float]:
 
 
 def measure(name: str, rounds: int) -> dict[str, float | str]:
-    """Interleave blocks of one workload; others' load disturbs the lower quartile of steps least."""
+    """Run turns of one workload; others' load disturbs the lower quartile of steps least."""
     loop = Loop(*WORKLOADS[name])
     loop.block(), recorded(loop)
-    plain: list[float] = []
-    ours: list[float] = []
+    plain, ours = [_parts(loop.turn())], []
     records = told = 0.0
     for _ in range(rounds):
-        plain += loop.warm_block()
         times, records, told = recorded(loop)
-        ours += times
+        ours.append(_parts(times))
+        plain.append(_parts(loop.turn()))
     result: dict[str, float | str] = {"workload": name, "records": records, "told_us": told}
-    for part, at in (("quartile", 25), ("median", 50)):
-        before, after = (statistics.quantiles(times, n=100)[at - 1] for times in (plain, ours))
+    for at, part in enumerate(PARTS):
+        around = [(a[at] + b[at]) / 2 for a, b in pairwise(plain)]
+        added = [a[at] - b for a, b in zip(ours, around, strict=True)]
+        low, middle, high = statistics.quantiles(added, n=4)
         result |= {
-            f"plain_{part}_us": before,
-            f"added_{part}_us": after - before,
-            f"ratio_{part}": after / before,
+            f"plain_{part}_us": statistics.median(around),
+            f"added_{part}_us": middle,
+            f"added_{part}_low_us": low,
+            f"added_{part}_high_us": high,
         }
     return result
+
+
+def _parts(times: list[float]) -> tuple[float, float]:
+    quarters = statistics.quantiles(times, n=4)
+    return quarters[0], quarters[1]
 
 
 def main() -> None:
     """Measure every workload and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -145,14 +158,14 @@ def main() -> None:
         print(json.dumps(results))
         return
     print(f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}")
-    print(f"{'':<20}{'lower quartile':^28}{'median':^28}")
-    heads = f"{'plain µs':>10}{'added µs':>10}{'ratio':>8}"
+    heads = f"{'plain µs':>10}{'added µs':>10}{'':^14}"
+    print(f"{'':<20}{'lower quartile of steps':^34}{'median step':^34}")
     print(f"{'step':<20}{heads}{heads}{'records':>9}{'told µs':>9}")
     for r in results:
-        parts = "".join(
-            f"{r[f'plain_{part}_us']:>10.0f}{r[f'added_{part}_us']:>10.1f}{r[f'ratio_{part}']:>8.3f}"
-            for part in ("quartile", "median")
-        )
+        parts = ""
+        for part in PARTS:
+            spread = f"({r[f'added_{part}_low_us']:.1f} to {r[f'added_{part}_high_us']:.1f})"
+            parts += f"{r[f'plain_{part}_us']:>10.0f}{r[f'added_{part}_us']:>10.1f}{spread:>14}"
         print(f"{r['workload']:<20}{parts}{r['records']:>9.1f}{r['told_us']:>9.1f}")
 
 
