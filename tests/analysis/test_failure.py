@@ -105,6 +105,10 @@ def seen(**detail):
             " It began in fc (parameter bias), in the update of step 1.",
         ),
         ({"direction": "forward", "module": "", "parameter": "", "step": 2}, ""),
+        (
+            {"direction": "forward", "module": "", "parameter": "", "step": 2, "operation": "LogBackward0"},
+            " It began in the loss, in the forward pass of step 2.",
+        ),
         ({"direction": "forward", "module": "later", "parameter": "", "step": 3}, ""),
     ],
 )

@@ -1,4 +1,4 @@
-"""The hot path is compiled where that can be; where it cannot, it says why, and Python's own serves."""
+"""C is compiled where that can be; where it cannot, the build says why, and Python's own serves."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holter.recorder import hotpath
+from holter.schema import compiled
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,19 +27,22 @@ def build():
 
 @pytest.fixture
 def checkout(tmp_path, build):
-    (tmp_path / build.PEN).parent.mkdir(parents=True)
-    shutil.copy(ROOT / build.PEN, tmp_path / build.PEN)
+    for source in (build.PEN, *build.FUNCTIONS):
+        (tmp_path / source).parent.mkdir(parents=True)
+        shutil.copy(ROOT / source, tmp_path / source)
     return tmp_path
 
 
+def found(checkout):
+    return {str(path.relative_to(checkout)) for path in checkout.rglob("*.*") if path.suffix != ".c"}
+
+
 def test_it_is_compiled_and_of_the_interface_that_python_knows(checkout, build):
-    why = build.compiled(checkout)
-    if why:
-        pytest.skip(f"cannot be compiled here: {why}")
-    made = checkout / build.COMPILED
-    assert made.is_file()
-    assert {path.name for path in made.parent.iterdir()} == {"pen.c", made.name}  # no draft is left
-    spec = importlib.util.spec_from_file_location("holter.recorder._pen", made)
+    made, failed = build.compiled(checkout)
+    if build.COMPILED not in made:
+        pytest.skip(f"cannot be compiled here: {failed}")
+    assert found(checkout) == set(made)  # no draft is left
+    spec = importlib.util.spec_from_file_location("holter.recorder._pen", checkout / build.COMPILED)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.INTERFACE == hotpath.INTERFACE
@@ -46,18 +50,49 @@ def test_it_is_compiled_and_of_the_interface_that_python_knows(checkout, build):
     assert theirs <= set(dir(module.Pen))
 
 
+def test_functions_are_loaded_if_they_were_made_from_what_is_there(checkout, build, monkeypatch):
+    made, failed = build.compiled(checkout)
+    if failed:
+        pytest.skip(f"cannot be compiled here: {failed}")
+    sources = [checkout / one for one in build.FUNCTIONS]
+    assert {str(compiled.path(one).relative_to(checkout)) for one in sources} < set(made)
+    assert all(compiled.load(one) for one in sources)
+    sources[0].write_text(sources[0].read_text() + "\n")
+    assert compiled.load(sources[0]) is None
+    again, _ = build.compiled(checkout)
+    assert compiled.load(sources[0])
+    assert found(checkout) == set(again)  # the older one is gone
+    sources[1].write_text(sources[1].read_text() + "\n")
+    compiled.path(sources[1]).write_bytes(b"no library")
+    assert compiled.load(sources[1]) is None
+    assert compiled.load(checkout / "gone.c") is None
+    monkeypatch.setenv("HOLTER_COMPILE", "0")
+    assert compiled.load(sources[0]) is None
+
+
 @pytest.mark.parametrize(
-    ("compiler", "said"), [("no-such-compiler", "no-such-compiler"), ("false", "ended with 1")]
+    ("compiler", "said"),
+    [("no-such-compiler", "no-such-compiler"), ("false", "ended with 1"), ("'", "quotation")],
 )
 def test_without_a_compiler_it_says_so_and_keeps_what_is_there(checkout, build, monkeypatch, compiler, said):
     monkeypatch.setenv("CC", compiler)
     (checkout / build.COMPILED).write_bytes(b"before")
-    assert said in build.compiled(checkout)
+    made, failed = build.compiled(checkout)
+    assert not made
+    for source, why in zip(build.FUNCTIONS, failed[1:], strict=True):
+        assert why.startswith(source)
+        assert said in why
+    assert found(checkout) == {build.COMPILED}
     assert (checkout / build.COMPILED).read_bytes() == b"before"
 
 
 def test_it_can_be_switched_off():
-    code = "from holter.recorder import hotpath, marks; print(marks.Pen is hotpath.Pen)"
+    code = (
+        "from holter.recorder import hotpath, marks\n"
+        "from holter.recorder.tensors import sums\n"
+        "from holter.importers import scanning\n"
+        "print(marks.Pen is hotpath.Pen, sums.compiled(), scanning.compiled())"
+    )
     env = {**os.environ, "HOLTER_COMPILE": "0", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "True"
+    assert done.stdout.strip() == "True None False"

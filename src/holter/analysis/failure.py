@@ -189,14 +189,14 @@ def _origin(found: NonFinite, events: Table | None) -> str:
         if not isinstance(step, int) or not found.last_step <= step <= found.step:
             continue
         module, parameter = str(detail.get("module") or ""), str(detail.get("parameter") or "")
-        if module or parameter:
+        if module or parameter or "operation" in detail:
             return f" It began in {_place(module, parameter)}, in {_pass(detail)} of step {step}."
     return ""
 
 
 def _place(module: str, parameter: str) -> str:
     if not module or not parameter:
-        return module or f"parameter {parameter}"
+        return module or (f"parameter {parameter}" if parameter else "the loss")
     own = parameter.removeprefix(f"{module}.")
     return f"{module} (parameter {own})" if own != parameter else f"{module} (nearest parameter {parameter})"
 

@@ -109,6 +109,8 @@ def _training(given: str | None) -> Iterator[Finding]:
         "try:\n"
         "    from holter.recorder import hotpath\n"
         "    print('compiled' if hotpath.compiled() else '')\n"
+        "    from holter.recorder.tensors import sums\n"
+        "    print('compiled' if sums.compiled() else '')\n"
         "except Exception: pass\n"
     )
     try:
@@ -126,9 +128,13 @@ def _training(given: str | None) -> Iterator[Finding]:
     old = "" if version >= (3, 10) else "; the recorder needs 3.10 or newer"
     yield Finding("training's Python", "no" if old else "yes", f"{lines[0]}, {python}{old}")
     if not old:
-        dear = "written by Python: right, but dear for steps of about 1 ms; see docs/explanation/cost.md"
-        yes = len(lines) > 2 and bool(lines[2])
-        yield Finding("marks", "yes" if yes else "partly", "compiled" if yes else dear)
+        for what, line, dear in (
+            ("marks", 2, "written by Python: right, but dear for steps of about 1 ms"),
+            ("sums of tensors", 3, "made by torch: right, but dear where they are saved at every step"),
+        ):
+            yes = len(lines) > line and bool(lines[line])
+            text = "compiled" if yes else f"{dear}; see docs/explanation/cost.md"
+            yield Finding(what, "yes" if yes else "partly", text)
     torch = lines[1] if len(lines) > 1 else ""
     missing = f"{python} has no torch: only the machine is recorded; name another one with --python"
     yield Finding(

@@ -205,10 +205,7 @@ def execute(plan: Plan) -> int:
     from holter.agent.hangs import HangLimits
     from holter.agent.supervise import Agent
     from holter.cli.joining import begin, companions, judged_here
-    from holter.recorder.tensors import sums
 
-    if plan.variables.get(ENV_SAVE):
-        sums.compiled()
     folder, member = begin(plan)
     limit = plan.hang_s
     creator = member is None or member.creator

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 FORMAT = "chrome-json"
 
-WORTH_COMPILING = 1 << 18
-"""Bytes of a file from which on events are taken apart by what is compiled, half a second the first time."""
-
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
 _TIME, _DURATION, _CATEGORY = attrgetter("ts"), attrgetter("dur"), attrgetter("cat")
@@ -65,7 +62,7 @@ def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]]
         UnreadableError: It holds no trace events.
         OSError: It cannot be read at all.
     """
-    usual = _usual(path, trace) if rest is None else None
+    usual = _usual(trace) if rest is None else None
     try:
         _read(TraceEvents(path, trace.skipped, shape, usual), trace, rest)
     finally:
@@ -73,14 +70,9 @@ def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]]
             usual.close()
 
 
-def _usual(path: Path, trace: Trace) -> UsualEvents | None:
-    """Return what takes usual events apart, where there is something to gain and a compiler."""
-    if path.stat().st_size < WORTH_COMPILING or not scanning.compiled():
-        return None
-    try:
-        return UsualEvents(trace)
-    except LookupError:
-        return None
+def _usual(trace: Trace) -> UsualEvents | None:
+    """Return what takes usual events apart, where it was compiled."""
+    return UsualEvents(trace) if scanning.compiled() else None
 
 
 def _read(source: TraceEvents, trace: Trace, rest: Callable[[list[Event]], list[Event]] | None) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from holter.schema.compiling import Compiled
+from holter.schema.compiled import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,6 @@ OTHERS = 127
 _NUMBER, _DETAIL = 1, 32
 _NAMES, _CARRIED = range(2)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
-_COMPILED = Compiled(Path(__file__).with_name("scanning.c"))
 
 
 class Rule(NamedTuple):
@@ -106,13 +105,13 @@ class _Columns(ctypes.Structure):
 
 
 def compiled() -> bool:
-    """Compile what takes events apart, if that was not done before; return whether it is there."""
-    return _COMPILED.compile()
+    """Return whether the build has compiled what takes events apart."""
+    return _library() is not None
 
 
 @functools.cache
 def _library() -> Any:
-    library = _COMPILED.load()
+    library = load(Path(__file__).with_name("scanning.c"))
     if library is None:
         return None
     address = ctypes.c_void_p

@@ -57,7 +57,7 @@ ENV_SPOOL = "HOLTER_SPOOL"
 ENV_DISABLE = "HOLTER_DISABLE"
 """Set to 1: holter does nothing at all."""
 ENV_COMPILE = "HOLTER_COMPILE"
-"""Set to 0: nothing is compiled, and nothing that was compiled is loaded."""
+"""Set to 0: nothing that was compiled is loaded; Python, and torch, do the same."""
 
 
 def journal_name(process: str) -> str:

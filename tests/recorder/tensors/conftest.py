@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from tests.recorder import reading as records
 from tests.recorder.tensors.reading import Saved, saved
 
-from holter.recorder.tensors import sums
 from holter.recorder.tensors.requests import requests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Training:
@@ -53,12 +48,3 @@ def watch(start, spool):
 
 def finite(values) -> bool:
     return all(math.isfinite(value) for value in values)
-
-
-@pytest.fixture(scope="module")
-def compiler_cache(tmp_path_factory) -> Iterator[bool]:
-    """A cache of its own with the compiled sums; whether there is a compiler that made them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("HOLTER_COMPILE", raising=False)
-        yield sums.compiled()

@@ -165,18 +165,20 @@ def test_names_are_those_of_the_model_that_is_wrapped(watch):
     assert not [name for name in found.names() if "module" in name.lower()]
 
 
-@pytest.mark.parametrize("module", [False, True])
-def test_a_functional_loss_has_its_labels(watch, module):
+@pytest.mark.parametrize(("module", "scaled"), [(False, False), (False, True), (True, False)])
+def test_a_functional_loss_has_its_labels(watch, module, scaled):
     training = watch("role=labels@2", "role=logits@2:values", "losses@1")
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     criterion, seen = nn.CrossEntropyLoss(), []
+    scaler = torch.amp.GradScaler("cpu", enabled=scaled)
     for _ in range(4):
         y = torch.randint(0, 6, (5,))
         scores = model(torch.randn(5, 20))
         loss = criterion(scores, y) if module else nn.functional.cross_entropy(scores, y) * 0.5
-        loss.backward()
-        optimizer.step()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
         seen.append((y.tolist(), scores.detach().log_softmax(1)))
     found = training.end()
     name = "CrossEntropyLoss_input" if module else "nll_loss_input"

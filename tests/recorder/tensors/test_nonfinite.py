@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+INF = float("inf")
+
 
 class Entropy(nn.Module):
     """Takes a logarithm, of 0 once `at` calls have passed."""
@@ -81,12 +83,17 @@ def test_a_logarithm_of_zero_in_one_module_of_a_transformer(watch, where, capsys
     assert f"first in blocks.{where}.entropy" in capsys.readouterr().err
 
 
-def test_a_loss_that_is_not_finite_by_itself(watch):
+@pytest.mark.parametrize(
+    ("spoiled", "operation"),
+    [(lambda loss: (loss - loss.detach()).log(), "LogBackward0"), (lambda loss: loss * INF, "MulBackward0")],
+)
+def test_a_loss_that_is_not_finite_by_itself(watch, spoiled, operation):
     training = watch()
-    train(Transformer(None), 6, lambda step, loss, model: (loss - loss.detach()).log() if step == 4 else loss)
+    train(Transformer(None), 6, lambda step, loss, model: spoiled(loss) if step == 4 else loss)
     training.end()
     first = training.facts("nonfinite")[0]
-    assert (first["name"], first["module"], first["operation"]) == ("loss", "", "LogBackward0")
+    assert (first["name"], first["module"], first["operation"]) == ("loss", "", operation)
+    assert first["parameter"] == ""
 
 
 def test_a_gradient_that_is_not_finite(watch):

@@ -244,7 +244,7 @@ class Tensors:
         if not places.learned:
             self._models.learn()
             places.learn_parameters(graph, {id(one): what.name for one, what in self._models.named()})
-        self._activations.on_loss(loss)
+        self._activations.on_loss(loss, graph)
         if places.learned and not self._activations.collections:
             self._backward.look = None
             self._roots.on_forward = None  # but in steps that are read, where new models are met

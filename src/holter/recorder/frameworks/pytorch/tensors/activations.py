@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT, TRAIN
 from holter.recorder.frameworks.pytorch.tensors import losses
-from holter.recorder.frameworks.pytorch.tensors.names import ACTIVATIONS, module_names
+from holter.recorder.frameworks.pytorch.tensors.names import ACTIVATIONS, class_name, module_names
 from holter.recorder.guard import tell
 from holter.recorder.tensors.collections import Tensor
 from holter.recorder.tensors.schedule import MODES
@@ -87,8 +87,13 @@ class Activations:
         except Exception as error:
             self.collector.fault(error)
 
-    def on_loss(self, loss: Any) -> None:
-        """A backward pass begins from a loss: it is a tensor of this step too."""
+    def on_loss(self, loss: Any, graph: Any) -> None:
+        """A backward pass begins from a loss: it is a tensor of this step too.
+
+        Args:
+            loss: What it is, as the loop knows it.
+            graph: What the pass begins from: the same, or scaled.
+        """
         step = self.flow.session.step
         due = [one for one in self.collections if "loss" in one.sources and one.due("train", step)]
         if due:
@@ -98,7 +103,7 @@ class Activations:
             self._loss(loss, due, step, TRAIN)
         due = [one for one in self.collections if "input" in one.sources and one.due("train", step)]
         if due and self._loss_module != step:
-            self._functional(loss, due, step)
+            self._functional(graph, due, step)
 
     def _loss(self, loss: Any, due: Sequence[Collection], step: int, mode: int) -> None:
         again = self._indices["loss"]
@@ -164,7 +169,7 @@ class Activations:
         self._patience.held(began, self.flow.session.step)
 
     def _take(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
-        cls = type(module).__name__
+        cls = class_name(module)
         name = self._names.get(id(module))
         is_loss = name is None and cls.endswith(_LOSS)
         if name is None:

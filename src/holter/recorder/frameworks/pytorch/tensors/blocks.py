@@ -4,7 +4,7 @@ Single precision is summed in short rows, and the rows in double. Magnitudes are
 that their bits are, which have the same order and are compared faster. Where what a tensor was is known, each
 block is compared with it while it is in the cache.
 
-Where `sums` was compiled, it does all this in one pass, and in double.
+Where `sums` was compiled, it does all this in one pass, and in double, also for half precision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import struct
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.tensors import sums as compiled
+from holter.recorder.tensors import sums as in_c
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +30,7 @@ _PLAIN = (1e-12, 1e15)
 """Largest magnitudes between which squares neither leave single precision nor vanish in it."""
 _ROOMS = 64
 """Sizes of rooms that are remembered."""
+_SINGLE = in_c.TYPES.index("float32")
 _FEW_THREADS, _SHORT = 3, 1 << 17
 """Up to so many threads of torch, or elements, one thread that reads once is faster than they are."""
 _FAR, _FAR_IN_DOUBLE = 4.0, 1e6
@@ -46,23 +47,28 @@ class Blocks:
         self._norm = torch.linalg.vector_norm
         self._kept: dict[tuple[Any, int], Any] = {}
         self._rooms: dict[tuple[Any, int, int], Any] = {}
-        self._found = array.array("d", bytes(8 * len(compiled.FIELDS)))
+        self._types = {getattr(torch, name): number for number, name in enumerate(in_c.TYPES)}
+        self._found = array.array("d", bytes(8 * len(in_c.FIELDS)))
 
-    def read(self, flat: Any, tiny: float, before: Any = None) -> tuple[Sums | None, Change]:
-        """Return sums over single precision and, if `before` is given, the change since; reads it once.
+    def read(self, flat: Any, tiny: float, before: Any = None) -> tuple[Sums | None, Change | None]:
+        """Return sums over floating-point numbers and, if `before` is given, the change since; reads it once.
 
         Args:
             flat: The elements, in one row.
             tiny: The smallest normal number.
             before: What they were; is `flat` afterwards.
 
-        The sums are None where squares are not to be trusted, or an element is not finite.
+        The sums are None where squares are not to be trusted, or an element is not finite; both are for types
+        that this is not for.
         """
-        count = flat.numel()
-        few = count <= _SHORT or self._torch.get_num_threads() <= _FEW_THREADS
-        at_once = compiled.load() if few and flat.is_contiguous() and not flat.is_neg() else None
-        if at_once is not None:
-            return self._read_at_once(at_once, flat, tiny, before)
+        number = self._types.get(flat.dtype)
+        few = flat.numel() <= _SHORT or self._torch.get_num_threads() <= _FEW_THREADS
+        if number is not None and few and flat.is_contiguous() and not flat.is_neg():
+            at_once = in_c.compiled()
+            if at_once is not None:
+                return self._read_at_once(at_once, flat, tiny, number, before)
+        if number != _SINGLE:
+            return None, None
         sums, change = Sums(), Change()
         sound = True
         olds: Iterable[Any] = repeat(None) if before is None else _split(before)
@@ -78,10 +84,12 @@ class Blocks:
             sums.total = sum(float(one.sum(dtype=self._torch.float64)) for one in flat.split(_DOUBLE))
         return sums, change
 
-    def _read_at_once(self, at_once: Any, flat: Any, tiny: float, before: Any) -> tuple[Sums | None, Change]:
+    def _read_at_once(
+        self, at_once: Any, flat: Any, tiny: float, number: int, before: Any
+    ) -> tuple[Sums | None, Change]:
         found, change = self._found, Change()
         old = None if before is None else before.data_ptr()
-        at_once(flat.data_ptr(), old, flat.numel(), tiny, found.buffer_info()[0])
+        at_once(flat.data_ptr(), old, flat.numel(), tiny, number, found.buffer_info()[0])
         change.absolute, change.squares, change.largest = found[5:8]
         if change.absolute != change.absolute:
             change.largest = math.nan

@@ -79,7 +79,7 @@ def culprit(torch: Any, loss: Any) -> Any:
         for name, tensor in _saved(torch, node):
             if _finite(torch, tensor):
                 continue
-            if name.startswith(_RESULTS):
+            if name.startswith(_RESULTS) or _given(node, name):
                 return node
             return _source(torch, node, name) or node
     return _source(torch, loss.grad_fn, "") or loss.grad_fn
@@ -88,6 +88,11 @@ def culprit(torch: Any, loss: Any) -> Any:
 def saved_inputs(torch: Any, node: Any) -> dict[str, Any]:
     """Return the inputs that an operation saved, by torch's names for them."""
     return {name[7:]: tensor for name, tensor in _saved(torch, node) if not name.startswith(_RESULTS)}
+
+
+def _given(node: Any, name: str) -> bool:
+    """Whether nothing that is recorded made a second operand: a number, a weight of a class."""
+    return name == "_saved_other" and len(node.next_functions) > 1 and node.next_functions[1][0] is None
 
 
 def _source(torch: Any, node: Any, name: str) -> Any:

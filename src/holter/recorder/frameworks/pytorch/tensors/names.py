@@ -115,7 +115,7 @@ class Models:
                     known[id(parameter)] = kept
                     continue
                 if name in names:
-                    name = f"{type(root).__name__}.{name}"
+                    name = f"{class_name(root)}.{name}"
                 names.add(name)
                 owner = owners.get(full.rpartition(".")[0])
                 known[id(parameter)] = (weakref.ref(parameter), Tensor(name, "parameter", _role(name, owner)))
@@ -142,7 +142,7 @@ class Models:
             for full, buffer in root.named_buffers():
                 name = plain(full)
                 if name in names:
-                    name = f"{type(root).__name__}.{name}"
+                    name = f"{class_name(root)}.{name}"
                 names.add(name)
                 yield buffer, Tensor(name, "buffer", "buffer")
 
@@ -163,8 +163,14 @@ def module_names(root: Any) -> dict[int, str]:
     """Return the names of a model's modules by their ids; that of the model is its class."""
     root = inner(root)
     names = {id(module): plain(name).rstrip(".") for name, module in root.named_modules()}
-    names[id(root)] = type(root).__name__
+    names[id(root)] = class_name(root)
     return names
+
+
+def class_name(module: Any) -> str:
+    """Return the name of the user's class: FSDP2 makes classes of its own of them."""
+    cls = type(module)
+    return (cls.__mro__[2] if cls.__mro__[1].__name__ == "FSDPModule" else cls).__name__
 
 
 def plain(name: str) -> str:

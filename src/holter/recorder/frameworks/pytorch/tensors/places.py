@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.tensors.graph import parameters_used
-from holter.recorder.frameworks.pytorch.tensors.names import inner, module_names
+from holter.recorder.frameworks.pytorch.tensors.names import class_name, inner, module_names
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.flow import Flow
@@ -44,7 +44,7 @@ class Places:
             return
         names = module_names(module)
         begins: list[int] = []
-        whole = type(inner(module)).__name__
+        whole = class_name(inner(module))
         first = self._numbers()  # type: ignore[misc]
         here, numbers, calls = self._flow.here, self._numbers, self._calls
         calls.clear()

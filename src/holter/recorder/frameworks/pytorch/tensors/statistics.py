@@ -66,7 +66,7 @@ class Statistics:
                 return self._repeated(tensor, times, quantiles=quantiles)
         tiny = self._tiny(tensor.dtype)
         if count <= self._size:
-            found = self._slab(self.flat(tensor), tiny, quantiles=quantiles)
+            found = self._slab(tensor.reshape(-1), tiny, quantiles=quantiles)
             found.counts = (count, *found.counts[1:])  # of complex numbers, both parts were counted
             return found
         if not (tensor.is_contiguous() or tensor.dim() == 1):
@@ -77,7 +77,7 @@ class Statistics:
         # What must be widened first is widened piece by piece.
         row = tensor.reshape(-1)
         pieces = in_time(row.split(self._size), count)
-        found = reduce(joined, (self._slab(self.flat(one), tiny, quantiles=False) for one in pieces))
+        found = reduce(joined, (self._slab(one, tiny, quantiles=False) for one in pieces))
         return self._with_quantiles(found, row) if quantiles else found
 
     def _repeated(self, tensor: Any, times: int, *, quantiles: bool) -> Summary:
@@ -102,15 +102,17 @@ class Statistics:
             self._tinies[dtype] = smallest_normal(self._torch, dtype)
         return self._tinies[dtype]
 
-    def _slab(self, flat: Any, tiny: float, *, quantiles: bool) -> Summary:
+    def _slab(self, row: Any, tiny: float, *, quantiles: bool) -> Summary:
         torch = self._torch
+        flat, found = row, self._plain(row, tiny)
+        if found is None:
+            flat = self.flat(row)
+            found = self._plain(flat, tiny) if flat.dtype is not row.dtype else None
+        if found is not None:
+            if quantiles:
+                found.statistics = (*found.statistics[:5], *self._quantiles(self.sample(flat)))
+            return found
         count = flat.numel()
-        if count > EXACT and flat.dtype is torch.float32:
-            found = self._plain(flat, tiny)
-            if found is not None:
-                if quantiles:
-                    found.statistics = (*found.statistics[:5], *self._quantiles(flat))
-                return found
         low, high = (float(one) for one in torch.aminmax(flat))
         bad = (0, 0, 0)
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -123,12 +125,14 @@ class Statistics:
             flat = flat.double()
         zeros, small, absolute, mean, variance = self._moments(flat, tiny, low, high)
         std = math.sqrt(max(variance, 0.0)) if low != high else 0.0
-        around = self._quantiles(flat) if quantiles else (_NAN,) * 3
+        around = self._quantiles(self.sample(flat)) if quantiles else (_NAN,) * 3
         return Summary((count, *bad, zeros, small), (low, high, mean, std, absolute, *around))
 
-    def _plain(self, flat: Any, tiny: float) -> Summary | None:
-        """Summarize single precision the short way; None where that would be wrong."""
-        return _summary(self._blocks.read(flat, tiny)[0], flat.numel())
+    def _plain(self, row: Any, tiny: float) -> Summary | None:
+        """Summarize a row the short way; None where that would be wrong, or is not for its type or size."""
+        if row.numel() <= EXACT:
+            return None
+        return _summary(self._blocks.read(row, tiny)[0], row.numel())
 
     def _moments(
         self, flat: Any, tiny: float, low: float, high: float
@@ -167,20 +171,17 @@ class Statistics:
     def brief(self, tensor: Any, before: Any = None) -> tuple[Summary, tuple[float, float, float] | None]:
         """Return statistics without quantiles, and, if `before` is given, what `change` returns.
 
-        Of single precision in one row of memory, both tensors are read once.
+        In one row of memory, both tensors are read once, if that can be.
         """
         sums = change = None
-        if self._plain_row(tensor) and (before is None or before.is_contiguous()):
+        row = tensor.is_contiguous() and 0 < tensor.numel() <= self._size
+        if row and (before is None or before.is_contiguous()):
             old = None if before is None else before.view(-1)
             sums, change = self._blocks.read(tensor.view(-1), self._tiny(tensor.dtype), old)
         told = None
         if before is not None:
             told = self.change(tensor, before) if change is None else change.told(tensor.numel())
         return _summary(sums, tensor.numel()) or self.of(tensor, quantiles=False), told
-
-    def _plain_row(self, tensor: Any) -> bool:
-        single = tensor.dtype is self._torch.float32 and tensor.is_contiguous()
-        return single and 0 < tensor.numel() <= self._size
 
     def change(self, tensor: Any, before: Any) -> tuple[float, float, float]:
         """Return l2, mean and largest absolute difference of two tensors of the host.
@@ -194,8 +195,8 @@ class Statistics:
             before.copy_(tensor)
         return found
 
-    def _quantiles(self, flat: Any) -> tuple[float, ...]:
-        return tuple(self.quantiles(self.sample(flat)[None])[0].tolist())
+    def _quantiles(self, sample: Any) -> tuple[float, ...]:
+        return tuple(self.quantiles(self.flat(sample)[None])[0].tolist())
 
     def sample(self, flat: Any) -> Any:
         """Return what quantiles are taken from: all of few elements, evenly spaced ones of many."""
