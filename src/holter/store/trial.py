@@ -16,6 +16,7 @@ from holter.store.reader import Reader, retried, row_groups, table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -29,6 +30,11 @@ class Trial:
         """Open a job; `threads` limits how many read at once, for who shares the machine with training."""
         self.folder = folder
         self._reader = Reader(folder.place, threads=threads)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of this machine below which the files lie that are read."""
+        return self._reader.catalog.folders
 
     @property
     def manifest(self) -> dict[str, Any]:
