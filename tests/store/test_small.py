@@ -109,8 +109,8 @@ def test_a_reader_reads_it_and_names_it_when_it_cannot(tmp_path: Path) -> None:
     one = rows("launches", 20)
     folder.place.write(small.NAME, small.packed([one], {"ranks": {"f": 3}}))
     folder.update(imported={})
-    assert folder.imported() == {"ranks": {"f": 3}}
     trial = Trial(folder)
+    assert trial.imported == {"ranks": {"f": 3}}
     assert trial.sql("SELECT count(*) AS n FROM launches")["n"].tolist() == [20]
     assert trial.table("launches")["time"].tolist() == np.sort(one.columns["time"]).tolist()
     assert len(trial.table("kernels")) == 0

@@ -65,17 +65,18 @@ class Catalog:
         self._checked: dict[Entry, DataFile | str] = {}
         self._skipped: dict[str, str] = {}
         self._connection = connection
-        self._small = SmallFiles(place)
+        self.small = SmallFiles(place)
+        """What a small job holds in one file."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of this machine below which the files lie that are read."""
-        return self.place.reads_from, self._small.folder
+        return self.place.reads_from, self.small.folder
 
     @property
     def skipped(self) -> list[dict[str, str]]:
         """Files that were left out, and why."""
-        small = {small_job.NAME: self._small.fault} if self._small.fault else {}
+        small = {small_job.NAME: self.small.fault} if self.small.fault else {}
         return [{"file": file, "why": why} for file, why in sorted({**self._skipped, **small}.items())]
 
     def files(self, table: str) -> list[DataFile]:
@@ -86,7 +87,7 @@ class Catalog:
         """
         listed: dict[str, Entry] = {}
         parts: list[Part] = []
-        for entry in (*self._small.entries(table), *self._entries(table)):
+        for entry in (*self.small.entries(table), *self._entries(table)):
             part = parse_part(entry.key)
             if part is None or entry.size < 0:
                 why = "is a folder" if entry.size < 0 else "its name is none of a data file"
@@ -123,7 +124,7 @@ class Catalog:
 
     def _check(self, unknown: Sequence[tuple[Part, Entry]], table: str) -> None:
         paths: dict[str, Path] = {}
-        own = {part.key: path for part, entry in unknown if (path := self._small.local(entry)) is not None}
+        own = {part.key: path for part, entry in unknown if (path := self.small.local(entry)) is not None}
         self.place.fetch([entry for part, entry in unknown if part.key not in own])
         for part, entry in unknown:
             try:

@@ -71,18 +71,6 @@ class JobFolder:
             self._say(f"{MANIFEST} has schema version {wrote!r}; this holter reads {SCHEMA_VERSION}")
         return {"name": self.name, **(manifest or {})}
 
-    def imported(self) -> Document | None:
-        """Return what an import keeps of its files: `files`, `ranks` and `facts`; None for other jobs."""
-        said: Document | None = self.manifest().get("imported")
-        if said is not None and not said:  # it stands beside the rows of a small job
-            from holter.store import small  # who only lists jobs needs no numbers
-
-            try:
-                said = small.unpacked(self.place.read(small.NAME))[1]
-            except (OSError, small.DamagedError) as error:
-                self._say(f"{small.NAME} cannot be read: {error}")
-        return said
-
     def update(self, **changes: Any) -> Document:
         """Change entries of the manifest in one piece; returns it. Raises `OSError`."""
         with self.place.lock(""):

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
 from holter.store import packed, small
@@ -30,12 +30,19 @@ class SmallFiles:
         """Why the job's one file cannot be read."""
         self._place = place
         self._paths: dict[Entry, Path] | None = None
+        self._document: dict[str, Any] = {}
         self._lock = threading.Lock()
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def entries(self, table: str) -> list[Entry]:
         """List those of a table; none where the job has no such file. Raises `OSError`."""
         return [entry for entry in self._written() if entry.key.startswith(f"{table}/")]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What the file says of the job; nothing where there is none."""
+        self._written()
+        return self._document
 
     def local(self, entry: Entry) -> Path | None:
         """Return where one lies; None for a file that is none of these."""
@@ -54,7 +61,7 @@ class SmallFiles:
         except FileNotFoundError:
             return {}
         try:
-            tables, _ = small.unpacked(data)
+            tables, self._document = small.unpacked(data)
         except small.DamagedError as error:
             self.fault = str(error)
             return {}

@@ -42,6 +42,12 @@ class Trial:
         return self.folder.manifest()
 
     @property
+    def imported(self) -> dict[str, Any]:
+        """What an import keeps of its files: `files`, `ranks` and `facts`; empty for other jobs."""
+        said: dict[str, Any] = self.manifest.get("imported") or {}
+        return said or self._reader.catalog.small.document
+
+    @property
     def nodes(self) -> dict[str, dict[str, Any]]:
         """The facts of the job's nodes as they are now."""
         return self.folder.nodes()
