@@ -1,8 +1,9 @@
 """Import torch.profiler traces: events per CPU-second, bytes and peak memory, beside gzip + json.load.
 
-Bytes are those of the whole job, manifest and all. Beside it stands what nothing in Python can surpass that holds an object an event: to unpack and decode the
-file into typed events (msgspec), and no more. The share of it that an import reaches says more than events
-a second, where the machine's speed changes. Each measurement is a process of its own, rounds of all take
+Bytes are those of the whole job, manifest and all. Beside it stands what nothing in Python can surpass
+that holds an object an event: to unpack and decode the file into typed events (msgspec), and no more. The
+share of it that an import reaches says more than events a second,
+where the machine's speed changes. Each measurement is a process of its own, rounds of all take
 turns, the best of each counts, and the spread of all rounds of an import stands in brackets. With
 `--times N` the first trace is also imported when it is N times as long (its events again and again, each
 time later and with correlations of its own), which shows whether time and memory grow with the file. What an

@@ -136,8 +136,8 @@ KEPT = Rows(
     {"name": ["cudaLaunchKernel", "hipMemcpyAsync"]},
 )
 WRITTEN_BEFORE = (
-    "NK;BND77#BBz_eG0JH=(0001zfu&|?Y-MwRk(j8a0|(6=qQnRU0{{V-4GIAR0|EmBkph5#p!W2v+u$3x7w{FZZOCPS"
-    "KnejOA_4*g00IC40LaSB0B8mPYPTL3iLST;;ojh_yAB3@6BP{W`uP9"
+    "NK;BND77#BB!m?M0E7fP0001z#0-0VeUX@`rUM7f9iqet1Oos8m<<X60|NpB1CauNfS~sDtlQulxEJshux-d?fItcX"
+    "A|e6;1ONg60szR$%m8Qy0C2Y+n2N5r0^xAMXLlXUeOL12e^KKJ<(cL"
 )
 """`small.packed([KEPT], {"files": {}})`, as the first holter that had it wrote it."""
 

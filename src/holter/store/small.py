@@ -9,6 +9,7 @@ format).
 from __future__ import annotations
 
 import functools
+import json
 import sys
 import zlib
 from pathlib import Path
@@ -75,7 +76,8 @@ class _Table(msgspec.Struct, array_like=True):
 
 
 class _Head(msgspec.Struct, array_like=True):
-    document: dict[str, Any]
+    document: bytes
+    """JSON: numbers of any size."""
     tables: list[_Table]
 
 
@@ -87,7 +89,7 @@ def packed(tables: Sequence[Rows], document: Mapping[str, Any]) -> bytes:
     """
     known: dict[str, int] = {}
     streams: list[bytes] = []
-    head = _Head(dict(document), [])
+    head = _Head(json.dumps(dict(document), separators=(",", ":")).encode(), [])
     for rows in tables:
         ways, own, counts = [], [], []
         columns = TABLES[rows.table].columns
@@ -126,6 +128,7 @@ def unpacked(data: bytes) -> tuple[list[Rows], dict[str, Any]]:
         LookupError,
         StopIteration,
         OverflowError,
+        RecursionError,
     ) as error:
         raise DamagedError(f"damaged: {type(error).__name__}: {error}") from error
 
@@ -161,7 +164,7 @@ def _unpacked(data: bytes) -> tuple[list[Rows], dict[str, Any]]:
             columns[column.name] = _numbers(way, view[at : at + size], one.rows)
             at += size
         found.append(Rows(one.table, one.node, columns, values))
-    return found, head.document
+    return found, dict(json.loads(head.document))
 
 
 def _check(columns: Sequence[Column]) -> int:
