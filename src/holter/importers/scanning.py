@@ -37,7 +37,7 @@ OTHERS = 127
 _NUMBER, _DETAIL = 1, 32
 _NAMES, _CARRIED = range(2)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
-_COMPILED = Compiled(Path(__file__).with_name("scanning.c"))
+_COMPILED = Compiled(Path(__file__).with_name("scanning.c"), "-O3")
 
 
 class Rule(NamedTuple):
