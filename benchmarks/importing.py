@@ -1,8 +1,9 @@
 """Import torch.profiler traces: events per CPU-second, bytes and peak memory, beside gzip + json.load.
 
-Beside it stands what nothing in Python can surpass that holds an object an event: to unpack and decode the
-file into typed events (msgspec), and no more. The share of it that an import reaches says more than events
-a second, where the machine's speed changes. Each measurement is a process of its own, rounds of all take
+Bytes are those of the whole job, manifest and all. Beside it stands what nothing in Python can surpass
+that holds an object an event: to unpack and decode the file into typed events (msgspec), and no more. The
+share of it that an import reaches says more than events a second,
+where the machine's speed changes. Each measurement is a process of its own, rounds of all take
 turns, the best of each counts, and the spread of all rounds of an import stands in brackets. With
 `--times N` the first trace is also imported when it is N times as long (its events again and again, each
 time later and with correlations of its own), which shows whether time and memory grow with the file. What an
@@ -40,7 +41,7 @@ from holter.importers import import_job
 began = time.process_time()
 folder, report = import_job([Path(sys.argv[1])], sys.argv[2], "job", now_ns=0)
 cpu = time.process_time() - began
-size = sum(p.stat().st_size for p in Path(sys.argv[2]).rglob("*.parquet"))
+size = sum(p.stat().st_size for p in Path(sys.argv[2]).rglob("*") if p.is_file())
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(json.dumps({"cpu": cpu, "events": report.events, "bytes": size, "peak": peak}))
 """

@@ -49,7 +49,7 @@ def made_up(table: str, rows: int) -> tuple[dict[str, NDArray[Any]], dict[str, l
 def test_both_readers_read_what_was_given(tmp_path: Path, table: str, rows: int) -> None:
     columns, values = made_up(table, rows)
     path = tmp_path / "a.parquet"
-    packed.write(path, TABLES[table], columns, values, "n0", thorough=True)
+    packed.write(path, TABLES[table], columns, values, "n0")
     by_arrow = pyarrow.parquet.read_table(path)
     by_duckdb = duckdb.connect().execute(f"SELECT * FROM '{path}'").fetchnumpy()
     for column in TABLES[table].columns:
@@ -76,6 +76,5 @@ def test_small_files_take_little(tmp_path: Path) -> None:
         columns,
         {"name": ["cudaLaunchKernel"]},
         "n0",
-        thorough=False,
     )
     assert (tmp_path / "a.parquet").stat().st_size < 900

@@ -97,7 +97,7 @@ def python_rows(
 ) -> None:
     """Take in calls of Python functions and of modules, names by their numbers."""
     module, function = (np.int32(trace.staging.texts[kind]) for kind in ("module", "python"))
-    kinds = np.where(trace.texts_that(_is_module)[name], module, function)
+    kinds = np.where(trace.texts_that(_is_module, name), module, function)
     _append(trace, name, thread, time, duration, kinds, trace.same("", len(name)))
 
 
@@ -118,9 +118,9 @@ def calls(
 ) -> None:
     """Take in calls of a runtime by the numbers of their names: launches, waits, and others."""
     # A copy may be launched and waited for.
-    launched, waited = (trace.texts_that(pattern.search) for pattern in (_LAUNCH, _WAIT))
+    launched, waited = (trace.texts_that(pattern.search, codes) for pattern in (_LAUNCH, _WAIT))
     sorts = (launched, waited, ~(launched | waited))
-    launches, waits, others = (np.flatnonzero(sort[codes]) for sort in sorts)
+    launches, waits, others = map(np.flatnonzero, sorts)
     trace.append(
         "launches",
         time=time[launches],
@@ -181,7 +181,7 @@ def _append(
 def _steps(
     trace: Trace, codes: NDArray[np.int32], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
-    rows = np.flatnonzero(trace.texts_that(_STEP.fullmatch)[codes])
+    rows = np.flatnonzero(trace.texts_that(_STEP.fullmatch, codes))
     if not len(rows):
         return
     names = [*trace.staging.texts]
@@ -201,5 +201,5 @@ def _names(events: list[Event]) -> list[str]:
 def _waited_for(trace: Trace, codes: NDArray[np.int32]) -> NDArray[np.int32]:
     kinds = trace.same("device", len(codes))
     for word, kind in _WAITS:
-        kinds[trace.texts_that(word.search)[codes]] = trace.staging.texts[kind]
+        kinds[trace.texts_that(word.search, codes)] = trace.staging.texts[kind]
     return kinds

@@ -15,8 +15,9 @@ from holter.importers.files import files
 from holter.importers.protobuf import BadMessageError
 from holter.importers.report import Report, UnreadableError, own_fault
 from holter.importers.trace import Trace
-from holter.store import job
+from holter.store import job, small
 from holter.store.compact import MIN_FILES, compact
+from holter.store.layout import parse_part
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -98,12 +99,11 @@ def import_job(
     except BaseException:
         folder.place.destroy()
         raise
-    facts = {file: known for file, known in report.facts.items() if known}
     folder.update(
         start=now_ns if report.start_ns is None else report.start_ns,
         end=now_ns if report.end_ns is None else report.end_ns,
         status="Completed",
-        imported={"files": report.files, "ranks": report.ranks, "facts": facts},
+        imported={} if report.small else report.said(),
     )
     if kept and len(report.files) >= MIN_FILES:
         compact(folder)
@@ -191,8 +191,25 @@ class _Job:
 
     def close(self) -> None:
         """Write all that waits; raises `OSError` when the store cannot take it."""
+        self._write_small()
         for writer in self._writers.values():
             if not writer.close():
                 raise OSError(f"the store cannot be written: {writer.fault}")
         for node, cpus in self._cpus.items():
             self._folder.write_node(node, {"node": node, "cpus": cpus})
+
+    def _write_small(self) -> None:
+        """Write all in one file where that is all of the job, and little."""
+        writers = self._writers.values()
+        if not 0 < sum(writer.waiting for writer in writers) <= small.MOST_ROWS:
+            return
+        if any(parse_part(entry.key) for entry in self._folder.place.files()):
+            return
+        try:
+            data = small.packed([rows for writer in writers for rows in writer.waits()], self._report.said())
+        except ValueError:
+            return
+        self._folder.place.write(small.NAME, data, new=True)
+        self._report.small = True
+        for writer in writers:
+            writer.forget()

@@ -43,10 +43,17 @@ class Report:
     end_ns: int | None = None
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By file, what it says of its job: devices, world size, versions."""
+    small: bool = False
+    """Whether all was little, and lies in one file."""
 
     def skip(self, file: str, why: str, times: int = 1) -> None:
         """Count what could not be read of a file."""
         self.skipped.setdefault(file, Counter())[why] += times
+
+    def said(self) -> dict[str, Any]:
+        """Return what a job keeps of this."""
+        facts = {file: known for file, known in self.facts.items() if known}
+        return {"files": self.files, "ranks": self.ranks, "facts": facts}
 
     def document(self) -> dict[str, Any]:
         """Return all this as plain values, for JSON."""

@@ -10,10 +10,12 @@
 #include <string.h>
 
 enum { NUMBERS = 6, DETAILS = 16, MOST_DEPTH = 64, MOST_PROBES = 256, LONGEST_SEEN = 512, MOST_SEEN = 65536 };
+enum { MOST_KNOWN = 127, LONGEST_KNOWN = 64 };       /* keys and categories; what is beyond is not known */
 enum { NAMES, CARRIED, SEEN, TABLES };               /* tables of texts */
 enum { DROP, NUMBER = 1, DETAIL = 32, OTHERS = 127 }; /* what becomes of a field of args */
 enum { STRETCH, ARROW, MARK };                        /* what a category is */
 static const int64_t NONE = INT64_MIN;
+static const uint64_t ONES = 0x0101010101010101u, HIGHS = 0x8080808080808080u;
 
 typedef struct { const char *at; int64_t length; } slice;
 
@@ -45,13 +47,29 @@ typedef struct {
     int64_t *begins, *ends;
 } columns;
 
-typedef struct { texts tables[TABLES]; char *built; int64_t built_room; uint64_t seed; } scanner;
+typedef struct { int8_t first[LONGEST_KNOWN], next[MOST_KNOWN]; } by_length;
+
+typedef struct {
+    texts tables[TABLES];
+    char *built;
+    int64_t built_room;
+    uint64_t seed;
+    by_length keys, categories;
+} scanner;
 
 typedef struct { const char *p, *end; } cursor;
 
 static uint32_t hashed(const char *at, int64_t length, uint64_t h) {
-    uint64_t word;
-    for (h ^= (uint64_t)length; length >= 8; at += 8, length -= 8) {
+    uint64_t word, other, g = h ^ 0xC2B2AE3D27D4EB4Fu;
+    for (h ^= (uint64_t)length; length >= 16; at += 16, length -= 16) { /* two that need not wait for each other */
+        memcpy(&word, at, 8);
+        memcpy(&other, at + 8, 8);
+        h = (h ^ word) * 0x9E3779B97F4A7C15u;
+        g = (g ^ other) * 0xD6E8FEB86659FD93u;
+        h ^= h >> 29;
+        g ^= g >> 32;
+    }
+    for (h ^= g; length >= 8; at += 8, length -= 8) {
         memcpy(&word, at, 8);
         h = (h ^ word) * 0x9E3779B97F4A7C15u;
         h ^= h >> 29;
@@ -118,11 +136,22 @@ static int32_t numbered(texts *t, slice s, uint64_t seed, int *is_new) {
     return t->count - 1;
 }
 
+/* Where to look for one of a few texts: the first of each length, and of each the next that is as long. */
+static void indexed(by_length *index, const int64_t *ends, int64_t count) {
+    memset(index, -1, sizeof *index);
+    for (int64_t n = count < MOST_KNOWN ? count : MOST_KNOWN; n-- > 0;) {
+        int64_t length = ends[n] - (n ? ends[n - 1] : 0);
+        if (length >= LONGEST_KNOWN) continue;
+        index->next[n] = index->first[length];
+        index->first[length] = (int8_t)n;
+    }
+}
+
 /* Which of a few texts this is; -1 for none. */
-static int known(const char *bytes, const int64_t *ends, int64_t count, slice s) {
-    int64_t begin = 0;
-    for (int64_t n = 0; n < count; begin = ends[n++])
-        if (ends[n] - begin == s.length && !memcmp(bytes + begin, s.at, (size_t)s.length)) return (int)n;
+static int known(const by_length *index, const char *bytes, const int64_t *ends, slice s) {
+    if (s.length >= LONGEST_KNOWN) return -1;
+    for (int n = index->first[s.length]; n >= 0; n = index->next[n])
+        if (!memcmp(bytes + (n ? ends[n - 1] : 0), s.at, (size_t)s.length)) return n;
     return -1;
 }
 
@@ -131,7 +160,21 @@ static int is(slice s, const char *word) {
 }
 
 static void blanks(cursor *c) {
-    while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\t' || *c->p == '\r')) c->p++;
+    const uint64_t spaces = 0x2020202020202020u;
+    uint64_t word;
+    while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\t' || *c->p == '\r')) {
+        c->p++; /* a line's indentation is most of some traces */
+        while (c->end - c->p >= 8 && (memcpy(&word, c->p, 8), word == spaces)) c->p += 8;
+    }
+}
+
+/* The place of the lowest byte whose highest bit is set in a mask that is not 0. */
+static int lowest(uint64_t mask) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return __builtin_ctzll(mask) >> 3;
+#else
+    return (void)mask, 0;
+#endif
 }
 
 static int taken(cursor *c, char wanted) {
@@ -143,15 +186,18 @@ static int taken(cursor *c, char wanted) {
 
 /* A string's inside, as it is written; the cursor is behind its first quote. */
 static int string(cursor *c, slice *s) {
-    const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
     s->at = c->p;
     for (;;) {
         while (c->end - c->p >= 8) { /* eight at a time while none is a quote, a backslash or a control */
-            uint64_t w, q, b;
+            uint64_t w, q, b, found;
             memcpy(&w, c->p, 8);
-            q = w ^ (ones * '"');
-            b = w ^ (ones * '\\');
-            if ((((q - ones) & ~q) | ((b - ones) & ~b) | ((w - ones * 32) & ~w)) & highs) break;
+            q = w ^ (ONES * '"');
+            b = w ^ (ONES * '\\');
+            found = (((q - ONES) & ~q) | ((b - ONES) & ~b) | ((w - ONES * 32) & ~w)) & HIGHS;
+            if (found) {
+                c->p += lowest(found);
+                break;
+            }
             c->p += 8;
         }
         if (c->p >= c->end || (unsigned char)*c->p < 32) return 0;
@@ -171,6 +217,20 @@ static int value(cursor *c, slice *s) {
     blanks(c);
     s->at = c->p;
     while (c->p < c->end) {
+        while (depth && c->end - c->p >= 8) { /* eight at a time while none is a quote or a bracket */
+            uint64_t w, q, o, e, found;
+            memcpy(&w, c->p, 8);
+            q = w ^ (ONES * '"');
+            o = (w | (ONES * 32)) ^ (ONES * '{'); /* [ and ] are { and } without that bit */
+            e = (w | (ONES * 32)) ^ (ONES * '}');
+            found = (((q - ONES) & ~q) | ((o - ONES) & ~o) | ((e - ONES) & ~e)) & HIGHS;
+            if (found) {
+                c->p += lowest(found);
+                break;
+            }
+            c->p += 8;
+        }
+        if (c->p >= c->end) return 0;
         char letter = *c->p++;
         if (letter == '"') {
             if (!string(c, &inside)) return 0;
@@ -258,16 +318,17 @@ static int built(scanner *s, const rules *r, const int *keys, const slice *parts
 }
 
 /* Take apart what an event carries. 1: done, 0: no JSON, 2: for others. */
-static int carried(scanner *s, const rules *r, int category, slice args, int64_t *numbers, int32_t *detail) {
-    cursor c = {args.at, args.at + args.length};
+static int carried(scanner *s, const rules *r, int category, cursor *c, int64_t *numbers, int32_t *detail) {
     slice key, what, parts[DETAILS] = {{0, 0}}, whole;
     int keys[DETAILS], any = 0, is_new;
     double near;
-    if (!taken(&c, '{')) return 2;
-    if (taken(&c, '}')) return 1;
+    for (int n = 0; n < NUMBERS; n++) numbers[n] = NONE;
+    *detail = -1;
+    if (!taken(c, '{')) return 2;
+    if (taken(c, '}')) return 1;
     do {
-        if (!taken(&c, '"') || !string(&c, &key) || !taken(&c, ':') || !value(&c, &what)) return 0;
-        int k = known(r->key_bytes, r->key_ends, r->keys, key);
+        if (!taken(c, '"') || !string(c, &key) || !taken(c, ':') || !value(c, &what)) return 0;
+        int k = known(&s->keys, r->key_bytes, r->key_ends, key);
         int action = k < 0 ? memchr(key.at, '\\', (size_t)key.length) ? OTHERS : DROP : r->actions[category * r->keys + k];
         if (action == OTHERS) return 2;
         if (action >= DETAIL) {
@@ -277,8 +338,8 @@ static int carried(scanner *s, const rules *r, int category, slice args, int64_t
         } else if (action >= NUMBER && (!number(what, &near, &numbers[action - NUMBER]) || numbers[action - NUMBER] == NONE)) {
             return 2;
         }
-    } while (taken(&c, ','));
-    if (!taken(&c, '}')) return 0;
+    } while (taken(c, ','));
+    if (!taken(c, '}')) return 0;
     if (any) {
         if (!built(s, r, keys, parts, &whole)) return 2;
         *detail = numbered(&s->tables[CARRIED], whole, s->seed, &is_new);
@@ -289,20 +350,40 @@ static int carried(scanner *s, const rules *r, int category, slice args, int64_t
 
 /* Take apart an event. 1: done, 0: no JSON, 2: for others. */
 static int event(scanner *s, const rules *r, columns *to, cursor *c) {
-    slice key, what, kind = {0, 0}, category = {0, 0}, name = {0, 0}, args = {0, 0};
-    const char *begin = c->p - 1;
+    slice key, what, kind = {0, 0}, category = {0, 0}, name = {0, 0};
+    const char *begin = c->p - 1, *args = NULL;
+    int64_t row = to->rows, *numbers = to->numbers + row * NUMBERS;
     int64_t process = NONE, thread = NONE, ignored;
     double time = 0, duration = 0;
-    int usual = 1, timed = 0, is_new;
+    int usual = row < to->room, timed = 0, sort = -1, carries = -1, is_new;
     if (taken(c, '}')) return 2;
     do {
-        if (!taken(c, '"') || !string(c, &key) || !taken(c, ':') || !value(c, &what)) return 0;
+        if (!taken(c, '"') || !string(c, &key) || !taken(c, ':')) return 0;
+        if (is(key, "args")) {
+            blanks(c);
+            args = c->p;
+            carries = -1;
+            if (usual && sort >= 0 && r->sorts[sort] != ARROW) { /* its category stands before it: one pass */
+                int done = carried(s, r, sort, c, numbers, &to->detail[row]);
+                if (done == 1) {
+                    carries = sort;
+                    continue;
+                }
+                usual = 0; /* others find what is wrong, or odd */
+                c->p = args;
+            }
+            if (!value(c, &what)) return 0;
+            continue;
+        }
+        if (!value(c, &what)) return 0;
         slice inside = {what.at + 1, what.length - 2};
         int text = *what.at == '"';
         if (is(key, "ph")) kind = inside, usual &= text;
-        else if (is(key, "cat")) category = inside, usual &= text;
+        else if (is(key, "cat")) {
+            category = inside, usual &= text;
+            sort = known(&s->categories, r->category_bytes, r->category_ends, category);
+        }
         else if (is(key, "name")) name = inside, usual &= text;
-        else if (is(key, "args")) args = what;
         else if (is(key, "pid")) usual &= number(what, &(double){0}, &process);
         else if (is(key, "tid")) usual &= number(what, &(double){0}, &thread);
         else if (is(key, "ts")) usual &= timed = number(what, &time, &ignored);
@@ -316,8 +397,7 @@ static int event(scanner *s, const rules *r, columns *to, cursor *c) {
         if (whole.length > LONGEST_SEEN || s->tables[SEEN].count > MOST_SEEN || numbered(&s->tables[SEEN], whole, s->seed, &is_new) < 0 || is_new) return 2;
         return 1;
     }
-    int sort = known(r->category_bytes, r->category_ends, r->categories, category);
-    if (!category.at || sort < 0) return 2;
+    if (sort < 0) return 2;
     if (r->sorts[sort] == ARROW) {
         if (*kind.at != 's' && *kind.at != 't' && *kind.at != 'f') return 2;
         to->omitted++;
@@ -325,12 +405,12 @@ static int event(scanner *s, const rules *r, columns *to, cursor *c) {
     }
     if (*kind.at != (r->sorts[sort] == MARK ? 'i' : 'X') || !timed || process == NONE || thread == NONE) return 2;
     if (r->sorts[sort] == MARK && !is(name, "[memory]")) return 2;
-    int64_t row = to->rows, *numbers = to->numbers + row * NUMBERS;
-    if (row >= to->room) return 2;
-    for (int n = 0; n < NUMBERS; n++) numbers[n] = NONE;
-    to->detail[row] = -1;
-    if (args.at) {
-        int done = carried(s, r, sort, args, numbers, &to->detail[row]);
+    if (!args) {
+        for (int n = 0; n < NUMBERS; n++) numbers[n] = NONE;
+        to->detail[row] = -1;
+    } else if (carries != sort) {
+        cursor again = {args, c->p};
+        int done = carried(s, r, sort, &again, numbers, &to->detail[row]);
         if (done != 1) return done;
     }
     if (!name.at) name.at = begin;
@@ -350,6 +430,8 @@ int64_t holter_scan(scanner *s, const rules *r, columns *to, const char *text, i
     cursor c = {text, text + length};
     int64_t count = 0;
     to->rows = to->others = to->omitted = 0;
+    indexed(&s->keys, r->key_ends, r->keys);
+    indexed(&s->categories, r->category_ends, r->categories);
     if (!taken(&c, '[')) return -1;
     if (!taken(&c, ']')) {
         do {

@@ -129,6 +129,10 @@ class Staging:
             columns[column] = np.frombuffer(file.read(rows * dtype.itemsize), dtype)
         return columns
 
+    def listed(self) -> list[str]:
+        """Return the texts as they are stored, by their numbers."""
+        return self._values(len(self._kept_texts))
+
     def _values(self, number: int) -> list[str]:
         if number == len(self._kept_texts):
             self._plain += map(_plain, islice(self.texts, len(self._plain), None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,7 @@ MOST_NAMES = 1_000_000
 
 _MANY = 50_000
 """So many rows of one trace are worth a file of their own."""
+_UNTESTED = np.int8(-1)
 _DEVICE_TABLES = ("kernels", "memory_operations")
 _RANK_IN_NAME = re.compile(
     r"(?:^|[^a-z])(?:rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE
@@ -67,7 +68,7 @@ class Trace:
         """What was named already: kind of name, process, thread."""
         self._streams: set[tuple[int, int]] = set()
         self._names: dict[tuple[str, str | None], list[Any]] = {}
-        self._passed: dict[Callable[[str], object], tuple[Any, NDArray[np.bool_]]] = {}
+        self._passed: dict[Callable[[str], object], tuple[Any, NDArray[np.int8]]] = {}
         self._first: int | None = None
         self._last = 0
 
@@ -112,17 +113,20 @@ class Trace:
         """Return the numbers of texts, for a column of text."""
         return self.staging.texts.codes(texts)
 
-    def texts_that(self, test: Callable[[str], object]) -> NDArray[np.bool_]:
-        """Tell of each number of a text whether the text passes a test; each is tested once."""
+    def texts_that(self, test: Callable[[str], object], codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Tell of a column's texts, by their numbers, which pass a test; each is tested once."""
         texts = self.staging.texts
-        of, known = self._passed.get(test, (texts, np.zeros(0, bool)))
+        of, known = self._passed.get(test, (texts, np.zeros(0, np.int8)))
         if of is not texts:
-            known = np.zeros(0, bool)
-        new = [isinstance(text, str) and bool(test(text)) for text in islice(texts, len(known), None)]
-        if new:
-            known = np.concatenate((known, np.array(new)))
+            known = np.zeros(0, np.int8)
+        if len(known) < len(texts):
+            known = np.concatenate((known, np.full(len(texts) - len(known), _UNTESTED)))
+        new = codes[known[codes] == _UNTESTED]
+        if len(new):
+            new, listed = np.unique(new), self.staging.listed()
+            known[new] = [bool(test(listed[code])) for code in new.tolist()]
         self._passed[test] = texts, known
-        return known
+        return known[codes] == 1
 
     def same(self, text: str, rows: int) -> NDArray[np.int32]:
         """Return a column that says one text in each row."""

@@ -158,7 +158,7 @@ class UsualEvents:
     def _kernels(self, scanned: Scanned, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         texts, name = self._texts, self._names[scanned.name[rows]]
         columns = computing(self._trace, name)
-        communicating = np.flatnonzero(self._trace.texts_that(is_communication)[name])
+        communicating = np.flatnonzero(self._trace.texts_that(is_communication, name))
         if len(communicating):
             columns["kind"][communicating] = texts["communication"]
             which = scanned.name[rows][communicating]

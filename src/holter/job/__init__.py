@@ -27,9 +27,11 @@ def open(url: str) -> Job:
     """
     from holter.store.job import JobNotFound, at
     from holter.store.layout import parse_part
+    from holter.store.small import NAME
 
     folder = at(url)
-    if folder.fault and not any(parse_part(entry.key) for entry in folder.place.files()):
+    held = (entry.key for entry in folder.place.files()) if folder.fault else ()
+    if folder.fault and not any(key == NAME or parse_part(key) for key in held):
         raise JobNotFound(
             f"{url!r} is a folder, but no job: {folder.fault}, and it holds no table; `holter run` records a "
             "job, `holter import` makes one of traces"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SMALL = 4096
 """Up to so many rows, all encodings of a column are tried."""
-_EFFORT, _FAST = 19, 1
+_EFFORT = 1
 _TRIED = 4096
 """Rows by which the encoding of a longer column is chosen."""
 
@@ -57,12 +57,8 @@ def write(
     columns: Mapping[str, NDArray[Any]],
     values: Mapping[str, Sequence[str]],
     node: str,
-    *,
-    thorough: bool,
 ) -> None:
     """Write the rows of one table to a file; text columns are codes into `values`.
-
-    What is small in a small job is compressed `thorough`ly, which takes a hundred times as long.
 
     Raises:
         OSError: The file cannot be written.
@@ -77,7 +73,7 @@ def write(
             chunks, size = [], 0
             for column in table.columns:
                 array = columns[column.name][rows]
-                chunk = _Chunk(column, array, values.get(column.name, ()), thorough=thorough)
+                chunk = _Chunk(column, array, values.get(column.name, ()))
                 chunks.append(chunk.described(file.tell()))
                 size += chunk.length
                 file.writelines(chunk.pages)
@@ -91,7 +87,7 @@ def write(
 class _Chunk:
     """One column of a group of rows: its pages, compressed, and what the footer says of them."""
 
-    def __init__(self, column: Column, array: NDArray[Any], values: Sequence[str], *, thorough: bool) -> None:
+    def __init__(self, column: Column, array: NDArray[Any], values: Sequence[str]) -> None:
         self._column = column
         self._type, kind, _ = _TYPES[column.type]
         self._rows = len(array)
@@ -105,7 +101,7 @@ class _Chunk:
             chosen = self._numbers(array.astype(kind))
         encoding, raws = chosen.encoding, chosen.raws
         self._encodings = [encoding] if encoding != encodings.DICTIONARY else [encodings.PLAIN, encoding]
-        pressed = _pressed(raws, _EFFORT) if thorough and self._small else chosen.pressed
+        pressed = chosen.pressed
         self._codec = _ZSTD
         if sum(map(len, pressed)) >= sum(map(len, raws)):
             self._codec, pressed = _UNCOMPRESSED, raws
@@ -164,7 +160,7 @@ class _Chunk:
         return self._pages(encodings.DICTIONARY, values, encodings.indices(codes, count - 1), count=count)
 
     def _pages(self, encoding: int, *raws: bytes, count: int = 0) -> _Pages:
-        return _Pages(encoding, raws, _pressed(raws, _FAST), count)
+        return _Pages(encoding, raws, _pressed(raws), count)
 
     def described(self, at: int) -> bytes:
         """Return what the footer says of it, if it begins at a place of the file."""
@@ -199,8 +195,8 @@ class _Pages(NamedTuple):
         return min(sum(map(len, self.raws)), sum(map(len, self.pressed))) + 20 * len(self.raws)
 
 
-def _pressed(raws: tuple[bytes, ...], effort: int) -> tuple[bytes, ...]:
-    return tuple(zstd.compress(raw, level=effort) for raw in raws)
+def _pressed(raws: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    return tuple(zstd.compress(raw, level=_EFFORT) for raw in raws)
 
 
 def _page(kind: int, raw: bytes, pressed: bytes, field: int, *told: tuple[int, int, Any]) -> bytes:

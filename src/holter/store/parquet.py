@@ -43,11 +43,12 @@ def connect(*, threads: int | None = None, memory: str | None = None) -> Any:
     return duckdb.connect(":memory:", config=config)
 
 
-def confine(connection: Any, folder: Path) -> None:
-    """Let queries read nothing but what lies in a folder; queries may come from anywhere."""
-    if pattern(folder) != str(folder):
+def confine(connection: Any, *folders: Path) -> None:
+    """Let queries read nothing but what lies in some folders; queries may come from anywhere."""
+    if any(pattern(folder) != str(folder) for folder in folders):
         return  # DuckDB would take the wildcards of such a path for others' files, and refuse all
-    connection.execute(f"SET allowed_directories = [{literal(str(folder) + '/')}]")
+    listed = ", ".join(literal(f"{folder}/") for folder in folders)
+    connection.execute(f"SET allowed_directories = [{listed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 

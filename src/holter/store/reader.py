@@ -35,8 +35,8 @@ class Reader:
 
     def __init__(self, place: Place, *, threads: int | None = None) -> None:
         self.connection = parquet.connect(threads=threads)
-        parquet.confine(self.connection, place.reads_from)
         self.catalog = Catalog(place, self.connection)
+        parquet.confine(self.connection, *self.catalog.folders)
 
     @property
     def skipped(self) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from holter.store.reader import Reader, retried, row_groups, table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -31,9 +32,20 @@ class Trial:
         self._reader = Reader(folder.place, threads=threads)
 
     @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of this machine below which the files lie that are read."""
+        return self._reader.catalog.folders
+
+    @property
     def manifest(self) -> dict[str, Any]:
         """The job's manifest as it is now."""
         return self.folder.manifest()
+
+    @property
+    def imported(self) -> dict[str, Any]:
+        """What an import keeps of its files: `files`, `ranks` and `facts`; empty for other jobs."""
+        said: dict[str, Any] = self.manifest.get("imported") or {}
+        return said or self._reader.catalog.small.document
 
     @property
     def nodes(self) -> dict[str, dict[str, Any]]:

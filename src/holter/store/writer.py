@@ -11,6 +11,7 @@ from holter.schema.tables import TABLES
 from holter.store import packed, parquet
 from holter.store.columns import Batch, Columns
 from holter.store.layout import node_folder, parse_part, part_key
+from holter.store.small import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +34,6 @@ WATCHED_AGE_S = 0.8
 WATCHED_FILES = 600
 """While somebody looks: the age, and files after which it grows by a second each, for readers list them."""
 RETRY_S = 5.0
-SMALL_JOB = 8192
-"""Up to so many rows of all tables, what is written without a database is worth time to save room."""
 
 
 class Writer:
@@ -130,6 +129,16 @@ class Writer:
             self._connection = None
         return done
 
+    def waits(self) -> list[Rows]:
+        """Return all that waits, table by table, for who writes it otherwise."""
+        return [
+            Rows(name, self.node, *batch.ordered()) for name, batch in self._batches.items() if batch.rows
+        ]
+
+    def forget(self) -> None:
+        """Drop all that waits: it was written otherwise."""
+        self._batches.clear()
+
     @property
     def waiting(self) -> int:
         """Rows that are not in the store yet."""
@@ -182,8 +191,7 @@ class Writer:
         draft = place.draft(part_key(table, self.node, t0, 0, 0))
         try:
             if self._direct:
-                thorough = self.rows_written + self.waiting <= SMALL_JOB
-                packed.write(draft, TABLES[table], columns, values, self.node, thorough=thorough)
+                packed.write(draft, TABLES[table], columns, values, self.node)
             else:
                 if self._connection is None:
                     self._connection = parquet.connect(threads=1, memory="256MB")

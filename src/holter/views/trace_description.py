@@ -116,7 +116,7 @@ def describe_trace(
         },
         "verdict": verdict(read, facts).to_json(),
         "rules": [],
-        "trace": _trace(trial, read, facts, manifest["imported"], in_detail=in_detail),
+        "trace": _trace(trial, read, facts, trial.imported, in_detail=in_detail),
         "skipped": [*map(dict, skipped), *trial.skipped],
     }
 
