@@ -11,11 +11,56 @@ if TYPE_CHECKING:
 MASK = "***"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ALWAYS = frozenset(
-    "apikey auth authorization bearer credential credentials passphrase passwd password pwd secret token".split()
+    {
+        "apikey",
+        "auth",
+        "authorization",
+        "bearer",
+        "credential",
+        "credentials",
+        "passphrase",
+        "passwd",
+        "password",
+        "pwd",
+        "secret",
+        "token",
+    }
 )
-_KEYS = frozenset("access account api auth client encryption license private secret service signing".split())
+_KEYS = frozenset(
+    {
+        "access",
+        "account",
+        "api",
+        "auth",
+        "client",
+        "encryption",
+        "license",
+        "private",
+        "secret",
+        "service",
+        "signing",
+    }
+)
 """What stands before `key` where the key is a secret; any other one, as of a dictionary, is none."""
-_SPECIAL = frozenset("begin bos class cls end eos image mask next pad sep special start stop unk".split())
+_SPECIAL = frozenset(
+    {
+        "begin",
+        "bos",
+        "class",
+        "cls",
+        "end",
+        "eos",
+        "image",
+        "mask",
+        "next",
+        "pad",
+        "sep",
+        "special",
+        "start",
+        "stop",
+        "unk",
+    }
+)
 """What stands before `token` where it is one of a text."""
 _OPEN = re.compile(
     r"(?:true|false|none|null|yes|no|on|off|auto|\d{1,3}|<[^<>]*>|\[[^\[\]]*\])?", re.IGNORECASE
