@@ -47,12 +47,23 @@ def test_settings_are_those_that_decide_speed_and_never_secrets(tmp_path):
         "TOKENIZERS_PARALLELISM": "false",
         "TORCH_API_KEY": "hush",
         "TF_AUTH_TOKEN": "hush",
+        "TF_VAR_database": "hush",
+        "TF_VAR_DATABASE": "hush",
+        "TF_CLI_CONFIG_FILE": "hush",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "XLA_FLAGS": "--dump_to=s3://id:hush@host/a",
         "CUDA_PASSWORD": "hush",
         "AWS_SECRET_ACCESS_KEY": "hush",
         "HOME": "/home/somebody",
     }
     found = surroundings(["true"], tmp_path, environment)["settings"]
-    assert found == {"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "4", "TOKENIZERS_PARALLELISM": "false"}
+    assert found == {
+        "NCCL_DEBUG": "INFO",
+        "OMP_NUM_THREADS": "4",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TOKENIZERS_PARALLELISM": "false",
+        "XLA_FLAGS": "--dump_to=s3://id:***@host/a",
+    }
 
 
 def test_packages_are_those_of_the_commands_own_python(tmp_path):

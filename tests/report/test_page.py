@@ -25,7 +25,10 @@ from holter.report.pieces import prose
 from holter.report.svg import svg
 from holter.report.thin import thin
 from holter.report.ticks import clock, number, powers, ticks, times
+from holter.schema.table import Table
+from holter.store.job import create
 from holter.store.trial import Trial
+from holter.store.writer import Writer
 from holter.views.figures import Axis, Figure, Reading, Series, names
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202e"
@@ -179,7 +182,7 @@ def test_what_stands_in_backticks_is_code_and_all_else_is_text():
 def test_an_empty_job_says_what_is_missing_and_how_to_record_it(tmp_path):
     text = page(Reading(Trial(job("empty", str(tmp_path / "store")))))
     assert "holter.step()" in text
-    assert "No rule has judged this job" in text
+    assert "No rule judged this job as it ran" in text
     assert 'class="chart"' not in text.replace("svg.chart", "")
 
 
@@ -257,3 +260,18 @@ def test_times_are_said_as_people_say_them():
     assert clock(3 * 86400 + 7200) == "3 d 2 h"
     assert powers(0.002, 30) == pytest.approx([0.01, 0.1, 1, 10])
     assert [number(v) for v in (0, 0.25, 1200, 3e-5, 2.5e9)] == ["0", "0.25", "1,200", "3e-5", "2.5e9"]
+
+
+@fetched
+def test_traces_that_began_years_apart_have_a_report(tmp_path):
+    folder = create(str(tmp_path), "apart", command=["a"], interval_ms=500, rules=[], now_ns=1)
+    span = {"rank": 0, "node": "n", "thread": 0, "worker": -1, "step": 1, "mode": "train", "phase": "step"}
+    times = [1_000_000_000, 1_600_000_000 * 10**9]
+    writer = Writer(folder, "n")
+    rows = [{**span, "time": time, "duration": 10**9, "value": 1.0} for time in times]
+    writer.append("spans", Table.of("spans", rows).columns)
+    writer.close()
+    folder.update(start=times[0], end=times[1] + 10**9, status="Completed")
+    text = page(Reading(Trial(folder)))
+    assert 'data-ask="timeline"' not in text, "scripts do not count so far: the picture stays"
+    assert 'id="timeline"' in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -17,8 +18,12 @@ from holter.cli import main
 from holter.cli.joining import companions
 from holter.evaluation import choose, documents, evaluate
 from holter.report import profiler_report
+from holter.report.html import body, figure
+from holter.report.measured import measured
 from holter.report.rule_details import RULES
 from holter.store.trial import Trial
+from holter.views.description import describe
+from holter.views.figures import Reading
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 CLASSIC = "ProfilerReport:profile=classic,BatchSize_memory=used,GPUMemoryIncrease_memory=used"
@@ -123,6 +128,26 @@ def test_gpu_memory(found):
     assert gpu["p50"] == pytest.approx(62, abs=1)
 
 
+def test_the_page_says_what_each_rule_measured(job):
+    text = "".join(body(Reading(Trial(job))))
+    text = text[text.index("The training loop, looked into") :]
+    heads = ["Duration of steps", "Use of each GPU", "Balance of the load", "Data loading", "Batch size"]
+    heads += ["CPU bottlenecks", "I/O bottlenecks", "GPU memory"]
+    assert [head for head in re.findall("<h3>(.*?)</h3>", text) if head in heads] == heads
+    assert f"{NODE}/gpu0 is used too little: 95 % of its last readings are 50.3 % or less" in text
+    assert "a GPU was below 10 % in 0 of 1,700 snapshots" in text
+    assert "8 loader processes ran, on 4 cores." in text
+
+
+def test_only_the_beginning_is_looked_into_where_it_takes_longer_than_the_training(job):
+    reading = Reading(Trial(job))
+    phases = {**reading.description["phases"], "initialization_s": 900.0}
+    text = "".join(measured({**reading.description, "phases": phases}, reading.trial, figure))
+    assert "The initialization, looked into" in text
+    assert "The training took 15 min 0 s to begin" in text
+    assert "Batch size" not in text
+
+
 def test_what_ran_at_bottlenecks(tmp_path, told):
     rule = "CPUBottleneck:gpu_threshold=60,cpu_threshold=70,threshold=1,patience=10,defaults=classic"
     job = finished(told, tmp_path)
@@ -131,6 +156,10 @@ def test_what_ran_at_bottlenecks(tmp_path, told):
     assert told["RuleTriggered"] > 0
     assert told["Details"]["bottlenecks"]
     assert next(iter(told["Details"]["bottlenecks"].values())) == {"GPUs": 2, "CPUs": 4}
+    page = "".join(measured(describe(Trial(job)) | {"rules": [ran]}, Trial(job), figure))
+    low, count = ran["details"][NODE]["low_gpu_utilization"], ran["details"][NODE]["snapshots"]
+    assert f"a GPU was below 60 % in {low:,} of {count:,} snapshots" in page
+    assert f"Snapshots of {NODE}" in page
 
 
 def test_the_command_writes_a_folder(tmp_path, monkeypatch, capsys, job):
@@ -150,7 +179,10 @@ def test_the_command_writes_a_folder(tmp_path, monkeypatch, capsys, job):
 def test_rules_that_did_not_run_judge_when_asked(tmp_path):
     job = finished(story("before", ranks=1, cores=1, steps=20, samples=40), tmp_path)
     assert len(profiler_report.files(job)) == 2
-    assert len(profiler_report.files(job, judge=True)) == 2 + 11
+    judged = profiler_report.files(job, judge=True)
+    assert len(judged) == 2 + 11
+    assert "Duration of steps" not in profiler_report.files(job)["profiler-report.html"]
+    assert "LoadBalancing" in judged["profiler-report.html"]
 
 
 def test_an_empty_job_has_a_report(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.rules.tables import SECOND, found, look, samples, steps
 
+from holter.analysis.snapshots import totals
 from holter.rules.cpu_bottleneck import CPUBottleneck
 from holter.rules.io_bottleneck import IOBottleneck
 from holter.schema.table import Table
@@ -107,7 +108,13 @@ def test_loading_that_is_mostly_reading_needs_no_gpu(frame, codes):
 def test_the_details_name_the_snapshots_and_how_many_devices_were_at_fault():
     _, window = look(CPUBottleneck.of(defaults="classic"), samples=snapshots("cpu.core.util", 3, 1200))
     told = window.details["n0"]
-    assert (told["low_gpu_utilization"], told["snapshots"]) == (3, 1200)
+    assert (told["low_gpu_utilization"], told["snapshots"], told["bottleneck_count"]) == (3, 1200, 3)
     assert list(told["bottlenecks"].values()) == [{"GPUs": 1, "CPUs": 1}] * 3
     _, window = look(IOBottleneck.of(defaults="classic"), samples=snapshots("cpu.core.iowait", 500, 1200))
     assert len(window.details["n0"]["bottlenecks"]) == 100
+
+
+def test_snapshots_are_counted_over_the_whole_job():
+    both, low = np.array([True, False, False]), np.array([True, True, False])
+    assert totals(both, low) == (1, 3, 2)
+    assert totals(both, low, [4, 10, 5]) == (5, 13, 7)

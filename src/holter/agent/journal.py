@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from holter.store.masking import masked
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -245,7 +247,8 @@ def _identify(process: Process, detail: dict[str, Any]) -> None:
             setattr(process, name, number)
     process.role = str(detail.get("role") or process.role)
     process.parent = str(detail["parent"]) if detail.get("parent") else process.parent
-    process.argv = [str(word) for word in detail.get("argv") or process.argv]
+    if detail.get("argv"):
+        process.argv = detail["argv"] = masked(str(word) for word in detail["argv"])
 
 
 def _rank(process: Process) -> int:

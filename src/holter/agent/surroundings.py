@@ -9,14 +9,18 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holter.store.masking import masked
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SETTINGS = re.compile(
-    r"(CUDA|CUDNN|GLOO|HIP|HSA|JAX|KMP|MALLOC|MKL|NCCL|NUMEXPR|OMP|OPENBLAS|PYTORCH|RCCL|ROCR|TF|TORCH|TORCHINDUCTOR|"
-    r"XLA)_[A-Z0-9_]+|LD_PRELOAD|PYTHONHASHSEED|TOKENIZERS_PARALLELISM"
+    r"(CUDA|CUDNN|GLOO|HIP|HSA|JAX|KMP|MALLOC|MKL|NCCL|NUMEXPR|OMP|OPENBLAS|PYTORCH|RCCL|ROCR|"
+    r"TF(?!_(?:CLI|DATA_DIR|LOG|VAR))|TORCH|TORCHINDUCTOR|XLA)_[A-Z0-9_]+|"
+    r"LD_PRELOAD|PYTHONHASHSEED|TOKENIZERS_PARALLELISM"
 )
-"""Environment variables that decide how fast a training runs. Others are not looked at: some hold secrets."""
+"""Environment variables that decide how fast a training runs. Others are not looked at: some hold secrets.
+Terraform's begin like TensorFlow's, and can."""
 _SECRET = re.compile(r"KEY|SECRET|PASS|CREDENTIAL|AUTH|TOKEN(?!IZERS)")
 _MOST_PACKAGES = 3000
 _MOST_TEXT = 500
@@ -39,7 +43,7 @@ def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str,
     with contextlib.suppress(OSError, ValueError):
         found["packages"] = _packages(_interpreter(command[0], environment))
     settings = {
-        name: value[:_MOST_TEXT]
+        name: masked([value])[0][:_MOST_TEXT]
         for name, value in sorted(environment.items())
         if SETTINGS.fullmatch(name) and not _SECRET.search(name)
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -72,15 +72,34 @@ def any_below(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
     return np.asarray((np.nan_to_num(readings, nan=np.inf) < limit).any(axis=0))
 
 
+def totals(
+    both: NDArray[np.bool_], low: NDArray[np.bool_], before: Sequence[int] = ()
+) -> tuple[int, int, int]:
+    """Count snapshots that were bottlenecks, all, and those with a low GPU; `before`: the same of earlier."""
+    bad, count, lows = (*before, 0, 0, 0)[:3]
+    return bad + int(both.sum()), count + len(both), lows + int(low.sum())
+
+
 def told(
-    at: NDArray[np.int64], both: NDArray[np.bool_], low: NDArray[np.bool_], **counts: NDArray[np.int64]
+    at: NDArray[np.int64],
+    both: NDArray[np.bool_],
+    seen: Sequence[int],
+    **counts: NDArray[np.int64],
 ) -> dict[str, Any]:
-    """Return what is handed over of snapshots: how many were low, and of the last bad ones the devices."""
+    """Return what is handed over of snapshots: how many there were, and of the last bad ones the devices.
+
+    Args:
+        at: When the new ones were.
+        both: Which of them were bottlenecks.
+        seen: What `totals` says of all that were judged.
+        counts: Devices concerned in each of them.
+    """
     where = np.flatnonzero(both)[-100:]
     snapshots = {
         str(int(at[i])): {name: int(count[i]) for name, count in counts.items()} for i in where.tolist()
     }
-    return {"low_gpu_utilization": int(low.sum()), "snapshots": len(at), "bottlenecks": snapshots}
+    bad, count, low = seen
+    return {"low_gpu_utilization": low, "snapshots": count, "bottleneck_count": bad, "bottlenecks": snapshots}
 
 
 def busiest(readings: NDArray[np.float64], k: int) -> NDArray[np.float64]:

@@ -35,6 +35,8 @@ _CELLS = 60_000
 _EVENTS = 60_000
 """Events that a timeline may have; more are a picture."""
 _SHORTEST_NS = 50
+_LONGEST_NS = 2**53
+"""Further than this scripts do not count in whole numbers: traces that began 104 days apart are a picture."""
 _MOST_COLUMNS = 1000
 _DROPPED = 13
 """Bits of a cell's 23 that nobody sees: what is left tells a part in a thousand, and packs better."""
@@ -119,13 +121,14 @@ def _timeline(opened: Opened) -> dict[str, bytes]:
     timeline = opened.timeline
     if not 0 < sum(lane.events for lane in timeline.lanes) <= _EVENTS:
         return {}
+    first = min(0, timeline.start_ns - opened.origin_ns)
+    last = max(timeline.end_ns, int(opened.trial.manifest.get("end") or 0)) - opened.origin_ns + 1
+    if max(-first, last) > _LONGEST_NS:
+        return {}
     # So wide that even short events are there by themselves: whoever zooms in needs nothing else.
     span = timeline.end_ns - timeline.start_ns + 1
     picture = timeline.picture(timeline.start_ns, timeline.end_ns + 1, pixels=max(1, span // _SHORTEST_NS))
-    whole = {
-        "from_ns": str(min(0, timeline.start_ns - opened.origin_ns)),
-        "to_ns": str(max(timeline.end_ns, int(opened.trial.manifest.get("end") or 0)) - opened.origin_ns + 1),
-    }
+    whole = {"from_ns": str(first), "to_ns": str(last)}
     found = {
         "timeline": head(opened, {}),
         "timeline/tiles": packed(picture, opened.origin_ns, opened.numbers, opened.version),

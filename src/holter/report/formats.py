@@ -9,17 +9,29 @@ from holter.plugins import provided
 from holter.views.figures import Reading, draw, names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from holter.store.trial import Trial
 
 
-def report(trial: Trial, kind: str, *, price: float | None = None) -> str:
-    """Return the report of a job as `html`, `ipynb` or `json`; `price`: what one machine costs an hour.
+def report(
+    trial: Trial, kind: str, *, price: float | None = None, rules: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """Return the report of a job as `html`, `ipynb` or `json`.
+
+    Args:
+        trial: The job.
+        kind: Which of them.
+        price: What one machine costs an hour.
+        rules: Documents of rules that judged it only now, for the page.
 
     Raises:
         ValueError: There is no such kind.
     """
     if kind == "html":
-        html: str = provided("holter.report.page")(Reading(trial, price=price))
+        reading = Reading(trial, price=price)
+        reading.description["rules"] += rules
+        html: str = provided("holter.report.page")(reading)
         return html
     if kind == "json":
         return json.dumps(plain(document(trial, price)), ensure_ascii=False, allow_nan=False) + "\n"

@@ -7,7 +7,8 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from holter.report import overview, sections
+from holter.report import overview, remarks, sections
+from holter.report.measured import measured, most_fired
 from holter.report.pieces import color, prose, short
 from holter.report.rings import listed as listed_parts
 from holter.report.svg import svg
@@ -42,7 +43,7 @@ def body(
     yield f"<h2>The job</h2>{sections.job(told)}{overview.details(told)}"
     yield from charts("job_phases", "phases_over_time", "losses")
     if told["breakdown"]:
-        yield "<h2>Where a step's time goes</h2>" + sections.breakdown(told)
+        yield "<h2>Where a step's time goes</h2>" + sections.breakdown(told) + remarks.division(told, figure)
     else:
         yield "<h2>Steps</h2>"
     yield sections.steps(told)
@@ -50,11 +51,12 @@ def body(
     if reading.profiled.ran:
         yield "<h2>On the accelerators</h2>"
         yield from charts(*_OF_ACCELERATORS)
-    yield "<h2>The machine</h2>" + sections.machine(told)
+    yield "<h2>The machine</h2>" + remarks.load(told) + sections.machine(told)
     yield from charts("utilization", "devices", "gpu_boxes")
     if told["operators"]:
         yield f"<h2>Operations that took most time</h2>{overview.operations(told)}"
-    yield "<h2>What the rules found</h2>" + sections.issues(told) + sections.rules(told)
+    yield "<h2>What the rules found</h2>" + sections.issues(told) + most_fired(told) + sections.rules(told)
+    yield from measured(told, reading.trial, figure)
     yield "<h2>Numbers of the training</h2>"
     yield from charts("gradient_norm", "learning_rate", "gradients")
     if told["bill"]:

@@ -42,25 +42,30 @@ def files(folder: JobFolder, *, judge: bool = False) -> dict[str, str]:
         judge: Let rules of the report that did not run judge the job now; else they have no file.
     """
     trial = Trial(folder)
+    ran = _ran(folder)
+    late = _judged(folder, [name for name in RULES if name not in ran]) if judge else {}
     found = {
-        "profiler-report.html": report(trial, "html"),
+        "profiler-report.html": report(trial, "html", rules=list(late.values())),
         "profiler-report.ipynb": report(trial, "ipynb"),
     }
-    for rule in _rules(folder, judge=judge):
+    ran |= late
+    for rule in [ran[name] for name in RULES if name in ran]:
         told = json.dumps(plain(document(rule, trial)), ensure_ascii=False, allow_nan=False, indent=2)
         found[f"profiler-reports/{rule['rule']}.json"] = told + "\n"
     return found
 
 
-def _rules(folder: JobFolder, *, judge: bool) -> list[dict[str, Any]]:
+def _ran(folder: JobFolder) -> dict[str, dict[str, Any]]:
+    """Return, by name, the report's rules that ran; of several of a kind the first."""
     ran: dict[str, dict[str, Any]] = {}
     for rule in folder.evaluations().get("rules") or ():
         if isinstance(rule, dict) and rule.get("rule") in RULES:
             ran.setdefault(rule["rule"], rule)
-    missing = [name for name in RULES if name not in ran]
-    if judge and missing:
-        ran |= {rule["rule"]: rule for rule in evaluate(folder, missing, record=False).rules}
-    return [ran[name] for name in RULES if name in ran]
+    return ran
+
+
+def _judged(folder: JobFolder, names: list[str]) -> dict[str, dict[str, Any]]:
+    return {rule["rule"]: rule for rule in evaluate(folder, names, record=False).rules} if names else {}
 
 
 def document(rule: dict[str, Any], trial: Trial) -> dict[str, Any]:

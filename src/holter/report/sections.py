@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.report.pieces import prose
+from holter.rules import catalogue
 from holter.views.issues import not_judged, ordered
 from holter.views.jobs import RUNNING
 from holter.views.wording import (
@@ -179,7 +180,11 @@ def issues(told: Mapping[str, Any]) -> str:
     """Tell every issue, the worst first, with its evidence and advice, and what follows from it."""
     found = ordered(told["rules"])
     if not told["rules"]:
-        return '<p class="note">No rule has judged this job; <code>holter rules run JOB</code> does.</p>'
+        name = escape(told["job"]["name"])
+        return (
+            f'<p class="note">No rule judged this job as it ran: <code>holter rules run {name}</code> does; '
+            f"<code>holter report {name} --format sagemaker</code> tells what the profiler's rules see.</p>"
+        )
     if not found:
         return "<p>No rule found an issue.</p>"
     more = len(found) - _MOST_ISSUES
@@ -208,22 +213,28 @@ def _issue(found: Found) -> str:
 
 
 def rules(told: Mapping[str, Any]) -> str:
-    """List every rule with its status, how often it looked and fired, and its parameters."""
+    """List every rule: what it looks for and advises, its status, how often it fired, its parameters."""
     unseen = set(not_judged(told["rules"]))
-    rows = [
-        (
-            rule["name"],
-            "could not judge" if rule["name"] in unseen else rule["status"],
-            rule.get("triggered"),
-            rule.get("evaluations"),
-            ", ".join(f"{name}={value}" for name, value in (rule.get("parameters") or {}).items()),
+    known = catalogue()
+    rows = []
+    for rule in sorted(told["rules"], key=lambda rule: -(rule.get("triggered") or 0)):
+        of = known.get(str(rule.get("rule")))
+        rows.append(
+            (
+                rule["name"],
+                "could not judge" if rule["name"] in unseen else rule["status"],
+                rule.get("triggered"),
+                rule.get("evaluations"),
+                (rule.get("coverage") or {}).get("points_seen"),
+                of and of.description,
+                of and of.advice,
+                ", ".join(f"{name}={value}" for name, value in (rule.get("parameters") or {}).items()),
+            )
         )
-        for rule in sorted(told["rules"], key=lambda rule: -(rule.get("triggered") or 0))
-    ]
-    heads = ("rule", "status", "fired", "looked", "parameters")
+    heads = ("rule", "status", "fired", "looked", "judged", "looks for", "advice", "parameters")
     if not rows:
         return ""
-    return f"<details><summary>{len(rows)} rules</summary>{table(heads, rows, numbers=(2, 3))}</details>"
+    return f"<details><summary>{len(rows)} rules</summary>{table(heads, rows, numbers=(2, 3, 4))}</details>"
 
 
 def cost(told: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holter.analysis.snapshots import any_above, any_below, busiest, matrix, moments, told
+from holter.analysis.snapshots import any_above, any_below, busiest, matrix, moments, told, totals
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._ours import READS, ours, owners
 
@@ -63,26 +63,26 @@ class CPUBottleneck(Rule):
         gpus = window.series("gpu.util", since=since)
         gpus = {place: gpus[place] for place in ours(gpus, owners(window))}
         cores = window.series("cpu.core.util", since=since)
-        totals = window.state.setdefault("snapshots", {})
+        known = window.state.setdefault("snapshots", {})
         details: dict[str, Callable[[], dict[str, Any]]] = {}
         for node in sorted({node for node, _ in gpus} & {node for node, _ in cores}):
             at = moments(gpus, node)
             used, busy = matrix(gpus, node, at), matrix(cores, node, at)
             low = any_below(used, self.gpu_threshold)
             both = low & self._saturated(window, node, busy)
+            seen = totals(both, low, known.get(node, ()) if self.window_s is None else ())
+            if self.window_s is None:
+                known[node] = list(seen)
+            bad, count, lows = seen
             window.hand_over(lambda: {node: one() for node, one in details.items()})
             details[node] = partial(
                 told,
                 at,
                 both,
-                low,
+                seen,
                 GPUs=(used < self.gpu_threshold).sum(axis=0),
                 CPUs=(busy > self.cpu_threshold).sum(axis=0),
             )
-            bad, count = int(both.sum()), len(at)
-            if self.window_s is None:
-                before = totals.get(node, [0, 0])
-                bad, count = totals[node] = [before[0] + bad, before[1] + count]
             seconds = (int(at[-1]) - since) / 1e9
             have, need = (count, self.patience) if self.patience is not None else (seconds, self.patience_s)
             if need is not None and have <= need:
@@ -97,7 +97,7 @@ class CPUBottleneck(Rule):
                     "bottleneck_pct": share,
                     "bottlenecks": bad,
                     "snapshots": count,
-                    "low_gpu": int(low.sum()),
+                    "low_gpu": lows,
                 }
                 limit = f"{self.gpu_threshold:g} %"
                 text = f"a GPU was below {limit} with a saturated CPU in {share:.0f} % of the time"

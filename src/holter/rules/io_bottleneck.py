@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis import dataloading
-from holter.analysis.snapshots import any_above, any_below, matrix, moments, told
+from holter.analysis.snapshots import any_above, any_below, matrix, moments, told, totals
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules._ours import READS, ours, owners
 
@@ -96,7 +96,7 @@ class IOBottleneck(Rule):
         waits = {node for node, _ in cores} | (
             {node for node, _ in pressure} if self.psi_threshold else set()
         )
-        totals = window.state.setdefault("snapshots", {})
+        known = window.state.setdefault("snapshots", {})
         details: dict[str, Callable[[], dict[str, Any]]] = {}
         for node in sorted({node for node, _ in gpus} & waits):
             at = moments(gpus, node)
@@ -106,19 +106,20 @@ class IOBottleneck(Rule):
             if self.psi_threshold is not None:
                 some = np.nan_to_num(matrix(pressure, node, at), nan=-1.0)
                 slow |= np.asarray((some >= self.psi_threshold).any(axis=0))
+            both = low & slow
+            seen = totals(both, low, known.get(node, ()) if self.window_s is None else ())
+            if self.window_s is None:
+                known[node] = list(seen)
+            bad, count, _ = seen
             window.hand_over(lambda: {node: one() for node, one in details.items()})
             details[node] = partial(
                 told,
                 at,
-                low & slow,
-                low,
+                both,
+                seen,
                 GPUs=(used < self.gpu_threshold).sum(axis=0),
                 CPUs=(waits_of > self.io_threshold).sum(axis=0),
             )
-            bad, count = int((low & slow).sum()), len(at)
-            if self.window_s is None:
-                before = totals.get(node, [0, 0])
-                bad, count = totals[node] = [before[0] + bad, before[1] + count]
             seconds = (int(at[-1]) - since) / 1e9
             have, need = (count, self.patience) if self.patience is not None else (seconds, self.patience_s)
             if need is not None and have <= need:

@@ -13,6 +13,7 @@ from typing import Any
 from holter.schema.tables import SCHEMA_VERSION
 from holter.schema.windows import with_order
 from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_key, parse_node
+from holter.store.masking import masked
 from holter.store.place import Place, place
 
 DEFAULT_STORE = "./holter-jobs"
@@ -186,7 +187,7 @@ def create(
     Args:
         store_url: The store; made when it is not there.
         name: What to call the job.
-        command: What the job runs.
+        command: What the job runs; secrets in it are masked.
         interval_ms: Sampling interval in milliseconds.
         rules: The rules that run beside it, each with name and parameters.
         now_ns: Now, nanoseconds since the epoch.
@@ -208,7 +209,7 @@ def create(
         "name": name,
         "id": secrets.token_hex(8),
         "status": "InProgress",
-        "command": list(command),
+        "command": masked(command),
         "interval_ms": interval_ms,
         "rules": list(rules),
         "created": now_ns,

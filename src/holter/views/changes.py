@@ -134,6 +134,8 @@ def _machine(node: Mapping[str, Any]) -> str:
 def _value(value: Any) -> str:
     if value is None:
         return "not there"
+    if isinstance(value, dict):  # a framework: its name, version and device
+        return " ".join(str(one) for one in value.values() if one)
     text = (
         shlex.join(map(str, value))
         if isinstance(value, list) and all(isinstance(v, str) for v in value)
