@@ -15,6 +15,7 @@ from holter.agent.outcome import Outcome, outcome_of
 from holter.agent.scribe import Plan, Scribe
 from holter.agent.signals import Signals
 from holter.agent.supervise import STOP_GRACE_S
+from holter.schema.compiling import observer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,7 @@ def attach(
         started = clock.time_ns()
         scribe.start()
         (spool / READY).touch()
+        observer().compile()  # windows may be asked for at any time
         _follow(pid, stat.started, descriptor, signals, scribe)
         at = clock.time_ns()
         scribe.finish(Ended(None))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, orders, profile, pushing, saving
 from holter.cli.options import Refusal
+from holter.schema.compiling import observer
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.schema.tensor_spool import ENV_KEPT, ENV_SAVE
 from holter.schema.windows import ENV_PROFILE
@@ -209,8 +210,8 @@ def execute(plan: Plan) -> int:
 
     if plan.variables.get(ENV_SAVE):
         sums.compiled()
+    observer().compile()  # windows may be asked for at any time
     folder, member = begin(plan)
-    limit = plan.hang_s
     creator = member is None or member.creator
     judging = companions(folder, plan.rules) if plan.rules and creator else []
     outcome = Agent(
@@ -222,7 +223,7 @@ def execute(plan: Plan) -> int:
         variables=os.environ
         | {ENV_KEPT: folder.place.url}  # whether anything is asked for or not: scripts save of their own
         | {k: text for k, text in plan.variables.items() if text},
-        hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
+        hang=HangLimits() if plan.hang_s is None else HangLimits(min_s=plan.hang_s, max_s=plan.hang_s),
         member=member,
     ).run()
     if member is not None and not judged_here(member, outcome):

@@ -24,16 +24,17 @@ _PATIENCE_S = 20
 
 
 class Compiled:
-    """One file of C.
+    """One file of C, or of C++ that needs nothing of its library.
 
     Args:
         source: The file.
         effort: How hard the compiler shall try, as its option.
+        options: More of its options.
     """
 
-    def __init__(self, source: Path, effort: str = "-O2") -> None:
+    def __init__(self, source: Path, effort: str = "-O2", options: tuple[str, ...] = ()) -> None:
         self.source = source
-        self._effort = effort
+        self._options = (effort, *options)
 
     def path(self) -> Path:
         """Return where the compiled file of this source lies for this processor."""
@@ -55,7 +56,7 @@ class Compiled:
                 return False
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = target.with_name(f".{target.name}.{os.getpid()}")
-            flags = (self._effort, *_FLAGS)
+            flags = (*self._options, *_FLAGS)
             try:
                 for tried in ((*flags, _TUNED), flags):
                     done = subprocess.run(
@@ -82,6 +83,12 @@ class Compiled:
             return ctypes.CDLL(str(target)) if _wanted() and _trusted(target) else None
         except OSError:
             return None
+
+
+def observer() -> Compiled:
+    """Return what collects operators in windows: trainings load it, whoever goes with one compiles it."""
+    source = Path(__file__).parents[1] / "recorder" / "profilers" / "observer.cpp"
+    return Compiled(source, options=("-std=c++17", "-fno-exceptions", "-fno-rtti"))
 
 
 def _wanted() -> bool:
