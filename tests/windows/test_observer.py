@@ -104,14 +104,51 @@ def test_a_range_that_is_open_across_windows(observer, train):
         assert table["time"][outer] + table["duration"][outer] - 10**18 == told["bounds"][-1]
 
 
-def test_a_child_collects_nothing_and_disturbs_nothing(observer, train):
+def test_windows_begin_and_end_while_other_threads_compute(observer, train):
+    made = train()
+    enough = threading.Event()
+
+    def compute():
+        while not enough.is_set():
+            with torch.profiler.record_function("other"):
+                torch.ones(10).cos()
+
+    threads = [threading.Thread(target=compute) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(40):
+            made.ask({"profiler": "operators", "steps": 1})
+            made.steps(1)
+            torch.ones(10).sin()
+            made.steps(1)
+    finally:
+        enough.set()
+        for thread in threads:
+            thread.join()
+    windows = made.told()
+    assert len(windows) == 40
+    for told in windows:
+        table = rows(made.spool / told["file"], told)["operators"]
+        assert texts(table["name"]).count("aten::sin") == 1
+        assert set(texts(table["name"])) <= {"other", "aten::ones", "aten::empty", "aten::fill_", "aten::sin",
+                                             "aten::cos"}  # fmt: skip
+
+
+def test_a_child_collects_nothing_disturbs_nothing_and_can_do_its_own(observer, train):
     def work(step):
         child = os.fork()
         if child == 0:
+            held = -1
             try:
                 (torch.ones(3) + 1).sum()  # nothing that computes on threads of its own, which a child lacks
+                held = observer.events()
+                observer.begin(100)
+                torch.ones(3)
+                observer.end()
+                held += 0 if observer.events() else 1
             finally:
-                os._exit(0)
+                os._exit(held)
         assert os.waitpid(child, 0)[1] == 0
         torch.ones(3).cos()
 

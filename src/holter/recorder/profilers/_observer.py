@@ -61,8 +61,9 @@ def load(torch: Any) -> Observer | None:
         library.holter_observer_events.restype = ctypes.c_int64
     except (OSError, AttributeError):
         return None
-    _loaded.append(Observer(library))
-    return _loaded[0]
+    _loaded.append(found := Observer(library))
+    os.register_at_fork(after_in_child=found.forget)
+    return found
 
 
 def _as_expected(header: str) -> bool:
@@ -120,6 +121,10 @@ class Observer:
     def free(self) -> None:
         """Free what was collected."""
         self._library.holter_observer_free()
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing is collected here: it was freed, or is the parent's."""
         self.busy = False
 
 
