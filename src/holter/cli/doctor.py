@@ -68,6 +68,7 @@ def main(words: list[str]) -> int:
         _limits,
         _collectors,
         _python_samples,
+        _windows,
     ]
     findings = [finding for check in checks for finding in _safely(check)]
     if given.json:
@@ -232,6 +233,15 @@ def _python_samples() -> Iterator[Finding]:
     yield Finding(
         "Python sampled", "no" if why else "yes", why or "from outside, with holter run --python-hz 5"
     )
+
+
+def _windows() -> Iterator[Finding]:
+    """Say who collects operators in a window."""
+    from holter.schema.compiling import observer
+
+    yes = observer().compile()
+    dear = "torch's own profiler, for want of a C++ compiler: the training waits when such a window ends"
+    yield Finding("windows", "yes" if yes else "partly", "operators: a compiled observer" if yes else dear)
 
 
 def _print(findings: list[Finding]) -> None:
