@@ -45,8 +45,12 @@ _PATIENCE_S = 300
 
 PEN, COMPILED = "src/holter/recorder/pen.c", "src/holter/recorder/_pen.abi3.so"
 """The hot path; a wheel that holds it is for any CPython from 3.11 on."""
-FUNCTIONS = ("src/holter/recorder/tensors/sums.c", "src/holter/importers/scanning.c")
-"""What needs nothing of Python: any that is of the platform can load it."""
+FUNCTIONS = {
+    "src/holter/recorder/tensors/sums.c": ("-O3",),
+    "src/holter/importers/scanning.c": ("-O3",),
+    "src/holter/recorder/profilers/observer.cpp": ("-O2", "-std=c++17", "-fno-exceptions", "-fno-rtti"),
+}
+"""What needs nothing of Python, nor of the C++ library: any Python of the platform can load it."""
 
 
 class NoFilesError(RuntimeError):
@@ -122,10 +126,10 @@ def compiled(root: Path = ROOT) -> tuple[list[str], list[str]]:
     made, failed = [], []
     why = _pen(root)
     (failed if why else made).append(f"{PEN}, marks cost some 4 times as much: {why}" if why else COMPILED)
-    for source in FUNCTIONS:
+    for source, flags in FUNCTIONS.items():
         path = root / source
         to = path.with_name(f"{path.stem}-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.so")
-        why = _compile(path, to, "-O3")
+        why = _compile(path, to, *flags)
         if why:
             failed.append(f"{source}, what it does costs some twice as much: {why}")
             continue
@@ -146,7 +150,7 @@ def _pen(root: Path) -> str:
 
 
 def _compile(source: Path, to: Path, *flags: str) -> str:
-    """Compile a file of C; return why that could not be, or nothing."""
+    """Compile a file of C or C++; return why that could not be, or nothing."""
     draft = to.with_name(f"{to.name}.{os.getpid()}")  # a training may have the old one loaded
     try:
         command = [*shlex.split(os.environ.get("CC", "cc")), *flags, "-shared", "-fPIC"]

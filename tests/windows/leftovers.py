@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -9,6 +10,7 @@ import resource
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +48,43 @@ def hooks(session: sessions.Session) -> list[str]:
     ]  # fmt: skip
 
 
-def held(session: sessions.Session) -> dict[str, Any]:
-    """Return what the process holds."""
+def observers() -> list[bool]:
+    """Return whether torch has anybody to tell of operators: all threads', this thread's."""
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    names = ("_ZN2at18hasGlobalCallbacksEv", "_ZN2at23hasThreadLocalCallbacksEv")
+    for name in names:
+        getattr(library, name).restype = ctypes.c_bool
+    return [getattr(library, name)() for name in names]
+
+
+def calls(step: Callable[[], None]) -> int:
+    """Return how many functions a step calls, of Python and of C."""
+    seen = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal seen
+        seen += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        step()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def held(session: sessions.Session, step: Callable[[], None]) -> dict[str, Any]:
+    """Return what the process holds, and what a step of it does."""
     session.windows.wait()
+    # Now and then a step does more: a segment is full, a cost is told.
+    called = min(calls(step) for _ in range(20))
     for _ in range(3):
         gc.collect()
     status = Path("/proc/self/status").read_text()
     return {
         "hooks": hooks(session),
+        "observers": observers(),
+        "calls": called,
         "threads": sorted(thread.name for thread in threading.enumerate()),
         "descriptors": len(os.listdir("/proc/self/fd")),
         "objects": len(gc.get_objects()),
@@ -89,9 +120,9 @@ def main(count: int) -> None:
     steps(5)
     clean = hooks(session)
     windows(0, 2 * len(KINDS))  # the first of each kind imports what it needs
-    before = held(session)
+    before = held(session, lambda: steps(1))
     windows(2 * len(KINDS), 2 * len(KINDS) + count)
-    after = held(session)
+    after = held(session, lambda: steps(1))
     print(json.dumps({"clean": clean, "before": before, "after": after}))
 
 

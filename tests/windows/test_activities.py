@@ -8,6 +8,8 @@ import pytest
 import torch
 from tests.windows.test_operators import texts, trained
 
+pytestmark = pytest.mark.usefixtures("torchs_own")
+
 
 @pytest.mark.parametrize("name", ["mine", "aten::mine"])
 def test_a_range_of_the_script_is_no_operator_whatever_its_name(train, name):
@@ -26,7 +28,7 @@ def test_a_range_of_the_script_is_no_operator_whatever_its_name(train, name):
 def test_what_was_found_is_freed_once_it_has_been_told(train):
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 2}]}))
     made.steps(2)
-    _, running, _ = made.session.windows._running
+    running = made.session.windows._running.profiler
     torch.ones(3)
     made.steps(1)
     (told,) = made.told()

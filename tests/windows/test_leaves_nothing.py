@@ -17,6 +17,8 @@ def test_fifty_windows_leave_nothing_behind(tmp_path):
     found = json.loads(done.stdout.splitlines()[-1])
     before, after = found["before"], found["after"]
     assert after["hooks"] == before["hooks"] == found["clean"]
+    assert after["observers"] == before["observers"] == [False, False]
+    assert after["calls"] == before["calls"] > 100
     assert after["threads"] == before["threads"]
     assert after["descriptors"] == before["descriptors"]
     assert after["modules"] == before["modules"]

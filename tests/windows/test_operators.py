@@ -218,7 +218,7 @@ def test_what_a_device_does_after_it_was_waited_for_is_left_out(tmp_path):
     assert len(rows(tmp_path / "raw", told, stop_ns=50)["kernels"]["time"]) == 2
 
 
-def test_the_training_goes_on_while_its_window_is_written(train, monkeypatch):
+def test_the_training_goes_on_while_its_window_is_written(torchs_own, train, monkeypatch):
     monkeypatch.setattr(_events, "AT_ONCE", 50)  # a thousand times and more is the interpreter let go
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 1}]}))
     made.steps(1)
@@ -238,7 +238,7 @@ def test_the_training_goes_on_while_its_window_is_written(train, monkeypatch):
     assert texts(table["name"]).count("aten::ones") == 50_000
 
 
-def test_a_window_that_takes_too_much_memory_is_cut_short(train, monkeypatch):
+def test_a_window_that_takes_too_much_memory_is_cut_short(torchs_own, train, monkeypatch):
     monkeypatch.setattr(profiler, "MAX_GROWTH", -(1 << 40))  # any is too much: freed memory is used again
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 100}]}))
     made.steps(6)
@@ -248,7 +248,7 @@ def test_a_window_that_takes_too_much_memory_is_cut_short(train, monkeypatch):
     assert not torch.autograd.profiler._is_profiler_enabled
 
 
-def test_a_window_is_cut_short_where_little_memory_is_left(train, monkeypatch):
+def test_a_window_is_cut_short_where_little_memory_is_left(torchs_own, train, monkeypatch):
     """When it ends, torch takes five times what it took while it collected."""
     monkeypatch.setattr(profiler, "available", lambda: 1 << 20)
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 100}]}))
@@ -262,7 +262,7 @@ def test_a_window_is_cut_short_where_little_memory_is_left(train, monkeypatch):
 
 
 @pytest.mark.parametrize("stacks", [True, False])
-def test_ranges_that_are_open_across_windows_of_a_step_each(train, stacks):
+def test_ranges_that_are_open_across_windows_of_a_step_each(torchs_own, train, stacks):
     """They would end under another profiler than the one that saw them begin."""
     made = train()
     made.ask(*[{"profiler": "operators", "steps": 1, "parameters": {"stacks": stacks}}] * 8)
@@ -273,7 +273,7 @@ def test_ranges_that_are_open_across_windows_of_a_step_each(train, stacks):
     assert [first for _, first, _ in made.ranges()] == [1, 3, 5, 7, 9, 11, 13, 15]
 
 
-def test_activities_tell_what_events_tell(train, monkeypatch):
+def test_activities_tell_what_events_tell(torchs_own, train, monkeypatch):
     """Versions of torch that can leave out its events are asked for activities alone."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
 

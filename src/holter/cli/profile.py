@@ -9,6 +9,7 @@ from holter.cli import options
 from holter.cli.options import Refusal
 from holter.cli.stop import running, tell
 from holter.schema import windows
+from holter.schema.dividing import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,6 +53,8 @@ def main(words: list[str]) -> int:
     _check_obeyed(folder)
     tell(folder, {"profile": {**document, "id": f"cli-{time.time_ns()}"}})
     print(f"job {folder.name}: {_told(order, given.rank)}")
+    for line in told(order.requests):
+        print(line)
     return 0
 
 
@@ -66,9 +69,12 @@ def variable(given: Iterable[str], asked: Sequence[windows.Request] = ()) -> str
     """
     try:
         chosen = [request for text in given for request in windows.order_of_words(text).requests]
-        return windows.Order((*asked, *chosen)).to_text() if asked or chosen else ""
     except ValueError as error:
         raise Refusal(f"--profile-steps: {error}") from None
+    order = windows.Order((*asked, *chosen))
+    for line in told(order.requests):
+        options.warn(line)
+    return order.to_text() if order.requests else ""
 
 
 def _document(given: dict[str, Any]) -> dict[str, Any]:

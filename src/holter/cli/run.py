@@ -207,7 +207,6 @@ def execute(plan: Plan) -> int:
     from holter.cli.joining import begin, companions, judged_here
 
     folder, member = begin(plan)
-    limit = plan.hang_s
     creator = member is None or member.creator
     judging = companions(folder, plan.rules) if plan.rules and creator else []
     outcome = Agent(
@@ -219,7 +218,7 @@ def execute(plan: Plan) -> int:
         variables=os.environ
         | {ENV_KEPT: folder.place.url}  # whether anything is asked for or not: scripts save of their own
         | {k: text for k, text in plan.variables.items() if text},
-        hang=HangLimits() if limit is None else HangLimits(min_s=limit, max_s=limit),
+        hang=HangLimits() if plan.hang_s is None else HangLimits(min_s=plan.hang_s, max_s=plan.hang_s),
         member=member,
     ).run()
     if member is not None and not judged_here(member, outcome):

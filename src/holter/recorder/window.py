@@ -6,12 +6,14 @@ import os
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.recorder import rank
 from holter.recorder.profilers import Later, Profiler, Unavailable, make
 from holter.recorder.spool import create
+from holter.recorder.waiting import Waiting, resolved
 from holter.schema import windows as page
+from holter.schema.dividing import FREE, divided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableSequence
@@ -38,17 +40,18 @@ class Window:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A window that has not begun; from a step on, or from a time on, with a length of the same kind."""
+class _Run(NamedTuple):
+    """A window that has begun."""
 
-    request: page.Request
+    window: Window
+    profiler: Profiler
     order: str
-    first_step: int | None
-    start_ns: int
-    """Monotonic ns; 0 for a window by steps."""
-    due: bool = False
-    """Its turn came while another one ran: it begins when that one is over, however late."""
+    bounds: list[int]
+    """When its steps began, monotonic ns."""
+
+    def over(self, step: int, now: int) -> bool:
+        last, until = self.window.last_step, self.window.until_ns
+        return (last is not None and step >= last) or (until is not None and now >= until)
 
 
 class Windows:
@@ -59,11 +62,12 @@ class Windows:
         self.wake: MutableSequence[int] | memoryview = [page.NEVER]
         """Its first word is the step from which on `look` is called; shared with the agent once open."""
         self._text: memoryview | None = None
-        self._waiting: list[_Waiting] = []
-        self._running: tuple[Window, Profiler, str] | None = None
+        self._waiting: list[Waiting] = []
+        self._running: _Run | None = None
+        self._beside: list[_Run] = []
+        """Those that install nothing, so disturb no other."""
         self._thread = 0
         self._finishing: list[threading.Thread] = []
-        self._bounds: list[int] = []
         self._count = 0
         self.ended: tuple[str, int] | None = None
         """The profiler of the last window that is over, and the step that began then."""
@@ -100,13 +104,11 @@ class Windows:
             return  # another thread steps, too: a window ends where it began
         try:
             self._read(step, now)
-            if self._running is not None:
-                self._bounds.append(now)
-                window = self._running[0]
-                by_step = window.last_step is not None and step >= window.last_step
-                if by_step or (window.until_ns is not None and now >= window.until_ns):
-                    self._stop()
-                elif (at_step := getattr(self._running[1], "at_step", None)) is not None:
+            for run in list(self._runs()):
+                run.bounds.append(now)
+                if run.over(step, now):
+                    self._stop(run)
+                elif (at_step := getattr(run.profiler, "at_step", None)) is not None:
                     at_step(step)
             self._begin_due(step, now)
             self._sleep(step)
@@ -117,15 +119,12 @@ class Windows:
     def cut_short(self) -> None:
         """Let the next step boundary end the window that runs: its profiler cannot go on."""
         if self._running is not None:
-            window, profiler, order = self._running
-            self._running = replace(window, last_step=0), profiler, order
+            self._running = self._running._replace(window=replace(self._running.window, last_step=0))
 
     def end(self) -> None:
         """End the window that runs, for the process ends or is recorded no more."""
         self._waiting.clear()
-        if self._running is not None:
-            self._bounds.append(time.perf_counter_ns())
-            self._stop()
+        self._stop_all(time.perf_counter_ns())
         self.wait()
         self.wake[page.WAKE] = page.NEVER
 
@@ -156,11 +155,9 @@ class Windows:
             self._tell({"order": order.id, "refused": reason})
         if order.replace:
             self._waiting.clear()
-            if self._running is not None:
-                self._bounds.append(now)
-                self._stop()
-        for request in order.requests:
-            self._waiting.extend(_resolve(request, order.id, step, now))
+            self._stop_all(now)
+        for request in divided(order.requests):
+            self._waiting.extend(resolved(request, order.id, step, now))
 
     def _rank(self) -> int:
         """Return the rank of this process; one that nobody numbered is the only one."""
@@ -171,22 +168,16 @@ class Windows:
 
     def _begin_due(self, step: int, now: int) -> None:
         for one in list(self._waiting):
-            begun = step >= one.first_step if one.first_step is not None else now >= one.start_ns
-            if not begun:
+            if not one.begins(step, now):
                 continue
             self._waiting.remove(one)
-            if one.request.rank not in (None, self._rank()):  # asked only now: it may be told late
+            request = one.request
+            if request.rank not in (None, self._rank()):  # asked only now: it may be told late
                 continue
-            if self._running is not None:
+            if self._running is not None and request.profiler not in FREE:
                 self._waiting.append(replace(one, due=True))
                 continue
-            request = one.request
-            last = until = None
-            if request.duration_ns is None:
-                first = step if one.due or one.first_step is None else one.first_step
-                last = first + (request.steps or 1)
-            else:
-                until = (now if one.due else one.start_ns) + request.duration_ns
+            last, until = one.until(step, now)
             if (last is not None and step >= last) or (until is not None and now >= until):
                 self._tell({"profiler": request.profiler, "order": one.order, "refused": "it is past"})
                 continue
@@ -194,16 +185,25 @@ class Windows:
             window = Window(self._count, request.profiler, step, last, until, request.parameters)
             if not self._start(window, one.order):
                 self._count -= 1
-                self._waiting.insert(0, replace(one, due=True))
+                own = request.start_step is not None and last is not None and step + 1 < last
+                self._waiting.insert(0, replace(one, due=one.due or not own))
                 return
 
     def _sleep(self, step: int) -> None:
         """Say when to look again: at every step in a window or before one by time, else at a start."""
         by_time = any(one.first_step is None for one in self._waiting)
         starts = [one.first_step for one in self._waiting if one.first_step is not None]
-        self.wake[page.WAKE] = step + 1 if by_time or self._running else min(starts, default=page.NEVER)
+        self.wake[page.WAKE] = step + 1 if by_time or self._runs() else min(starts, default=page.NEVER)
 
-    # -- the one that runs
+    # -- those that run
+
+    def _runs(self) -> list[_Run]:
+        return self._beside if self._running is None else [self._running, *self._beside]
+
+    def _stop_all(self, now: int) -> None:
+        for run in list(self._runs()):
+            run.bounds.append(now)
+            self._stop(run)
 
     def _start(self, window: Window, order: str) -> bool:
         """Begin it; return whether there is no need to try again at the next step."""
@@ -218,36 +218,41 @@ class Windows:
         except Exception as error:
             self._tell({**fact, **self._failed(window, error)})
         else:
-            self._running = window, profiler, order
-            self._thread = threading.get_ident()
             # Beginning is no part of the step that is profiled.
             self.session.since = begun = time.perf_counter_ns()
-            self._bounds = [begun]
+            run = _Run(window, profiler, order, [begun])
+            if window.profiler in FREE:
+                self._beside.append(run)
+                return True
+            self._running = run
+            self._thread = threading.get_ident()
         return True
 
-    def _stop(self) -> None:
-        assert self._running is not None  # noqa: S101
-        window, profiler, order = self._running
-        self._running = None
-        self.ended = window.profiler, self.session.step
+    def _stop(self, run: _Run) -> None:
+        window, profiler, order, bounds = run
+        if run in self._beside:
+            self._beside.remove(run)
+        else:
+            self._running = None
+            self.ended = window.profiler, self.session.step
         fact: dict[str, Any] = {
             "profiler": window.profiler,
             "number": window.number,
             "order": order,
             "first_step": window.first_step,
-            "last_step": window.first_step + len(self._bounds) - 1,
-            "bounds": self._bounds,
+            "last_step": window.first_step + len(bounds) - 1,
+            "bounds": bounds,
             "parameters": window.parameters,
             "wall_minus_monotonic": time.time_ns() - time.perf_counter_ns(),
         }
         try:
-            if threading.get_ident() != self._thread:
+            if window.profiler not in FREE and threading.get_ident() != self._thread:
                 raise RuntimeError("the thread that trained has ended")
             found = profiler.stop()
         except Exception as error:
             found = self._failed(window, error)
         self.session.since = ended = time.perf_counter_ns()
-        fact["stop_ns"] = ended - self._bounds[-1]
+        fact["stop_ns"] = ended - bounds[-1]
         if callable(found):
             later = threading.Thread(
                 target=self._finish, args=(window, profiler, found, fact), name="holter-window", daemon=True
@@ -284,15 +289,3 @@ class Windows:
 
     def _tell(self, fact: dict[str, Any]) -> None:
         self.session.journal("window", {"time": time.perf_counter_ns(), **fact})
-
-
-def _resolve(request: page.Request, order: str, step: int, now: int) -> list[_Waiting]:
-    """Return the window that is asked for, seen from a step and a monotonic time; none without a range."""
-    if request.by_steps:
-        return [_Waiting(request, order, step if request.start_step is None else request.start_step, 0)]
-    if request.by_time:
-        start = now
-        if request.start_ns is not None:
-            start = request.start_ns - (time.time_ns() - time.perf_counter_ns())
-        return [_Waiting(request, order, None, start)]
-    return []

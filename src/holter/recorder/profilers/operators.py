@@ -1,8 +1,9 @@
-"""Operators and kernels of a window: torch's own profiler collects, its events are kept as columns.
+"""Operators and kernels of a window: an observer of ours collects where it can, else torch's own profiler.
 
-When torch's profiler ends it works some microseconds on each event and keeps the interpreter meanwhile, so no
-thread of ours could do that beside the training. It is spared what nobody needs: links between events and,
-where it can be, objects for Python. Columns of what it found are made beside the training.
+The observer is for operators of the CPU without shapes and stacks. When torch's profiler ends it works some
+microseconds on each event and keeps the interpreter meanwhile, so no thread of ours could do that beside the
+training. It is spared what nobody needs: links between events and, where it can be, objects for Python.
+Columns of what it found are made beside the training.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Later, Unavailable, _events
+from holter.recorder.profilers import Later, Unavailable, _events, _observer
 from holter.recorder.profilers._memory import available, resident
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Profiler:
         self._device = ""
         self._traced = False
         """Whether torch makes no events, but activities alone."""
+        self._observer: _observer.Observer | None = None
+        """Collects instead of torch's profiler."""
         self._result: Any = None
         self._events: list[Any] = []
         self._grown_from = self._most = 0
@@ -54,24 +57,37 @@ class Profiler:
         """Begin to collect on all threads that compute for this one. Raises `Later` and `Unavailable`."""
         if self._torch is None:
             raise Unavailable("operators are those of PyTorch, which this process has not imported")
-        # What torch's profiler saw begin must not end under its successor: torch would write to freed memory.
-        if self._session.windows.ended == ("operators", self._window.first_step):
-            raise Later
         torch = self._torch
-        profiler = torch.autograd.profiler
         if torch._C._autograd._profiler_enabled():
             raise Unavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
+        if not (self._device or self._shapes or self._stacks):
+            self._observer = _observer.load(torch)
+        if self._observer is not None:
+            if self._observer.busy:
+                raise Later
+            self._most = min(_observer.MAX_EVENTS, available() // (2 * _observer.BYTES))
+            self._observer.begin(self._most)
+        else:
+            # What torch's profiler saw begin must not end under its next: torch would write to freed memory.
+            if self._session.windows.ended == ("operators", self._window.first_step):
+                raise Later
+            self._begin()
+        torch.autograd.profiler._run_on_profiler_start()
+        self._give_way(torch.autograd.profiler)
+
+    def _begin(self) -> None:
+        """Begin torch's profiler."""
+        torch = self._torch
         # What torch makes of its profiler differs between versions; only its configuration is used.
         frugal, self._traced = _frugal(torch, stacks=self._stacks, shapes=self._shapes)
-        settings = profiler.profile(
+        settings = torch.autograd.profiler.profile(
             record_shapes=self._shapes,
             with_stack=self._stacks,
             with_modules=self._stacks,
             experimental_config=frugal,
             **({"use_device": self._device} if self._device else {}),
         )
-        started = profiler._run_on_profiler_start
         silent = _LOG_LEVEL not in os.environ
         if silent:
             os.environ[_LOG_LEVEL] = "99"  # else the first window prints into the script's output
@@ -82,17 +98,21 @@ class Profiler:
         finally:
             if silent:
                 os.environ.pop(_LOG_LEVEL, None)
-        started()
         self._grown_from = resident()
         # Half of what is left stays the training's.
         self._most = min(MAX_GROWTH, max(_MIN_GROWTH, available() // (2 * _AT_THE_END)))
-        self._give_way(profiler)
 
     def at_step(self, step: int) -> None:
         """End early what has taken too much memory."""
-        if not self._cut and resident() - self._grown_from > self._most:
+        if self._cut:
+            return
+        if self._observer is not None:
+            if self._observer.events() >= self._most:
+                self._cut = f"it had {self._most} events, for which there is room"
+        elif resident() - self._grown_from > self._most:
             most = f"{self._most / 2**30:.2g} GiB of memory"
             self._cut = f"it had taken {most}, and takes {_AT_THE_END} times as much when it ends"
+        if self._cut:
             self._session.windows.cut_short()
 
     def stop(self) -> Found | Callable[[], Found]:
@@ -107,29 +127,39 @@ class Profiler:
         """Write the events into a file, in the background."""
         name = f"{self._session.process}.{self._window.number}.operators"
         path = self._session.spool.path(name)
+        found: dict[str, Any] = {"file": name, "device": self._device or "cpu"}
         try:
-            self._events = _events.listed(self._result, traced=self._traced)
-            wrote = _events.write(
-                path,
-                self._events,
-                traced=self._traced,
-                device=bool(self._device),
-                shapes=self._shapes,
-                stacks=self._stacks,
-            )
+            found |= self._write(path)
         except BaseException:
             if os.path.exists(path):
                 os.unlink(path)
             raise
-        found: dict[str, Any] = {"file": name, "events": wrote.events, "device": self._device or "cpu"}
         if self._cut:
             found["cut"] = self._cut
-        if self._device and not wrote.on_device:
-            found["missing"] = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
         return found
 
+    def _write(self, path: str) -> dict[str, Any]:
+        if self._observer is not None:
+            events, lost = self._observer.write(path)
+            return {"events": events, "observed": True, **({"lost": lost} if lost else {})}
+        self._events = _events.listed(self._result, traced=self._traced)
+        wrote = _events.write(
+            path,
+            self._events,
+            traced=self._traced,
+            device=bool(self._device),
+            shapes=self._shapes,
+            stacks=self._stacks,
+        )
+        if self._device and not wrote.on_device:
+            missing = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
+            return {"events": wrote.events, "missing": missing}
+        return {"events": wrote.events}
+
     def forget(self) -> None:
-        """Free what was found, a second's work for a million events: the agent has been told before."""
+        """Free what was found, for torch's a second's work for a million events, once the agent was told."""
+        if self._observer is not None:
+            self._observer.free()
         _events.free(self._events)
         self._result = None
 
@@ -139,13 +169,13 @@ class Profiler:
 
     def _end(self) -> None:
         torch = self._torch
-        link = getattr(torch._C._profiler, "_set_fwd_bwd_enabled_val", lambda _: None)
         try:
-            link(False)  # a sixth of the work, and nobody asks for it
-            self._result = torch.autograd._disable_profiler()
+            if self._observer is not None:
+                self._observer.end()
+            else:
+                self._result = _ended(torch)
             torch.autograd.profiler._run_on_profiler_stop()
         finally:
-            link(True)
             for undo in self._undo:
                 undo()
             self._undo.clear()
@@ -162,7 +192,7 @@ class Profiler:
                 window._lost = "the script started a profiler of its own"
                 window._synchronize()
                 window._end()
-                window._result = None
+                window.forget()
                 window._session.windows.cut_short()
             return original(self)
 
@@ -172,6 +202,16 @@ class Profiler:
             profiler.profile._prepare_trace = original
 
         self._undo.append(undo)
+
+
+def _ended(torch: Any) -> Any:
+    """End torch's profiler; return its result."""
+    link = getattr(torch._C._profiler, "_set_fwd_bwd_enabled_val", lambda _: None)
+    try:
+        link(False)  # a sixth of the work, and nobody asks for it
+        return torch.autograd._disable_profiler()
+    finally:
+        link(True)
 
 
 def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
