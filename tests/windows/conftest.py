@@ -121,9 +121,7 @@ def observer():
 
     found = _observer.load(torch)
     if found is None:
-        pytest.skip(
-            "the observer was not compiled (`python hatch_build.py`), or this torch calls observers in another way"
-        )
+        pytest.skip("the observer was not compiled (`python hatch_build.py`), or this torch is another one")
     return found
 
 

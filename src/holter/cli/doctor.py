@@ -68,7 +68,6 @@ def main(words: list[str]) -> int:
         _limits,
         _collectors,
         _python_samples,
-        _windows,
     ]
     findings = [finding for check in checks for finding in _safely(check)]
     if given.json:
