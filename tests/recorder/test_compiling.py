@@ -34,7 +34,9 @@ def checkout(tmp_path, build):
 
 
 def found(checkout):
-    return {str(path.relative_to(checkout)) for path in checkout.rglob("*.*") if path.suffix != ".c"}
+    return {
+        str(path.relative_to(checkout)) for path in checkout.rglob("*.*") if path.suffix not in (".c", ".cpp")
+    }
 
 
 def test_it_is_compiled_and_of_the_interface_that_python_knows(checkout, build):
