@@ -14,6 +14,7 @@ from tests.agent.conftest import until
 from holter.agent import procfs
 from holter.agent.command import CommandNotFound, find_command
 from holter.agent.supervise import Agent
+from holter.schema.companions import FAULT
 from holter.store import job
 
 
@@ -187,6 +188,7 @@ def test_companions_start_late_and_end_with_the_job(start, tmp_path):
     pid = tmp_path / "companion"
     code = (
         f"import os, time; file = open({str(pid)!r}, 'w')\n"
+        f"print({FAULT + 'place: it is away'!r}, flush=True)\n"
         "print(os.getpid(), os.nice(0), time.time_ns(), file=file, flush=True); time.sleep(600)"
     )
     waits = f"until grep -q . {pid}; do sleep 0.1; done 2>/dev/null"
@@ -196,7 +198,9 @@ def test_companions_start_late_and_end_with_the_job(start, tmp_path):
     assert began - run.folder.manifest()["start"] > 4.9e9
     assert procfs.stat(companion) is None
     assert nice >= 10
-    assert [fault["where"] for fault in run.outcome["faults"]] == ["companion /proc/nowhere/companion"]
+    told = {fault["where"]: fault["error"] for fault in run.outcome["faults"]}
+    assert set(told) == {"companion /proc/nowhere/companion", "place"}
+    assert told["place"] == "it is away"
     assert run.outcome["agent_cpu_s"] > 0
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import subprocess
 import sys
@@ -64,6 +67,14 @@ def command(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
     given = {"capture_output": True, "text": True, "timeout": 300, "check": False, **more}
     env = {**surroundings, "PYTHONPATH": str(SOURCE), **given.pop("env", {})}
     return subprocess.run([sys.executable, "-m", "holter", *words], env=env, **given)
+
+
+def described(name: str = "latest") -> dict[str, Any]:
+    """Return what `holter describe --json` says of a job in this folder, asked in this process."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert main(["describe", name, "--json"]) == 0
+    found: dict[str, Any] = json.loads(said.getvalue())
+    return found
 
 
 def job(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from tests.cli.conftest import command
+from tests.cli.conftest import command, described
 
 
 def test_demos_are_listed_and_a_wrong_name_is_refused(holter):
@@ -25,6 +23,6 @@ def test_the_slow_demo_names_its_guilty_stage_and_the_healthy_one_has_none():
     for name, suspect in (("slow_dataloader", "data_pipeline"), ("healthy", "healthy")):
         done = command("demo", name, "--seconds", "8", timeout=300)
         assert done.returncode == 0, done.stderr
-        document = json.loads(command("describe", "latest", "--json").stdout)
+        document = described()
         assert document["verdict"]["suspect"] == suspect, document["verdict"]
         assert ("median_blur (slow_dataloader.py:" in done.stderr) == (suspect == "data_pipeline")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import SOURCE, command
+from tests.cli.conftest import SOURCE, command, described
 
 PYTHON = sys.executable
 TRAINING = """
@@ -31,10 +31,6 @@ for step in range(60):
     with holter.step():
         holter.log(loss=float("nan") if step > 40 else 1.0)
 """
-
-
-def described(name="latest"):
-    return json.loads(command("describe", name, "--json").stdout)
 
 
 def test_a_command_that_does_not_train(tmp_path):

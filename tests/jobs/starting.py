@@ -35,14 +35,8 @@ class Finished:
     job: str
 
     def describe(self) -> dict[str, Any]:
-        """Return what `holter describe --json` says of the job; it keeps to its published schema.
-
-        The command runs in this process: what it says is the same, and a process is not started for it.
-        """
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            code = holter_main(["describe", self.job, "--json", "--store", str(self.store)])
-        assert code == 0
-        told = json.loads(said.getvalue())
+        """Return what `holter describe --json` says of the job; it keeps to its published schema."""
+        told = json.loads(here("describe", self.job, "--json", "--store", str(self.store)).stdout)
         jsonschema.validate(told, json.loads(PUBLISHED.read_text()))
         return told
 
@@ -80,6 +74,18 @@ def holter(*words: str, check: bool = True, **more: Any) -> subprocess.Completed
             raise AssertionError(f"{command} took more than {LIMIT_S} s\n{stdout}{stderr}") from None
     done = subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
     assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def here(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run one holter command in this process: it says the same, and no process is started for it."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as said,
+        contextlib.redirect_stderr(io.StringIO()) as told,
+    ):
+        code = holter_main(list(words))
+    done = subprocess.CompletedProcess(list(words), code, said.getvalue(), told.getvalue())
+    assert not check or code == 0, done.stdout + done.stderr
     return done
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.actions.receivers import http, smtp
-from tests.jobs.starting import TRAININGS, Jobs, holter
+from tests.jobs.starting import TRAININGS, Jobs, here
 
 SECRETS = {
     "password": "correct-horse-battery",
@@ -36,7 +36,7 @@ def test_a_rule_stops_a_training_and_the_record_names_it(jobs: Jobs) -> None:
     (rule,) = told["rules"]
     assert [action["result"] for action in rule["issues"][0]["actions"]] == ["ok"]
     assert "Stopped by rule NonFiniteLoss at step 40" in done.stderr
-    shown = holter("describe", done.job, "--store", str(jobs.store)).stdout
+    shown = here("describe", done.job, "--store", str(jobs.store)).stdout
     assert "stop_training: ok: told job job-0 to stop" in shown
 
 

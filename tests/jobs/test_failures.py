@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.jobs.starting import TRAININGS, Jobs, environment, holter
+from tests.jobs.starting import TRAININGS, Jobs, environment, here
 
 
 def test_killed(jobs: Jobs) -> None:
@@ -51,10 +51,10 @@ def test_hanging(jobs: Jobs, end: str) -> None:
         until = time.monotonic() + 180
         while time.monotonic() < until and not live:
             time.sleep(0.5)
-            asked = holter("describe", "hanging", "--json", *store, check=False)
+            asked = here("describe", "hanging", "--json", *store, check=False)
             live = json.loads(asked.stdout)["job"]["headline"] if asked.returncode == 0 else None
         if end == "stop":
-            holter("stop", "hanging", *store)
+            here("stop", "hanging", *store)
         else:
             os.killpg(run.pid, signal.SIGINT)
         _, card = run.communicate(timeout=180)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.gateway import Gateway
-from tests.jobs.starting import TRAININGS, environment, holter, wait_for
+from tests.jobs.starting import TRAININGS, environment, here, wait_for
 from tests.ports import free_port
 
 import holter as holter_package
@@ -56,7 +56,7 @@ def finish(nodes: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
 
 
 def described(store: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(holter("describe", "both", "--store", store, "--json").stdout)
+    document: dict[str, Any] = json.loads(here("describe", "both", "--store", store, "--json").stdout)
     return document
 
 
@@ -71,7 +71,7 @@ def test_orders_reach_all_nodes_of_a_job_in_an_object_store(
     wait_for(lambda: job.jobs(store))
     opened = holter_package.open(f"{store}/both")
     wait_for(lambda: len(set(opened.spans.select(where="step > 20").table["rank"])) == 2)
-    holter("configure", "both", "--interval", "200ms", "--store", store)
+    here("configure", "both", "--interval", "200ms", "--store", store)
     told = described(store)
     assert (told["job"]["status"], told["ranks"]) == ("InProgress", [0, 1])
 
@@ -83,7 +83,7 @@ def test_orders_reach_all_nodes_of_a_job_in_an_object_store(
         )
 
     wait_for(lambda: len(obeyed()) == 2)
-    holter("stop", "both", "--store", store)
+    here("stop", "both", "--store", store)
     (_, first), (_, second) = finish(nodes)
     told = described(store)
     assert told["job"]["status"] == "Stopped"
@@ -153,4 +153,4 @@ def test_a_name_of_another_launch_is_taken(tmp_path: Path) -> None:
     assert code == 64
     assert "job 'both' exists" in said
     assert "it cannot be joined: it is of another launch" in said
-    assert "needs --job NAME" in holter("run", "--join", "--", "true", check=False).stderr
+    assert "needs --job NAME" in here("run", "--join", "--", "true", check=False).stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.gateway import Gateway
-from tests.jobs.starting import TRAININGS, environment, holter, wait_for
+from tests.jobs.starting import TRAININGS, environment, here, holter, wait_for
 
 import holter as holter_package
 from holter.store import job
@@ -65,54 +65,72 @@ def test_commands_on_a_running_job_and_on_what_it_left(
     wait_for(
         lambda: opened.scalars.select(name="loss").table.rows > 0 and opened.tensors(role="weight").names
     )
-    holter("configure", "long", "--interval", "100ms", "--store", store)
+    here("configure", "long", "--interval", "100ms", "--store", store)
     wait_for(lambda: opened.folder.manifest()["interval_ms"] == 100)
     wait_for(lambda: opened.folder.evaluations().get("rules"))
-    told = json.loads(holter("describe", url, "--json").stdout)
+    told = json.loads(here("describe", url, "--json").stdout)
     assert told["job"]["status"] == "InProgress"
     assert told["steps"]["count"] > 10
     assert {rule["status"] for rule in told["rules"]} <= {"InProgress", "NoIssuesFound", "IssuesFound"}
-    holter("stop", "long", "--store", store)
+    here("stop", "long", "--store", store)
     _, card = running.communicate(timeout=300)
     assert "holter" in card
 
-    told = json.loads(holter("describe", "long", "--store", store, "--json").stdout)
+    told = json.loads(here("describe", "long", "--store", store, "--json").stdout)
     assert (told["job"]["status"], told["cost"]["dropped"]) == ("Stopped", 0)
     assert told["skipped"] == []
     weight = opened.tensors(role="weight")
     assert weight.names
     whole = opened.tensors()["weight"]
     assert whole.value(whole.steps()[0]).shape == (1, 8)
-    assert holter("rules", "run", url, "LossNotDecreasing", check=False).returncode in (0, 3)
-    assert "verdict" in json.loads(holter("diagnose", url, "--json").stdout)
-    exported = holter("export", url, "--format", "tensorboard", "-o", str(tmp_path / "runs"))
+    assert here("rules", "run", url, "LossNotDecreasing", check=False).returncode in (0, 3)
+    assert "verdict" in json.loads(here("diagnose", url, "--json").stdout)
+    exported = here("export", url, "--format", "tensorboard", "-o", str(tmp_path / "runs"))
     assert "values" in exported.stdout
     # What is in the store says nothing of how it is reached.
     secret = environment()["AWS_SECRET_ACCESS_KEY"].encode()
     place = opened.folder.place
     assert not [entry.key for entry in place.files() if secret in place.read(entry.key)]
-    holter("prune", "--keep", "0", "--yes", "--store", store)
-    assert holter("jobs", "--store", store).stdout.startswith("No job in ")
+    here("prune", "--keep", "0", "--yes", "--store", store)
+    assert here("jobs", "--store", store).stdout.startswith("No job in ")
 
 
 @pytest.mark.slow
-def test_a_store_that_vanishes_for_a_while(
+def test_a_store_that_vanishes_for_a_while_or_for_good(
     store: str, gateway: Gateway, running: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     opened = holter_package.open(f"{store}/long")
     wait_for(lambda: opened.scalars.select(name="loss").table.rows > 0)
-    steps = tmp_path / "steps"
-    gateway.pause()
-    try:
-        # The training does not wait for the store; its agent tries to write every few seconds.
-        before = progress(steps)
-        wait_for(lambda: progress(steps) > before + 400)
-    finally:
-        gateway.resume()
-    assert progress(steps) > before
-    holter("stop", "long", "--store", store)
+    steps, other_steps = tmp_path / "steps", tmp_path / "other-steps"
+    words = ["run", "--store", store, "--job", "cut", "--no-rules", "--", PYTHON]
+    with subprocess.Popen(
+        [PYTHON, "-m", "holter", *words, str(TRAININGS / "steady.py"), str(other_steps), "600", "100"],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as cut:
+        wait_for(other_steps.exists)
+        gateway.pause()
+        try:
+            # One training ends meanwhile; the other does not wait for the store, though its agent tries to
+            # write every few seconds.
+            before = progress(steps)
+            _, said = cut.communicate(timeout=300)
+            wait_for(lambda: progress(steps) > before + 400)
+        finally:
+            gateway.resume()
+    assert cut.returncode == 0
+    assert "cannot be reached; what was recorded before is there" in said
+    lost = re.search(r"(\d+) rows that came after it are lost", said)
+    assert lost
+    assert int(lost[1]) >= progress(other_steps)
+    assert progress(other_steps) == 100
+
+    here("stop", "long", "--store", store)
     _, card = running.communicate(timeout=300)
-    told = json.loads(holter("describe", "long", "--store", store, "--json").stdout)
+    told = json.loads(here("describe", "long", "--store", store, "--json").stdout)
     assert told["job"]["status"] == "Stopped"
     # All of it arrived, each row once, and that the store was away is said.
     assert told["cost"]["dropped"] == 0
@@ -120,32 +138,6 @@ def test_a_store_that_vanishes_for_a_while(
     assert len(recorded) == len(set(recorded))
     assert abs(len(recorded) - progress(steps)) <= 2
     assert any("cannot be reached" in fault["error"] for fault in told["cost"]["faults"]), card
-
-
-@pytest.mark.slow
-def test_a_store_that_does_not_come_back(store: str, gateway: Gateway, tmp_path: Path) -> None:
-    words = ["run", "--store", store, "--job", "cut", "--no-rules", "--", PYTHON]
-    steps = tmp_path / "steps"
-    with subprocess.Popen(
-        [PYTHON, "-m", "holter", *words, str(TRAININGS / "steady.py"), str(steps), "600", "100"],
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        wait_for(steps.exists)
-        gateway.pause()
-        try:
-            _, said = process.communicate(timeout=300)
-        finally:
-            gateway.resume()
-    assert process.returncode == 0
-    assert "cannot be reached; what was recorded before is there" in said
-    lost = re.search(r"(\d+) rows that came after it are lost", said)
-    assert lost
-    assert int(lost[1]) >= progress(steps)
-    assert progress(steps) == 100
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import pstats
 
 import pytest
-from tests.jobs.starting import holter
+from tests.jobs.starting import here
 
 from holter.compat.sagemaker import FrameworkProfile, ProfilerConfig
 from holter.job import open as open_job
@@ -52,6 +52,6 @@ def test_the_windows_hold_their_steps_and_can_be_read_and_exported(jobs, tmp_pat
     assert told["ready"] > 0
 
     out = tmp_path / "stats"
-    holter("export", done.job, "--store", str(done.store), "--format", "pstats", "-o", str(out))
+    here("export", done.job, "--store", str(done.store), "--format", "pstats", "-o", str(out))
     stats = pstats.Stats(str(out / "rank0-total_time.pstats")).stats
     assert stats[next(key for key in stats if key[2] == "Network.forward")][1] == 10

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.generated.story import NODE, Story, story
-from tests.jobs.starting import holter
+from tests.jobs.starting import here
 
 from holter.analysis.cost import saving
 from holter.store.job import create
@@ -57,7 +57,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def described(name: str, store: Path) -> dict[str, Any]:
     """Return what `holter describe --json` says of a story."""
-    return json.loads(holter("describe", f"recommender-{name}", "--json", "--store", str(store)).stdout)
+    return json.loads(here("describe", f"recommender-{name}", "--json", "--store", str(store)).stdout)
 
 
 def statuses(name: str, store: Path) -> dict[str, str]:
@@ -65,7 +65,7 @@ def statuses(name: str, store: Path) -> dict[str, str]:
     # 10 %: below it a GPU counts as idle, in the case as it is told.
     rules = ["LowGPUUtilization:threshold_p95=70", "DataloaderBottleneck", "CPUBottleneck:gpu_threshold=10"]
     rules += ["OverallSystemUsage", "OverallFrameworkMetrics"]
-    done = holter("rules", "run", f"recommender-{name}", *rules, "--json", "--store", str(store), check=False)
+    done = here("rules", "run", f"recommender-{name}", *rules, "--json", "--store", str(store), check=False)
     assert done.returncode in (0, 3), done.stderr
     found = json.loads(done.stdout)
     return {rule["name"]: rule["status"] for rule in (found["rules"] if isinstance(found, dict) else found)}

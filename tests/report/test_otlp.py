@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
 import time
 
 import pytest
-from tests.cli.conftest import command, told
+from tests.cli.conftest import SOURCE, command, told
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra `otlp` is not installed")
 
@@ -23,6 +26,7 @@ from holter.cli import main
 from holter.cli.pushing import push_rest
 from holter.report.otlp import Push, address, shown
 from holter.report.otlp.issues import IssuePush, beside
+from holter.schema.companions import FAULT
 from holter.store.job import JobNotFound, find
 from holter.store.layout import TOLD
 from holter.store.trial import Trial
@@ -76,7 +80,9 @@ def recorded(tmp_path, seen, *words, **variables):
 
 
 def described(store, name="pushed"):
-    return json.loads(command("describe", name, "--store", store, "--json").stdout)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert main(["describe", name, "--store", store, "--json"]) == 0
+    return json.loads(said.getvalue())
 
 
 def faults_of(store, name="pushed"):
@@ -131,21 +137,35 @@ def test_a_job_that_runs_is_pushed_to_its_end(tmp_path):
     assert SECRET not in done.stdout + done.stderr
 
 
-@pytest.mark.slow
-def test_an_endpoint_that_is_away_is_told_once_and_harms_nothing(tmp_path):
+def test_an_endpoint_that_is_away_is_told_once_and_harms_nothing(tmp_path, capsys, monkeypatch):
+    """The process beside a job, as the agent starts it; that it does is seen above."""
+    monkeypatch.setattr("tests.generated.story.START_NS", time.time_ns() - 60 * 10**9)
+    folder, story = told("before", str(tmp_path / "store"), ranks=1, cores=1, steps=30, samples=60)
+    folder.update(status="InProgress", end=None)
+    endpoint = away()
     # Within one second the client may give up before it has said why.
-    done, told_of = recorded(tmp_path, faults_of, "--otlp", away(), OTEL_EXPORTER_OTLP_TIMEOUT="3")
-    assert done.returncode == 0
-    assert told_of["job"]["status"] == "Completed"
-    assert told_of["steps"]["count"] >= 100
-    faults = [fault for fault in told_of["cost"]["faults"] if "otlp" in fault["where"]]
-    assert len(faults) == 1
-    assert "does not take metrics (connection refused)" in faults[0]["error"]
-    assert done.stderr.count("none were sent") == 1
-    assert "Traceback" not in done.stderr
+    surroundings = {**os.environ, "PYTHONPATH": str(SOURCE), "OTEL_EXPORTER_OTLP_TIMEOUT": "2"}
+    words = [sys.executable, "-m", "holter.report.otlp", folder.url, endpoint]
+    with subprocess.Popen(words, env=surroundings, stdout=subprocess.PIPE, text=True) as beside_it:
+        try:
+            assert select.select([beside_it.stdout], [], [], 120)[0], "it says nothing"
+            line = beside_it.stdout.readline()
+            time.sleep(1)
+        finally:
+            beside_it.terminate()
+        assert beside_it.stdout.read() == "", "once"
+    assert line.startswith(f"{FAULT}otlp: {endpoint}/v1/metrics does not take metrics (connection refused)")
+    assert beside_it.returncode == 0
+    assert json.loads(folder.place.read(TOLD))["told"]
+    monkeypatch.setattr("holter.cli.pushing.LAST_S", 2)
+    folder.update(status="Completed", end=story.manifest["end"])
+    push_rest(folder, endpoint, "node-0")
+    assert capsys.readouterr().err.count("none were sent") == 1
+    assert not faults_of(str(tmp_path / "store"), "before"), "the agent has written what it was told"
 
 
-def test_a_job_too_short_for_a_push_is_told_at_its_end_that_nothing_was_taken(tmp_path, capsys):
+def test_a_job_too_short_for_a_push_is_told_at_its_end_that_nothing_was_taken(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("holter.cli.pushing.LAST_S", 2)
     store = str(tmp_path / "store")
     folder, _ = told("before", store, ranks=1, cores=1, steps=30, samples=60)
     assert not faults_of(store, "before")

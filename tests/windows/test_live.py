@@ -118,12 +118,13 @@ def run(tmp_path: Path):
 def test_windows_are_opened_from_outside_twice_with_different_profilers(run, typed, tmp_path: Path) -> None:
     running = run(sys.executable, str(LIVE), "100000")
     running.until(running.trained)
-    holter("profile", "long", "--steps", "3", "--store", str(tmp_path / "jobs"))
     asked = time.time()
+    holter("profile", "long", "--steps", "3", "--store", str(tmp_path / "jobs"))
     running.until(lambda: len(running.windows()) == 1)
     (first,) = running.windows()
     assert (first["profiler"], first["last_step"] - first["first_step"]) == ("operators", 3)
-    assert first["begin"] / 1e9 > asked  # how long after that, says benchmarks/window_latency.py
+    # How long after that, says benchmarks/window_latency.py; this limit is for a machine that stands still.
+    assert asked < first["begin"] / 1e9 < asked + 60
     words = ("--steps", "2", "--python", "cprofile", "--timer", "off_cpu_time")
     told = holter("profile", "long", *words, "--store", str(tmp_path / "jobs"))
     assert "2 steps of python" in told.stdout
