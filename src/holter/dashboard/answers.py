@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +65,31 @@ async def kept(
     job, store = which(request)
     body = stores.at_once(job, store, key, packed=packed)
     if body is None:
-        body = await run_in_threadpool(lambda: stores.kept(job, store, key, made, packed=packed))
+        body = await _made(stores, job, store, key, made, packed)
     headers = {"content-encoding": "gzip", "vary": "Accept-Encoding"} if packed else None
     return Response(body, media_type=kind, headers=headers)
+
+
+async def _made(
+    stores: Stores, job: str, store: int, key: str, made: Callable[[Reading], bytes], packed: bool
+) -> bytes:
+    """Let a thread make an answer; whoever else asks the same of the same state of the job waits for it too.
+
+    After each change all tabs ask at once: one thread works, and no others wait for its lock.
+    """
+    name = (job, store, key, packed, stores.state(job, store))
+    making = stores.making.get(name)
+    if making is None:
+        ask = run_in_threadpool(lambda: stores.kept(job, store, key, made, packed=packed))
+        making = stores.making[name] = asyncio.ensure_future(ask)
+
+        def done(one: asyncio.Future[bytes]) -> None:
+            del stores.making[name]
+            if not one.cancelled():
+                one.exception()  # perhaps nobody waits for it any more
+
+        making.add_done_callback(done)
+    return await asyncio.shield(making)  # who goes away takes it from nobody
 
 
 def window_of(asked: Mapping[str, str]) -> tuple[float, float] | None:

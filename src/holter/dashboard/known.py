@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 _MOST_ANSWERS = 64
-_SHARE = 0.02
+_SHARE = 0.015
 """The share of a core that is spent on describing a running job anew; its charts are always new."""
 
 

@@ -95,6 +95,8 @@ def _said(job: dict[str, Any]) -> str:
     verdict = job["verdict"]
     if not (job["fault"] or job["silent_s"]) and isinstance(verdict, dict) and not verdict.get("headline"):
         return str(verdict.get("sentence") or said(job))
+    if job["status"] == "Failed" and not said(job) and job["exit_code"] is not None:
+        return f"exit code {job['exit_code']}"
     return said(job)
 
 

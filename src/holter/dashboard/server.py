@@ -71,5 +71,5 @@ async def _wrong(request: Request, error: Exception) -> Response:
         text = f"There is nothing at {request.url.path}."
     if request.url.path.startswith("/api/"):
         return answered({"schema": 1, "error": text}, code)
-    inside = f'<h1>{escape(text)}</h1><p><a href="/">All jobs</a></p>'
+    inside = f'<h1 class="wrong">{escape(text)}</h1><p><a href="/">All jobs</a></p>'
     return framed("holter", inside, code=code)

@@ -91,24 +91,23 @@ class _Site:
             return drawn.encode()
 
         key = f"page {name} {sorted(asked.items())} {inside}"
+
+        def alone(reading: Reading) -> bytes:
+            return _with_facts(made(reading), _facts(reading.description))
+
+        described = self.stores.described(job, store)
+        if inside and described:  # many tabs ask for this, after each change
+            return await kept(self.stores, request, key, alone, HTML)
         # Before it is drawn: what comes meanwhile is told.
         stamp = await run_in_threadpool(self.stores.stamp, job, store)
-        folder = None
-        if not self.stores.described(job, store):
-            folder = await run_in_threadpool(self.stores.early, job, store)
+        folder = None if described else await run_in_threadpool(self.stores.early, job, store)
         if folder is not None:
             document = await run_in_threadpool(early.document, folder)
             html, facts = early.page(document, asked), _facts(document, early=True)
             if inside:
                 return HTMLResponse(_with_facts(html.encode(), facts))
         elif inside:
-            return await kept(
-                self.stores,
-                request,
-                key,
-                lambda reading: _with_facts(made(reading), _facts(reading.description)),
-                HTML,
-            )
+            return await kept(self.stores, request, key, alone, HTML)
 
         def whole() -> tuple[str, dict[str, object]]:
             html = self.stores.kept(job, store, key, made).decode()

@@ -14,6 +14,7 @@ from holter.store.layout import PASSING
 from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterator, Sequence
 
     from holter.store.job import JobFolder
@@ -35,6 +36,8 @@ class Stores:
         self._known: dict[str, Known] = {}
         self._lock = threading.Lock()
         self._jobs = JobList(urls)
+        self.making: dict[tuple[Any, ...], asyncio.Future[bytes]] = {}
+        """Answers on their way, by what is asked of which state; of the event loop's thread alone."""
 
     def listed(self, *, whole: bool = True) -> tuple[list[dict[str, Any]], list[str]]:
         """Return every job's summary, newest first, and what could not be listed; see `JobList.all`."""
@@ -50,6 +53,11 @@ class Stores:
         """Return a number that changes when anything of the job does."""
         known = self._look(name, store)
         return hash((known.stamp, known.later))
+
+    def state(self, name: str, store: int = 0) -> tuple[int, int] | None:
+        """Return which state of the job was seen last; answers without waiting."""
+        known = self._known.get(f"{store}/{name}")
+        return None if known is None else (known.stamp, known.later)
 
     def described(self, name: str, store: int = 0) -> bool:
         """Whether the job was described before; answers without waiting."""

@@ -165,7 +165,7 @@ def _bars(figure: Figure, height: int) -> Iterator[str]:
     if not is_histogram(figure):
         high = max([value for value in values if value is not None] or [1.0]) or 1.0
         x = _scale(0.0, high, 200, WIDTH - RIGHT - 70)
-        unit = f" {figure.y_axis.unit}" if figure.y_axis.unit else ""
+        unit = f" {figure.y_axis.unit or figure.y_axis.label}"
         for row, (label, value) in enumerate(zip(figure.x, values, strict=True)):
             top = TOP + 24 * row
             yield text(192, top + 15, short(str(label)), "tick end")

@@ -26,6 +26,7 @@ def summary(folder: JobFolder, now_ns: int) -> dict[str, Any]:
         "created": manifest.get("created"),
         "status": "Unreadable" if folder.fault else manifest.get("status", "Unreadable"),
         "duration_s": (until - start) / 1e9 if until and start else None,
+        "exit_code": manifest.get("exit_code"),
         "verdict": manifest.get("verdict"),
         "silent_s": silent_s(folder, now_ns) if running else None,
         "fault": folder.fault,

@@ -18,13 +18,21 @@ _INSTANCE = re.compile(r"(\w{12,})>")
 _INSTALLED = re.compile(r"\((?:[^()]*/)?(?:site-packages|dist-packages|lib/python3\.\d+)/")
 LEAST_PCT = 0.05
 """A smaller share is not worth a place."""
-_NAMES = {"data_loading": "data loading", "h2d": "host to device", "eval": "evaluation"}
+_NAMES = {
+    "h2d": "host to device",
+    "d2h": "device to host",
+    "d2d": "device to device",
+    "p2p": "peer to peer",
+    "eval": "evaluation",
+}
 
 
 def duration(seconds: float | None) -> str:
-    """Write a duration for people: `0.4 s`, `35 s`, `2 min 5 s`, `12 h 3 min`."""
+    """Write a duration for people: `27 ms`, `0.4 s`, `35 s`, `2 min 5 s`, `12 h 3 min`."""
     if seconds is None or math.isnan(seconds):
         return "unknown"
+    if 0 < seconds < 0.1:
+        return milliseconds(seconds * 1000)
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -24,6 +24,11 @@ _EMPTY = (
     "Nothing is known of data loading: no step waited for a batch, and no torch DataLoader was seen. Loops "
     "over one are followed without being asked, under `holter run -- python train.py`."
 )
+_UNSEEN = (
+    "What the wait is made of is not known: no torch DataLoader was seen. Of one its workers, their batches "
+    "and every stage of building them stand here; `holter profile JOB --python cprofile` says which "
+    "functions take the time."
+)
 _TOLD = {
     "next_batch": "wait for a batch",
     "batch_time": "from one batch to the next",
@@ -63,6 +68,11 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
         parts.append(
             form(asked, "which rank", choice(asked, "rank", "rank", options) + "<button>Show</button>")
+        )
+    if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _TOLD)):
+        unseen = f'<p class="note">{prose(_UNSEEN)}</p>'
+        return "".join(
+            [*parts, "<h2>Waiting for batches</h2>", picture(reading, "loader_waits", asked), unseen]
         )
     parts += [
         "<h2>Workers and their batches</h2>",

@@ -24,6 +24,7 @@ OF_DEVICES = {
     "gpu_memory": ("gpus", "gpu.util"),
 }
 """Charts of which a reader marks devices: under which word, and the metric that all of them have."""
+_SAID = {"cores": "cores", "gpus": "GPUs"}
 
 
 def draw(reading: Reading, asked: Mapping[str, str]) -> str:
@@ -88,7 +89,7 @@ def _chips(reading: Reading, group: str, metric: str, asked: Mapping[str, str]) 
     if ALONE.get():  # a file has no server to send a form to
         form = f'<div class="chips">{boxes}</div>'
     opened = " open" if len(names) <= 16 else ""
-    said = f"{len(names)} {group}: mark those to compare"
+    said = f"{len(names)} {_SAID[group]}: mark those to compare"
     return island("chips", lambda: f"<details{opened}><summary>{said}</summary>{form}</details>", group=group)
 
 

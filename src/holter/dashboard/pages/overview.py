@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from holter.dashboard.frame import job_address
 from holter.dashboard.islands import chart, charts, heatmap
 from holter.report import overview, sections
 from holter.views.issues import ordered
-from holter.views.jobs import RUNNING
+from holter.views.jobs import RUNNING, said, summary
 from holter.views.progress import progress
 from holter.views.wording import issue_text
 
@@ -30,6 +31,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     told, job = reading.description, reading.trial.folder.name
     parts = [
         sections.head(told),
+        _silent(reading),
         _unread(told),
         *sections.verdict(told),
         _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
@@ -37,8 +39,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         f"<section><h2>Phases of the job</h2>{overview.phases(told)}{overview.details(told)}</section></div>",
         f"<h2>Progress over time</h2>{chart(reading, 'phases_over_time')}",
         _steps(reading, told),
-        f"<h2>Utilization</h2>{overview.summary(told)}{charts(reading, 'utilization', 'gpu_boxes')}"
-        f"{heatmap(reading) if told['utilization'] else ''}",
+        f"<h2>Utilization</h2>{_utilization(reading, told)}",
         f"<h2>Operations that took most time</h2>{overview.operations(told)}",
         f"<h2>Numbers of the training</h2>{charts(reading, 'losses', 'gradient_norm', 'learning_rate')}",
         f'<div class="columns"><section><h2>The job</h2>{sections.job(told)}</section>'
@@ -56,6 +57,21 @@ def _unread(told: Mapping[str, Any]) -> str:
     return (
         f'<p class="headline">{files} could not be read; what should stand there is missing below.</p>'
         f"<details><summary>Files that could not be read, and why</summary>{sections.skipped(told)}</details>"
+    )
+
+
+def _utilization(reading: Reading, told: Mapping[str, Any]) -> str:
+    """Draw how busy the machines were; where nobody looked at them, one sentence says so."""
+    if not told["utilization"]:
+        return chart(reading, "utilization")
+    return f"{overview.summary(told)}{charts(reading, 'utilization', 'gpu_boxes')}{heatmap(reading)}"
+
+
+def _silent(reading: Reading) -> str:
+    """Say that nobody knows any more how a job that should run is doing."""
+    line = summary(reading.trial.folder, time.time_ns())
+    return (
+        f'<p class="headline">Perhaps it runs no more: {escape(said(line))}.</p>' if line["silent_s"] else ""
     )
 
 

@@ -179,7 +179,7 @@ def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
     for row in memory_table(tables).to_rows():
         known = row["gb_per_s"] == row["gb_per_s"]
         yield [
-            row["kind"],
+            words(row["kind"]),
             row["memory"] or "unknown",
             Number(row["operations"]),
             _time(row["total_ns"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holter.schema.phases import BREAKDOWN
 from holter.views.figures import Axis, Figure, Reading, Series
 from holter.views.figures._buckets import buckets, mean, middles
+from holter.views.wording import words
 
 MISSING = (
     "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "
@@ -27,8 +28,6 @@ def draw(reading: Reading) -> Figure | None:
         x=middles(first, last, count),
         x_axis=Axis("step"),
         y_axis=Axis("mean time in a step", "ms"),
-        series=[
-            Series(part.replace("_", " "), mean(bucket, steps[part] / 1e6, count), key=part) for part in parts
-        ],
+        series=[Series(words(part), mean(bucket, steps[part] / 1e6, count), key=part) for part in parts],
         note="" if len(reading.description["ranks"]) < 2 else "Mean of all ranks.",
     )

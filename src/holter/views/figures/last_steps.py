@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holter.schema.phases import BREAKDOWN
 from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.wording import words
 
 MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
 _MOST = 30
@@ -23,6 +24,6 @@ def draw(reading: Reading) -> Figure | None:
         x=[int(number) for number in last["step"]],
         x_axis=Axis("number of the step"),
         y_axis=Axis("time in the step", "ms"),
-        series=[Series(part.replace("_", " "), (last[part] / 1e6).tolist(), key=part) for part in parts],
+        series=[Series(words(part), (last[part] / 1e6).tolist(), key=part) for part in parts],
         note=f"Rank {rank}." if len(reading.description["ranks"]) > 1 else "",
     )

@@ -26,7 +26,7 @@ def draw(reading: Reading, *, rank: int | None = None, device: int | None = None
     longer = 100.0 * float((found["host_ns"] > found["device_ns"]).mean())
     call, run = (float(np.median(found[name])) / 1e3 for name in ("host_ns", "device_ns"))
     return histogram(
-        "From launch to run", found["delay_ns"] / 1e3, "kernels and copies", axis=Axis("waits", "us"),
+        "From launch to run", found["delay_ns"] / 1e3, "kernels and copies", axis=Axis("waits", "µs"),
         note=f"The call of {longer:.0f} % of them takes longer than the run; medians: call {plain(call)} us, "
         f"run {plain(run)} us. No wait means that the GPU had nothing to do before it.",
     )  # fmt: skip

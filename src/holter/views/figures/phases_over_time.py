@@ -9,13 +9,17 @@ import numpy as np
 from holter.schema.phases import BREAKDOWN
 from holter.views.figures import Axis, Figure, Reading, Series
 from holter.views.figures._buckets import over_time, seconds, spread
+from holter.views.wording import words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
 
-MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
+MISSING = (
+    "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "
+    "imported traces have none."
+)
 
 
 def draw(reading: Reading) -> Figure | None:
@@ -32,7 +36,7 @@ def draw(reading: Reading) -> Figure | None:
         known = stepping | np.array([value is not None for value in sampled])
     else:
         known = np.ones(reading.width, dtype=bool)
-    series = [Series(part.replace("_", " "), _gaps(share, known), key=part) for part, share in shares.items()]
+    series = [Series(words(part), _gaps(share, known), key=part) for part, share in shares.items()]
     return Figure(
         title="What the time went into",
         kind="stacked",

@@ -2,7 +2,9 @@
 
 /** @typedef {import("./cells.js").Row} Row */
 
-const [HEADING, LABEL, AXIS] = [18, 11, 22];
+const [HEADING, AXIS] = [18, 22];
+/** Pixels that a name needs, top to bottom. */
+export const LABEL = 12;
 
 export class Layout {
   /** @param {Row[]} rows @param {number} width */
@@ -26,8 +28,6 @@ export class Layout {
     });
     this.bottom = top;
     this.height = top + AXIS;
-    /** Every so many rows there is room for a label. */
-    this.every = Math.ceil(LABEL / high);
   }
 
   /** The row at a height; -1 where there is none. @param {number} y @returns {number} */

@@ -1,6 +1,7 @@
 // A heat map on its canvas: what the browser holds of it, coarse below and fine above, rows' names and the axis.
 
 import { ticks } from "../canvas/time.js";
+import { LABEL } from "./layout.js";
 
 /**
  * @typedef {import("../canvas/surface.js").Surface} Surface
@@ -90,16 +91,23 @@ function names({ context }, { layout, theme, cursor }) {
   context.fillStyle = theme.text.css;
   for (const { node, top } of layout.headings) context.fillText(node, 4, top + 9, layout.left * 3);
   context.textAlign = "right";
+  const middle = (/** @type {number} */ at) => Math.max(layout.tops[at] + layout.high / 2, 6);
+  const write = (/** @type {number} */ at, /** @type {string} */ color) => {
+    context.fillStyle = color;
+    context.fillText(layout.rows[at].name, layout.left - 6, middle(at), layout.left - 10);
+  };
+  // Names stand where there is room for them; the first of a kind of device comes before others of the kind above.
+  const begins = layout.rows.flatMap((row, at) => (row.metric === layout.rows[at - 1]?.metric ? [] : [middle(at)]));
+  const near = (/** @type {number} */ one, /** @type {number} */ other) => Math.abs(one - other) < LABEL;
   let last = -Infinity;
-  layout.rows.forEach((row, at) => {
-    const chosen = cursor?.row === at;
-    // A row that begins another kind of device has its name in any case, where it fits.
-    const room = row.metric === layout.rows[at - 1]?.metric ? layout.every * layout.high : 11;
-    if (layout.tops[at] - last < room && !chosen) return;
-    last = layout.tops[at];
-    context.fillStyle = chosen ? theme.accent.css : theme.dim.css;
-    context.fillText(row.name, layout.left - 6, Math.max(layout.tops[at] + layout.high / 2, 6), layout.left - 10);
+  layout.rows.forEach((_, at) => {
+    const here = middle(at);
+    const taken = near(here, last) || begins.some((one) => one > here && near(here, one));
+    if (taken || (cursor && near(here, middle(cursor.row)))) return;
+    last = here;
+    write(at, theme.dim.css);
   });
+  if (cursor) write(cursor.row, theme.accent.css);
 }
 
 /** @param {Surface} surface @param {Scene} scene @param {(time: number) => number} x */

@@ -34,7 +34,7 @@ export function mount(element, page) {
       const caption = element.querySelector("caption")?.textContent ?? "the table";
       const search = document.createElement("input");
       search.type = "search";
-      search.placeholder = "words that a row holds";
+      search.placeholder = "filter these rows";
       search.setAttribute("aria-label", `search ${caption}`);
       search.addEventListener("input", () => {
         words = search.value;

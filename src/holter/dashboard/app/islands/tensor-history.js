@@ -22,7 +22,9 @@ export function mount(element, page) {
   const list = Object.assign(document.createElement("datalist"), { id: "tensor-names" });
   const said = Object.assign(document.createElement("span"), { className: "dim" });
   said.setAttribute("role", "status");
-  form.append(field, list, Object.assign(document.createElement("button"), { textContent: "Add" }), said);
+  const label = Object.assign(document.createElement("label"), { textContent: "draw the history of " });
+  label.append(field);
+  form.append(label, list, Object.assign(document.createElement("button"), { textContent: "Add" }), said);
   element.replaceChildren(form, chips);
 
   /** @type {string[]} */

@@ -239,11 +239,12 @@ export class Timeline {
     const lanes = seen.flatMap(({ entry, streams }) => (entry.lane === undefined ? streams : [entry.lane]));
     const { from, to, span } = this.extent;
     this.tiles.want(from, to, width, [...new Set(lanes)]);
-    this.element.dataset.state = this.timers.tell ? "moving" : this.tiles.busy ? "loading" : "ready";
     const series = seen.flatMap(({ entry }) =>
       entry.series === undefined ? [] : [{ number: entry.series, unit: entry.unit ?? "", holds: entry.kind === "counter" }],
     );
     void this.curves.want(from, to, series);
+    const loading = this.tiles.busy || this.curves.busy;
+    this.element.dataset.state = this.timers.tell ? "moving" : loading ? "loading" : "ready";
     if (this.stepped.from <= from && this.stepped.to >= to && this.stepped.to - this.stepped.from < 6 * span) return;
     this.stepped = { from: from - span, to: to + span };
     void this.source.steps(this.stepped.from, this.stepped.to).then(
@@ -261,6 +262,7 @@ export class Timeline {
       const head = await this.source.head();
       const again = 1000 * head.again_s;
       this.tiles.retry();
+      this.curves.retry();
       if (!head.events || head.version === this.tiles.version) return again;
       this.tiles.clear();
       this.curves.clear();

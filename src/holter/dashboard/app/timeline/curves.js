@@ -29,6 +29,16 @@ export class Curves {
     /** @type {Map<number, {from: number, to: number}>} */
     this.covers = new Map();
     this.asking = /** @type {AbortController | null} */ (null);
+    /** Whether the server did not answer: it is asked again once it is heard of. */
+    this.failed = false;
+  }
+
+  get busy() {
+    return this.asking !== null;
+  }
+
+  retry() {
+    this.failed = false;
   }
 
   clear() {
@@ -48,14 +58,13 @@ export class Curves {
       const has = this.covers.get(number);
       return !has || has.from > from || has.to < to || has.to - has.from > 5 * span;
     });
-    if (!missing.length || this.asking) return;
-    this.asking = new AbortController();
+    if (!missing.length || this.asking || this.failed) return;
+    const stop = (this.asking = new AbortController());
     const [first, last] = [from - span / 2, to + span / 2];
     try {
       const some = missing.slice(0, MOST);
-      const { signal } = this.asking;
-      const { curves } = await this.ask({ from: first, to: last, pixels: PIXELS, series: some.map((one) => one.number) }, signal);
-      if (signal.aborted) return;
+      const { curves } = await this.ask({ from: first, to: last, pixels: PIXELS, series: some.map((one) => one.number) }, stop.signal);
+      if (stop.signal.aborted) return;
       for (const curve of curves) {
         const about = some.find((one) => one.number === curve.series);
         if (!about) continue;
@@ -63,7 +72,8 @@ export class Curves {
         this.held.set(curve.series, told(curve, about, first));
       }
     } catch {
-      // The tiles say that the server does not answer.
+      if (stop.signal.aborted) return;
+      this.failed = true; // the tiles say that the server does not answer
     }
     this.asking = null;
     this.arrived();

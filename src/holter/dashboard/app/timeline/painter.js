@@ -133,14 +133,16 @@ export class Painter {
     const y = (/** @type {number} */ value) => row.top + row.height - 3 - Math.min(1, Math.max(0, value / top)) * (row.height - 6);
     context.fillStyle = context.strokeStyle = theme.palette[row.entry.kind === "counter" ? 2 : 0].css;
     context.globalAlpha = 0.3;
+    context.beginPath(); // filled at once: between rectangles that are filled one by one there are seams
     curve.time.forEach((time, at) => {
       // A counter has its value until the next one; a reading stands for its moment, and a long gap stays one.
       const next = curve.time[at + 1] ?? (curve.holds ? extent.to : time + curve.every);
       const until = curve.holds ? next : Math.min(next, time + 2.5 * curve.every);
       const [left, right] = [Math.max(0, x(time)), Math.min(width, x(until))];
       if (right < 0 || left > width) return;
-      context.fillRect(left, y(curve.high[at]), Math.max(right - left, 0.5), row.top + row.height - 3 - y(curve.high[at]));
+      context.rect(left, y(curve.high[at]), Math.max(right - left, 0.5), row.top + row.height - 3 - y(curve.high[at]));
     });
+    context.fill();
     context.globalAlpha = 1;
     curve.time.forEach((time, at) => {
       const next = curve.time[at + 1] ?? (curve.holds ? extent.to : time + curve.every);
