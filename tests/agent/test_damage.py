@@ -31,6 +31,13 @@ FACTS = st.dictionaries(
 LINES = st.lists(st.tuples(KINDS, JSON | FACTS), max_size=8)
 
 
+def test_a_process_keeps_the_secrets_of_its_command_to_itself(tmp_path):
+    Writer(tmp_path, rank=3, argv=["train.py", "--api-key", "s3cr3t"]).steps(1)
+    events = Drain(tmp_path, Clock.now()).poll(final=True).events
+    (told,) = [event.detail for event in events if event.kind == "process"]
+    assert told["argv"] == ["train.py", "--api-key", "***"]
+
+
 @pytest.mark.parametrize(
     "lie",
     [
