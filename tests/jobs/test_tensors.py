@@ -13,6 +13,10 @@ import duckdb
 import pytest
 from tests.jobs.starting import TRAININGS, Finished, Jobs, environment
 
+from holter.store.job import find
+from holter.store.trial import Trial
+from holter.views.figures import Reading, draw
+
 PLAIN = str(TRAININGS / "plain.py")
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 EVERYTHING = ("--no-rules", "--save", "all@1:everything,raw")
@@ -112,6 +116,9 @@ def test_shards_of_a_model_join_to_the_whole(jobs: Jobs) -> None:
     gradients = [row for (step, name), row in whole.items() if step == 0 and name.startswith("gradient/")]
     total = sum(row["count"] * (row["std"] ** 2 + row["mean"] ** 2) for row in gradients)
     assert math.isclose(sum(norm**2 for norm in norms), total, rel_tol=1e-4)
+    (drawn,) = draw("gradient_norm", Reading(Trial(find(str(done.store), done.job)), width=50)).series
+    assert drawn.name == "grad_norm"
+    assert math.isclose(drawn.values[0], math.sqrt(total), rel_tol=1e-4)
 
 
 COMPILED = """

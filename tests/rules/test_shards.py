@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.rules.training import judged, same_in_pieces, scalars
 
-from holter.rules._shards import joined
+from holter.analysis.shards import joined
 from holter.rules.gradient_norm_spike import GradientNormSpike
 from holter.rules.nonfinite_gradient import NonFiniteGradient
 from holter.schema.table import Table

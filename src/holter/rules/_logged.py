@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from holter.analysis.shards import joined, whole
 from holter.rules import BadRule
 from holter.rules._settled import Settled, settled
-from holter.rules._shards import joined, whole
 from holter.schema.table import Table
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.shards import SUFFIX, joined
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._layers import listed, new_kinds, of
 from holter.rules._logged import is_rate, skips
 from holter.rules._settled import settled
-from holter.rules._shards import SUFFIX, joined
 from holter.schema.table import Table
 
 if TYPE_CHECKING:

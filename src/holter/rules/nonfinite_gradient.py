@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.shards import joined, whole
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules._logged import MAIN_LOSS, pattern, skips
 from holter.rules._settled import settled
-from holter.rules._shards import joined, whole
 from holter.schema.table import Table
 
 if TYPE_CHECKING:

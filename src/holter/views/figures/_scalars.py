@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.shards import joined
 from holter.views.figures import Axis, Figure, Reading, Series
 from holter.views.figures._buckets import buckets, mean, middles
 
@@ -22,7 +23,7 @@ def curves(
 
     Values that are not finite are left out of the means; how many there were is said.
     """
-    table = reading.trial.table("scalars", where=f"({where}) AND step >= 0", **reading.bounds)
+    table = joined(reading.trial.table("scalars", where=f"({where}) AND step >= 0", **reading.bounds))
     if not table.rows:
         return None
     first, last = int(table["step"].min()), int(table["step"].max()) + 1

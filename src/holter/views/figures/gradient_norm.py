@@ -13,5 +13,6 @@ MISSING = "No gradient norm was recorded: there was no optimizer, or the job was
 
 
 def draw(reading: Reading) -> Figure | None:
-    """Draw the norm before clipping, and after it where gradients are clipped."""
-    return curves(reading, "Gradient norm", "name IN ('grad_norm', 'grad_norm_clipped')", "norm", log=True)
+    """Draw the norm before clipping, and after it where gradients are clipped; parts of ranks as one."""
+    names = "name IN ('grad_norm', 'grad_norm_clipped', 'grad_norm/shard')"
+    return curves(reading, "Gradient norm", names, "norm", log=True)
