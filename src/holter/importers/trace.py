@@ -126,7 +126,8 @@ class Trace:
             new, listed = np.unique(new), self.staging.listed()
             known[new] = [bool(test(listed[code])) for code in new.tolist()]
         self._passed[test] = texts, known
-        return known[codes] == 1
+        passed: NDArray[np.bool_] = known[codes] == 1
+        return passed
 
     def same(self, text: str, rows: int) -> NDArray[np.int32]:
         """Return a column that says one text in each row."""
