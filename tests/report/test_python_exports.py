@@ -86,3 +86,101 @@ def test_nothing_to_export_writes_nothing(tmp_path):
     trial = Trial(create(str(tmp_path), "empty", command=["x"], interval_ms=500, rules=[], now_ns=SECOND))
     assert speedscope.write(trial, Chosen(), tmp_path / "out.json") == 0
     assert not (tmp_path / "out.json").exists()
+
+
+def accepted(document):
+    """Say what https://www.speedscope.app/file-format-schema.json says of a file."""
+    assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert set(document) <= {"$schema", "shared", "profiles", "name", "activeProfileIndex", "exporter"}
+    frames = document["shared"]["frames"]
+    kinds = {"name": str, "file": str, "line": int, "col": int}
+    for frame in frames:
+        assert "name" in frame
+        assert all(type(value) is kinds[key] for key, value in frame.items())
+    assert document["profiles"][document["activeProfileIndex"]]
+    for profile in document["profiles"]:
+        shared = {"type", "name", "unit", "startValue", "endValue"}
+        assert profile["unit"] in {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
+        assert profile["startValue"] <= profile["endValue"]
+        if profile["type"] == "sampled":
+            assert set(profile) == shared | {"samples", "weights"}
+            assert len(profile["samples"]) == len(profile["weights"])
+            assert all(0 <= frame < len(frames) for stack in profile["samples"] for frame in stack)
+            continue
+        assert profile["type"] == "evented"
+        assert set(profile) == shared | {"events"}
+        opened, last = [], profile["startValue"]
+        for event in profile["events"]:
+            assert set(event) == {"type", "frame", "at"}
+            assert last <= event["at"] <= profile["endValue"]
+            last = event["at"]
+            if event["type"] == "O":
+                assert 0 <= event["frame"] < len(frames)
+                opened.append(event["frame"])
+            else:
+                assert opened.pop() == event["frame"]
+        assert opened == []
+
+
+def test_speedscope_takes_the_file(folder, tmp_path):
+    output = tmp_path / "out.speedscope.json"
+    speedscope.write(Trial(folder), Chosen(), output)
+    accepted(json.loads(output.read_text()))
+
+
+def test_threads_of_a_trace_call_by_call(tmp_path):
+    folder = create(str(tmp_path), "trace", command=["x"], interval_ms=500, rules=[], now_ns=SECOND)
+    writer = Writer(folder, "n0")
+    calls = [
+        ("forward", 0, 100, "annotation"),
+        ("aten::linear", 10, 50, "operator"),
+        ("aten::addmm", 10, 40, "operator"),
+        ("too long", 45, 30, "operator"),  # no thread does that: it is cut where the one around it ends
+        ("instant", 60, 0, "operator"),
+        ("stream range", 0, 100, "device_annotation"),
+    ]
+    names, begins, lengths, kinds = (list(column) for column in zip(*calls, strict=True))
+    times = [SECOND + begin for begin in begins]
+    writer.append(
+        "operators",
+        {
+            "time": times,
+            "duration": lengths,
+            "name": names,
+            "kind": kinds,
+            "thread": [7] * 6,
+            "rank": [2] * 6,
+        },
+    )
+    launch = {
+        "time": [SECOND + 20],
+        "duration": [5],
+        "name": ["cudaLaunchKernel"],
+        "thread": [7],
+        "rank": [2],
+    }
+    writer.append("launches", launch)
+    writer.close()
+    output = tmp_path / "out.speedscope.json"
+    assert speedscope.write(Trial(folder), Chosen(), output) == 6
+    document = json.loads(output.read_text())
+    accepted(document)
+    (profile,) = document["profiles"]
+    assert profile["name"] == "rank 2: thread 7"
+    assert profile["endValue"] == 100
+    frames = [frame["name"] for frame in document["shared"]["frames"]]
+    assert [f"{e['type']}{e['at']} {frames[e['frame']]}" for e in profile["events"]] == [
+        "O0 forward",
+        "O10 aten::linear",
+        "O10 aten::addmm",
+        "O20 cudaLaunchKernel",
+        "C25 cudaLaunchKernel",
+        "O45 too long",
+        "C50 too long",
+        "C50 aten::addmm",
+        "C60 aten::linear",
+        "O60 instant",
+        "C60 instant",
+        "C100 forward",
+    ]
+    assert speedscope.write(Trial(folder), Chosen(ranks=(0,)), output) == 0

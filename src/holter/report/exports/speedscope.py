@@ -1,4 +1,4 @@
-"""Stacks of Python code as a file of speedscope, of the training thread and of data loaders' workers."""
+"""What ran on the host as a file of speedscope: sampled stacks, and threads of traces, call by call."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.python_functions import place
+from holter.store.parquet import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from holter.report.exports import Chosen
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
-ABOUT = "stacks of Python code for speedscope.app"
+ABOUT = "stacks of Python code, and threads of traces, for speedscope.app"
 SUFFIX = ".speedscope.json"
 SHOW = "npx speedscope {output}, or drop it on https://www.speedscope.app"
-NEEDS = "stacks of Python code (profile some steps: --python pyinstrument)"
+NEEDS = "stacks of Python code, or a trace (profile some steps: --python pyinstrument, or --operators)"
+_CALLS = ("operator", "python", "module", "annotation", "runtime")
+"""Kinds of operators that are calls of a thread."""
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
@@ -52,6 +55,37 @@ class _File:
                 }
             )
 
+    def follow(self, name: str, calls: Iterable[tuple[int, int, str]]) -> None:
+        """Add one profile of calls as they were made.
+
+        Args:
+            name: What to call it.
+            calls: Begin and end in ns, and name, by begin and the longer first. One that ends after the call
+                around it, as no call of a thread does, is cut where that ends.
+        """
+        events: list[dict[str, Any]] = []
+        within: list[tuple[int, int]] = []
+        first = None
+
+        def close(until: int) -> None:
+            while within and within[-1][0] <= until:
+                at, frame = within.pop()
+                events.append({"type": "C", "frame": frame, "at": at})
+
+        for begin, end, called in calls:
+            first = begin if first is None else first
+            close(begin - first)
+            frame = self._frames.setdefault(called, len(self._frames))
+            events.append({"type": "O", "frame": frame, "at": begin - first})
+            within.append((min([end - first, *(at for at, _ in within[-1:])]), frame))
+            self.written += 1
+        if first is None:
+            return
+        last = within[0][0]
+        close(last)
+        span = {"unit": "nanoseconds", "startValue": 0, "endValue": last}
+        self.profiles.append({"type": "evented", "name": name, **span, "events": events})
+
     def document(self, name: str) -> dict[str, Any]:
         return {
             "$schema": SCHEMA,
@@ -64,9 +98,10 @@ class _File:
 
 
 def write(trial: Trial, chosen: Chosen, output: Path) -> int:
-    """Write one file with a profile for each rank and data-loader worker; returns how many stacks are in it.
+    """Write one file with a profile for each rank, data-loader worker and thread.
 
-    They are in the order of time. What cProfile found has no stacks; the format `pstats` is for that.
+    Returns how many stacks and calls are in it. They are in the order of time. What cProfile found has no
+    stacks; the format `pstats` is for that. Memory grows with the calls of one thread, and with the file.
     """
     part: dict[str, Any] = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
 
@@ -85,10 +120,35 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
     for (rank, worker), rows in sorted(by_worker.items()):
         who = f"loader worker {worker}" if worker >= 0 else "loading"
         file.add(f"rank {rank}: {who}", _stacks(workers["name"][rows], workers["duration"][rows]))
+    for (rank, thread), calls in _threads(trial, chosen):
+        file.follow(f"rank {rank}: thread {thread}", calls)
     if file.written:
         with output.open("w", encoding="utf-8") as out:
             json.dump(file.document(trial.folder.name), out, separators=(",", ":"))
     return file.written
+
+
+def _threads(
+    trial: Trial, chosen: Chosen
+) -> Iterator[tuple[tuple[int, int], Iterable[tuple[int, int, str]]]]:
+    """Yield rank and thread, and what ran on it: operators, functions, ranges and calls of the runtime."""
+    limits = [] if chosen.start_ns is None else [f"time >= {int(chosen.start_ns)}"]
+    limits += [] if chosen.end_ns is None else [f"time < {int(chosen.end_ns)}"]
+    limits += [term for term in (chosen.where("operators"),) if term]
+    where = " AND ".join(limits) or "true"
+    kinds = ", ".join(map(literal, _CALLS))
+    rows = " UNION ALL ".join(
+        f"SELECT rank, thread, time, duration, name FROM {table} WHERE {where}{only}"  # noqa: S608
+        for table, only in (("operators", f" AND kind IN ({kinds})"), ("launches", ""), ("syncs", ""))
+    )
+    within = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
+    listed = trial.sql(f"SELECT DISTINCT rank, thread FROM ({rows}) ORDER BY ALL", **within)  # noqa: S608
+    for rank, thread in zip(listed["rank"].tolist(), listed["thread"].tolist(), strict=True):
+        mine = f"FROM ({rows}) WHERE rank = {rank} AND thread = {thread}"
+        query = f"SELECT time, time + duration AS stop, name {mine} ORDER BY time, stop DESC"
+        own = trial.sql(query, **within)
+        calls = zip(own["time"].tolist(), own["stop"].tolist(), own["name"].tolist(), strict=True)
+        yield (rank, thread), calls
 
 
 def _stacks(names: Any, durations: Any) -> Iterable[tuple[list[str], int]]:
