@@ -1,0 +1,76 @@
+"""What pages say of jobs that are silent, failed or not known well, and how many tabs are answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.requests import Request
+from starlette.testclient import TestClient
+from tests.cli.conftest import job
+from tests.dashboard.test_server import BEARER
+
+from holter.dashboard.answers import kept
+from holter.dashboard.pages import data_loading
+from holter.dashboard.server import application
+from holter.dashboard.stores import Stores
+from holter.store.job import create
+from holter.store.trial import Trial
+from holter.store.writer import Writer
+from holter.views.figures import Reading
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("said")
+    job("empty", str(folder))
+    job("failed", str(folder), status="Failed", exit_code=1)
+    job("silent", str(folder), status="InProgress", age_s=600)
+    return folder
+
+
+def test_a_job_that_should_run_and_is_silent_is_said_to_be(store):
+    with TestClient(application([str(store)], "secret-token"), headers=BEARER) as client:
+        assert "its agent said nothing for 10 min" in client.get("/jobs/silent").text
+        assert "its agent said nothing" not in client.get("/jobs/empty").text
+        listed = client.get("/?name=failed").text.partition("<tbody>")[2]
+        assert "exit code 1" in listed, "of a job without a card the list says how it ended"
+
+
+def test_what_nobody_knows_of_loading_is_said_once(tmp_path):
+    waiting = create(str(tmp_path), "waiting", command=[], interval_ms=500, rules=[], now_ns=10**18)
+    waiting.update(start=10**18, end=10**18 + 10**10, status="Completed")
+    writer = Writer(waiting, "one")
+    row = {"rank": [0], "step": [0], "mode": ["train"]}
+    writer.append(
+        "steps", {**row, "time": [10**18], "duration": [10**9], "data_loading": [10**8], "other": [9 * 10**8]}
+    )
+    writer.close()
+    page = data_loading.draw(Reading(Trial(waiting)), {})
+    assert page.count("no torch DataLoader was seen") == 1
+    assert "<table" not in page
+
+
+def test_tabs_that_ask_at_once_are_answered_by_one_thread(store):
+    class Counted(Stores):
+        asked = 0
+
+        def kept(self, *args, **named):
+            self.asked += 1
+            return super().kept(*args, **named)
+
+    stores = Counted([str(store)])
+    request = Request(
+        {"type": "http", "headers": [], "query_string": b"", "path_params": {"job": "empty"}, "path": "/"}
+    )
+
+    async def tabs():
+        ask = [
+            kept(stores, request, "one", lambda reading: reading.trial.folder.name.encode())
+            for _ in range(20)
+        ]
+        return [answer.body for answer in await asyncio.gather(*ask)]
+
+    assert asyncio.run(tabs()) == [b"empty"] * 20
+    assert stores.asked == 1
+    assert not stores.making
