@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
-MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
+MISSING = (
+    "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "
+    "imported traces have none."
+)
 
 
 def draw(reading: Reading) -> Figure | None:
