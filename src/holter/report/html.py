@@ -37,7 +37,7 @@ def body(
         frame: Makes HTML of a chart and its name.
     """
     told = reading.description
-    charts = partial(_charts, reading, frame)
+    charts = partial(_charts, reading, frame, set())
     yield sections.head(told)
     yield from sections.verdict(told)
     yield f"<h2>The job</h2>{sections.job(told)}{overview.details(told)}"
@@ -66,8 +66,10 @@ def body(
         yield "<h2>Files that could not be read</h2>" + sections.skipped(told)
 
 
-def _charts(reading: Reading, frame: Callable[[str, Figure], str], *names: str) -> Iterator[str]:
-    """Draw some charts; of what cannot be drawn say why, once for all of them that say the same."""
+def _charts(
+    reading: Reading, frame: Callable[[str, Figure], str], said: set[str], *names: str
+) -> Iterator[str]:
+    """Draw some charts; of what cannot be drawn say why, unless that was `said` before."""
     drawn, absent = [], []
     for name in names:
         one = draw(name, reading)
@@ -78,7 +80,9 @@ def _charts(reading: Reading, frame: Callable[[str, Figure], str], *names: str) 
     if drawn:
         yield f'<div class="charts">{"".join(drawn)}</div>'
     for why in dict.fromkeys(absent):
-        yield f'<p class="note">{prose(why)}</p>'
+        if why not in said:
+            yield f'<p class="note">{prose(why)}</p>'
+    said.update(absent)
 
 
 def figure(of: Figure) -> str:

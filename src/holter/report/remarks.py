@@ -32,7 +32,8 @@ def _used(node: str, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     cpu, gpu = rows.get("cpu.util"), rows.get("gpu.util")
     if gpu is None:
         if cpu is not None and cpu["p95"] > _BUSY_PCT:
-            yield f"{node} is well used: CPU {percent(cpu['p50'])} (median), {percent(cpu['p95'])} (p95)."
+            used = f"{percent(cpu['p50'])} (median), {percent(cpu['p95'])} (p95)"
+            yield f"The CPU of {node} is well used, by all that ran there: {used}."
         elif cpu is not None:
             yield f"The CPU of {node} is busy {percent(cpu['p50'])} (median), {percent(cpu['p95'])} (p95)."
     elif gpu["p50"] > _BUSY_PCT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holter.views.figures import Axis, Figure, Reading, Series
 from holter.views.figures._buckets import over_time, seconds, spread
 
-MISSING = "No samples of the machine were taken: the job was not started by `holter run`, or was too short."
+MISSING = "No load of a CPU or GPU was read: the job was not started by `holter run`, or was too short."
 _NAMES = {
     "cpu.util": "CPU",
     "cpu.iowait": "CPU waits for input or output",
