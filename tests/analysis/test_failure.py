@@ -106,8 +106,8 @@ def seen(**detail):
         ),
         ({"direction": "forward", "module": "", "parameter": "", "step": 2}, ""),
         (
-            {"direction": "forward", "module": "", "parameter": "", "step": 2, "operation": "LogBackward0"},
-            " It began in the loss, in the forward pass of step 2.",
+            {"direction": "forward", "module": "", "parameter": "fc.bias", "step": 2, "operation": "Log"},
+            " It began in the loss (nearest parameter fc.bias), in the forward pass of step 2.",
         ),
         ({"direction": "forward", "module": "later", "parameter": "", "step": 3}, ""),
     ],

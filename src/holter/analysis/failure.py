@@ -188,15 +188,17 @@ def _origin(found: NonFinite, events: Table | None) -> str:
         step = detail.get("step") if isinstance(detail, dict) else None
         if not isinstance(step, int) or not found.last_step <= step <= found.step:
             continue
-        module, parameter = str(detail.get("module") or ""), str(detail.get("parameter") or "")
-        if module or parameter or "operation" in detail:
+        # An operation of no module is the loop's own, as those of its loss.
+        module = str(detail.get("module") or ("the loss" if "operation" in detail else ""))
+        parameter = str(detail.get("parameter") or "")
+        if module or parameter:
             return f" It began in {_place(module, parameter)}, in {_pass(detail)} of step {step}."
     return ""
 
 
 def _place(module: str, parameter: str) -> str:
     if not module or not parameter:
-        return module or (f"parameter {parameter}" if parameter else "the loss")
+        return module or f"parameter {parameter}"
     own = parameter.removeprefix(f"{module}.")
     return f"{module} (parameter {own})" if own != parameter else f"{module} (nearest parameter {parameter})"
 

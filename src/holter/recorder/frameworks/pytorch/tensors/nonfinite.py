@@ -102,8 +102,6 @@ class Nonfinite:
         module = self.places.module(at, used)
         if module is None:
             module = parameter.rpartition(".")[0]
-        elif not module:  # the loop itself did it, after its model: no parameter is near
-            parameter = ""
         given = {name: self._summary(tensor) for name, tensor in saved_inputs(torch, node).items()}
         first_given = next(iter(given.values()), {})
         self._tell(
