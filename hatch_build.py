@@ -128,6 +128,9 @@ def compiled(root: Path = ROOT) -> tuple[list[str], list[str]]:
     (failed if why else made).append(f"{PEN}, marks cost some 4 times as much: {why}" if why else COMPILED)
     for source, flags in FUNCTIONS.items():
         path = root / source
+        if not path.is_file():
+            failed.append(f"{source} is missing")
+            continue
         to = path.with_name(f"{path.stem}-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.so")
         why = _compile(path, to, *flags)
         if why:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holter.importers import Report, UnreadableError, chrome_json, trace_events
+from holter.importers import Report, UnreadableError, chrome_json, scanning, trace_events
 from holter.importers.trace import Trace
 
 
@@ -243,6 +243,7 @@ def test_a_fault_of_ours_is_told_as_such_and_costs_events_of_one_kind_alone(writ
     def broken(*_):
         raise KeyError("grid")
 
+    monkeypatch.setattr(scanning, "_library", lambda: None)
     monkeypatch.setitem(chrome_json._READERS, "kernel", broken)
     slices = [
         {"ph": "X", "cat": cat, "name": "a", "pid": 1, "tid": 1, "ts": at, "dur": 1, "args": {}}

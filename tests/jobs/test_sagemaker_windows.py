@@ -23,21 +23,21 @@ def test_the_windows_hold_their_steps_and_can_be_read_and_exported(jobs, tmp_pat
     assert done.code == 0, done.stderr
     job = open_job(str(done.store / done.job))
     windows = [json.loads(row["detail"]) for row in job.events.table.to_rows() if row["kind"] == "window"]
-    assert [(one["profiler"], one["first_step"], one["last_step"]) for one in windows] == [
-        ("operators", 20, 30),
-        ("python", 30, 40),  # one after the other: they would measure each other
-        ("dataloader", 40, 50),
-    ]
+    assert {(one["profiler"], one["first_step"], one["last_step"]) for one in windows} == {
+        ("operators", 20, 25),
+        ("python", 25, 30),  # what is asked for is divided: they would measure each other
+        ("dataloader", 20, 30),
+    }
     assert not [one for one in windows if "refused" in one]
     steps = job.trial.sql(
         "SELECT 'operators' AS profiler, step FROM operators"
         " UNION SELECT 'python', step FROM python_functions ORDER BY profiler, step"
     )
     assert list(zip(steps["profiler"], steps["step"], strict=True)) == [
-        *(("operators", step) for step in range(20, 30)),
-        *(("python", step) for step in range(30, 40)),
+        *(("operators", step) for step in range(20, 25)),
+        *(("python", step) for step in range(25, 30)),
     ]
-    (forward,) = job.python_profile(phase="forward", steps=(32, 35))
+    (forward,) = job.python_profile(phase="forward", steps=(26, 29))
     assert (forward["profiler"], forward["timer"]) == ("cprofile", "total_time")
     calls = {one["name"].split(" (")[0]: one["calls"] for one in forward["functions"]}
     assert calls["Network.forward"] == 3
@@ -54,4 +54,4 @@ def test_the_windows_hold_their_steps_and_can_be_read_and_exported(jobs, tmp_pat
     out = tmp_path / "stats"
     here("export", done.job, "--store", str(done.store), "--format", "pstats", "-o", str(out))
     stats = pstats.Stats(str(out / "rank0-total_time.pstats")).stats
-    assert stats[next(key for key in stats if key[2] == "Network.forward")][1] == 10
+    assert stats[next(key for key in stats if key[2] == "Network.forward")][1] == 5
