@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import os
 import re
 import sys
@@ -41,6 +42,17 @@ def nearest(word: str, valid: Iterable[str]) -> str:
     return f" (did you mean {by_fold[near[0]]!r}?)" if near else ""
 
 
+class _Paragraphs(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal; indented lines, which are commands to copy, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts = itertools.groupby(text.splitlines(), lambda line: line.startswith(" ") or not line)
+        return "\n".join(
+            "\n".join(lines) if kept else textwrap.fill(" ".join(lines), width, break_on_hyphens=False)
+            for kept, lines in parts
+        )
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `Refusal` with one line, and suggests the nearest option."""
 
@@ -50,7 +62,7 @@ class Parser(argparse.ArgumentParser):
             usage=usage,
             description=about,
             epilog=f"examples:\n{examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Paragraphs,
             allow_abbrev=False,
         )
 
