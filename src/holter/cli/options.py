@@ -251,12 +251,16 @@ def find_job(text: str, store: str | None) -> JobFolder:
 
 
 def check_readable(folder: JobFolder) -> None:
-    """Raise `Refusal` with code 65 for a job whose manifest cannot be read, saying why."""
+    """Raise `Refusal` with code 65 for a job whose manifest cannot be read; warn of one left unfinished."""
     if folder.fault and "start" not in folder.manifest():
         why = folder.fault
         if why.endswith("is missing"):
             why += "; `holter run` records a job, `holter import` makes one of traces"
         raise Refusal(f"job {folder.name} cannot be read: {why}", Refusal.UNREADABLE)
+    from holter.views import jobs
+
+    if folder.manifest().get("status") in jobs.RUNNING and (gone := jobs.why_not_running(folder)):
+        warn(gone)
 
 
 def look(folder: JobFolder) -> str:
