@@ -38,6 +38,13 @@ def test_a_job_without_data_says_what_is_missing(holter):
     assert "No training step was recorded" in answer.out
 
 
+def test_a_job_whose_agent_was_killed_is_said_not_to_run(holter):
+    job("left", status="InProgress", age_s=3600)
+    assert "left is not running: its agent said nothing for" in holter("describe", "left").err
+    job("ended", age_s=3600)
+    assert holter("describe", "ended").err == ""
+
+
 def test_damaged_files_cost_their_rows_and_are_named(holter):
     folder, _ = told("before", ranks=1, cores=4)
     parts = sorted(Path(folder.url).glob("samples/*/*.parquet"))

@@ -239,7 +239,10 @@ class Agent:
                 failure=outcome.failure,
             )
         except Exception as error:
+            # The manifest still says InProgress: who shows the job must learn it from the outcome.
             scribe.notes.fault("manifest", error)
+            untold = {"where": "manifest", "error": f"{type(error).__name__}: {error}", "count": 1}
+            outcome.faults.append(untold)
         return outcome
 
     def _make_spool(self) -> None:

@@ -23,8 +23,8 @@ COMMANDS = {
     "configure": "change the sampling interval of a running job",
     "report": "everything about a job in one HTML file",
     "ui": "the jobs as live pages on this machine",
-    "import": "read traces of other tools into a job: torch.profiler, Nsight Systems, XPlane",
-    "export": "write a job as files that other programs show, as Perfetto or TensorBoard",
+    "import": "read traces of torch.profiler, Nsight Systems or XPlane into a job",
+    "export": "write a job as files for Perfetto, TensorBoard and others",
     "stop": "stop a running job gracefully",
     "prune": "delete old jobs (asks first)",
     "doctor": "what can and cannot be measured on this machine, and why",
@@ -91,9 +91,9 @@ def _overview() -> str:
     width = max(map(len, COMMANDS))
     listed = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
     return (
-        "holter records a training run and says why it is slow or sick. No change to your code.\n\n"
-        "  holter run -- python train.py      record a training; a verdict at the end\n"
-        "  holter demo                        see it on a built-in example first (needs torch)\n\n"
+        "holter records a training run and says why it is slow or sick. No code change.\n\n"
+        "  holter run -- python train.py   record a training; a verdict at the end\n"
+        "  holter demo                     see it on a built-in example (needs torch)\n\n"
         f"Commands:\n{listed}\n\n"
         "`holter COMMAND --help` shows the options of one command, with examples."
     )

@@ -15,7 +15,7 @@ from holter.views.wording import milliseconds
 ABOUT = "Check that a job's steps are not slower than a baseline's."
 EXAMPLES = """  holter check baseline latest
   holter check baseline latest --max-slowdown 3% --mean
-exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 it cannot be told; 4 no such job
+exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 it cannot be told; 4 no such job.
 On GitHub the result is added to the summary of the step."""
 
 CODES = {"pass": 0, "regression": 1, "inconclusive": 3}

@@ -114,12 +114,12 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
 
 def _job(d: Mapping[str, Any]) -> Iterator[str]:
     job = d["job"]
-    when = (
-        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job["start"] / 1e9)) if job["start"] else "unknown"
-    )
+    began = time.localtime(job["start"] / 1e9) if job["start"] else None
+    when = time.strftime("%Y-%m-%d %H:%M:%S", began) if began else "unknown"
     code = f", exit code {job['exit_code']}" if job["exit_code"] is not None else ""
     by = f", {job['signal']}" if job["signal"] else ""
-    yield f"{job['status']}{code}{by}; began {when}, took {duration(job['duration_s'])}"
+    took = "running for" if job["status"] == "InProgress" else "took"
+    yield f"{job['status']}{code}{by}; began {when}, {took} {duration(job['duration_s'])}"
     yield f"command: {shlex.join(map(str, job['command']))}"
     framework = job["framework"]
     if framework:

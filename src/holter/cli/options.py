@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import os
 import re
 import sys
@@ -41,6 +42,17 @@ def nearest(word: str, valid: Iterable[str]) -> str:
     return f" (did you mean {by_fold[near[0]]!r}?)" if near else ""
 
 
+class _Paragraphs(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal; indented lines, which are commands to copy, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts = itertools.groupby(text.splitlines(), lambda line: line.startswith(" ") or not line)
+        return "\n".join(
+            "\n".join(lines) if kept else textwrap.fill(" ".join(lines), width, break_on_hyphens=False)
+            for kept, lines in parts
+        )
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `Refusal` with one line, and suggests the nearest option."""
 
@@ -50,7 +62,7 @@ class Parser(argparse.ArgumentParser):
             usage=usage,
             description=about,
             epilog=f"examples:\n{examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Paragraphs,
             allow_abbrev=False,
         )
 
@@ -239,12 +251,16 @@ def find_job(text: str, store: str | None) -> JobFolder:
 
 
 def check_readable(folder: JobFolder) -> None:
-    """Raise `Refusal` with code 65 for a job whose manifest cannot be read, saying why."""
+    """Raise `Refusal` with code 65 for a job whose manifest cannot be read; warn of one left unfinished."""
     if folder.fault and "start" not in folder.manifest():
         why = folder.fault
         if why.endswith("is missing"):
             why += "; `holter run` records a job, `holter import` makes one of traces"
         raise Refusal(f"job {folder.name} cannot be read: {why}", Refusal.UNREADABLE)
+    from holter.views import jobs
+
+    if folder.manifest().get("status") in jobs.RUNNING and (gone := jobs.why_not_running(folder)):
+        warn(gone)
 
 
 def look(folder: JobFolder) -> str:

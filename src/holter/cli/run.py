@@ -26,9 +26,9 @@ ABOUT = """Run CMD under holter: its output, signals and exit code stay as they 
 CMD is whatever starts the training: python, torchrun, accelerate, mpirun, a shell script."""
 
 EXAMPLES = """  holter run -- python train.py --epochs 3
-  holter run --job baseline --interval 1s -- torchrun --nproc-per-node 2 train.py
-  holter run --rule LowGPUUtilization:threshold_p95=80 --fail-on issue -- ./train.sh
-  holter run --save gradients@100 --save weights@100:histogram -- python train.py
+  holter run --job base --interval 1s -- torchrun --nproc-per-node 2 train.py
+  holter run --rule LowGPUUtilization:threshold=80 --fail-on issue -- ./train.sh
+  holter run --save gradients@100 --save weights@50:histogram -- python train.py
   holter run --config holter.toml -- python train.py"""
 
 ISSUES_FOUND = 3

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -167,7 +169,7 @@ class Writer:
             self._put(table, batch)
         except Exception as error:
             # Whatever it is, recording goes on: the rows stay, bounded, and are tried again.
-            self.fault = f"{table}: {type(error).__name__}: {error}"
+            self.fault = f"{table}: {_why(error)}"
             self.faults += 1
             self._away = isinstance(error, ConnectionError)
             self._retry_at = self._clock() + RETRY_S
@@ -229,3 +231,9 @@ class Writer:
                     self._doubts[table] = (key, hashlib.sha256(draft.read_bytes()).hexdigest(), rows)
                 raise
         self._next[table] = number + 1
+
+
+def _why(error: Exception) -> str:
+    """Say why a write failed; DuckDB buries the cause that its users can mend, a full disk, in JSON."""
+    full = os.strerror(errno.ENOSPC)
+    return full if full in str(error) else f"{type(error).__name__}: {error}"
