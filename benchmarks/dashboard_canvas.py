@@ -62,7 +62,7 @@ HEAT = """async (path) => {
     const bytes = await (await fetch(path)).arrayBuffer();
     const came = performance.now();
     const own = document.querySelector("script[type=module]").src;
-    const { Cells } = await import(own.replace("page.js", "heatmap/cells.js"));
+    const { Cells } = await import(new URL("heatmap/cells.js", own).href);
     const picture = new Cells(bytes).picture("mean");
     const canvas = new OffscreenCanvas(1500, 480);
     canvas.getContext("2d").drawImage(picture, 0, 0, 1500, 480);
