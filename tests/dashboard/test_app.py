@@ -62,6 +62,11 @@ def test_fetching_again_does_nothing():
 def checkout(tmp_path):
     for name in ("hatch_build.py", "package.json", "package-lock.json"):
         shutil.copy(ROOT / name, tmp_path)
+    sources = [path for path in (ROOT / "src").rglob("*.c*") if path.suffix in (".c", ".cpp")]
+    for source in sources:
+        copied = tmp_path / source.relative_to(ROOT)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, copied)
     return tmp_path
 
 
@@ -82,7 +87,7 @@ def test_without_npm_it_says_what_is_needed(checkout):
 @pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm here")
 def test_without_the_registry_it_says_so(checkout):
     nowhere = {"npm_config_registry": "http://127.0.0.1:9/", "npm_config_fetch_retries": "0"}
-    env = {**os.environ, **nowhere, "npm_config_cache": str(checkout / "cache")}
+    env = {**os.environ, **nowhere, "npm_config_cache": str(checkout / "cache"), "CC": "false"}
     done = subprocess.run(
         [sys.executable, "hatch_build.py"], cwd=checkout, env=env, capture_output=True, text=True, check=False
     )

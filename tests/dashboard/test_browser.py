@@ -111,7 +111,7 @@ def test_jobs_are_found_marked_and_compared_by_keyboard(look):
 def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
     seen = look("/jobs/before/insights")
     page = seen.page
-    expect(page.locator("#state")).to_have_text("live")
+    expect(page.locator("#state")).to_have_text("connected")
     page.locator("summary").first.click()
     page.evaluate("document.activeElement.blur()")
     folder = find(str(store), "before")
@@ -128,7 +128,7 @@ def test_a_browser_that_loses_the_server_says_so(browser, store):
         context = browser.new_context()
         page = Looked(context, server).page
         page.goto(f"http://{server.own}/?token=secret-token")
-        expect(page.locator("#state")).to_have_text("live")
+        expect(page.locator("#state")).to_have_text("connected")
     expect(page.locator("#state")).to_contain_text("does not answer")
     assert page.locator("tbody tr").count() == 6, "what was there stays there"
     context.close()
@@ -144,7 +144,7 @@ def test_without_third_party_files_pages_are_pictures_and_say_what_to_run(browse
         page.goto(f"http://{server.own}/?token=secret-token")
         page.goto(f"http://{server.own}/jobs/before")
         expect(page.locator(".notice")).to_contain_text("python hatch_build.py")
-        expect(page.locator("#state")).to_have_text("live")
+        expect(page.locator("#state")).to_have_text("connected")
         assert page.locator("svg.chart").count() >= 8
         assert violations(page) == []
         assert seen.wrong == []

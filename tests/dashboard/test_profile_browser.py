@@ -190,7 +190,7 @@ def test_a_sorted_table_follows_its_job_and_stays_sorted(look, store):
     page = seen.page
     table = page.locator("[data-key=tensors]")
     table.get_by_role("button", name="tensor").click()
-    expect(page.locator("#state")).to_contain_text("live")
+    expect(page.locator("#state")).to_contain_text("connected")
     writer = Writer(find(str(store), "growing"), "later")
     row = {"time": [10**18], "rank": [0], "step": [99], "mode": ["train"], "name": [name], "role": ["grad"]}
     writer.append("tensors", {**row, "count": [1], "mean": [1.0], "std": [0.0], "abs_mean": [1.0]})
@@ -198,4 +198,19 @@ def test_a_sorted_table_follows_its_job_and_stays_sorted(look, store):
     expect(table).to_contain_text(name)
     names = table.locator("tbody tr td:first-child").all_inner_texts()
     assert names == sorted(names, key=natural)
+    assert seen.wrong == []
+
+
+def test_tables_that_come_while_a_page_is_open_are_seen_without_a_reload(look, store, tmp_path):
+    kept = ("python_stacks", "python_calls", "python_functions")
+    shutil.copytree(store / "small", store / "later", ignore=shutil.ignore_patterns(*kept))
+    seen = look("/jobs/later/python")
+    page = seen.page
+    expect(page.locator("#state")).to_have_text("connected")
+    expect(page.locator("[data-key=total_time]")).to_have_count(0)
+    for name in kept:
+        shutil.copytree(store / "small" / name, tmp_path / name)
+        shutil.move(tmp_path / name, store / "later" / name)
+    expect(page.locator("[data-key=total_time] tbody tr").first).to_be_visible()
+    expect(page.locator("[data-key=segments] tbody tr").first).to_be_visible()
     assert seen.wrong == []

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from tests.cli.conftest import job, told
-from tests.dashboard.made import HOSTILE, imported
+from tests.dashboard.made import HOSTILE, STEP_US, STEPS, imported
 
 from holter.dashboard.pages import pages
 from holter.store.job import find
@@ -153,6 +153,14 @@ def test_the_profiler_has_its_thirteen_panels(readings):
     both = drawn(readings["before"], "profiler")
     assert "CPU active time" in both
     assert "CPU utilization" in both
+
+
+def test_shares_of_the_host_are_of_the_time_of_all_ranks(readings):
+    told = readings["trace"].description["operators"]["cpu"]
+    main = next(one for one in told if one["name"].endswith("main"))
+    whole_ms = 2 * STEPS * STEP_US / 1000
+    assert main["pct"] == pytest.approx(100 * main["total_ms"] / whole_ms, rel=0.01)
+    assert sum(one["pct"] for one in told) <= 100
 
 
 def test_loading_is_told_in_the_words_of_the_verdict(readings):

@@ -11,6 +11,7 @@ from benchmarks.generated_trace import STEP_NS, write
 from tests.cli.conftest import job, told
 from tests.dashboard.test_server import BEARER, serving
 
+from holter.importers.importing import import_job
 from holter.store.job import at
 from holter.store.trial import Trial
 from holter.views.timeline_bytes import COLUMNS
@@ -44,9 +45,9 @@ def ask(server):
 
 @pytest.fixture(scope="module")
 def tiles(server):
-    def asked(**query):
+    def asked(of="trace", **query):
         connection = server.connection()
-        connection.request("GET", f"/api/v1/jobs/trace/timeline/tiles?{urlencode(query)}", headers=BEARER)
+        connection.request("GET", f"/api/v1/jobs/{of}/timeline/tiles?{urlencode(query)}", headers=BEARER)
         answer = connection.getresponse()
         body = answer.read()
         connection.close()
@@ -120,6 +121,32 @@ def test_an_event_is_found_told_and_followed(ask, tiles):
     ]
     status, answer = ask("/event", version=head["version"], **{**asked, "time_ns": 3}, name=first["code"])
     assert (status, "no event" in answer["error"]) == (404, True)
+
+
+def test_traces_years_apart_are_one_timeline(ask, tiles, tmp_path, store):
+    """A browser knows such times to 256 ns: an event is found by them, and the next is not the same again."""
+    times_us = (0, 1_600_000_000_000_007, 1_600_000_000_001_001)
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at, "dur": 7}
+        for at in times_us
+    ]
+    path = tmp_path / "years.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    import_job([path], str(store), "years", now_ns=0)
+    _, head = ask("", of="years")
+    wide = {"from_ns": -(1 << 60), "to_ns": 1 << 61}
+    assert ask("/steps", of="years", **wide, most=6) == (200, {"schema": 1, "steps": []})
+    _, columns = tiles(of="years", **wide, pixels=1024, lanes=0)
+    assert columns["count"].sum() == len(times_us)
+    query = {"of": "years", "version": head["version"], "names": 0}
+    _, answer = ask("/following", **query, after_ns=int(float(times_us[1] * 1000)))
+    last = answer["event"]
+    assert last["time"] + int(head["origin_ns"]) == times_us[2] * 1000
+    shown = {"lane": last["lane"], "time_ns": int(float(last["time"])), "duration_ns": last["duration"]}
+    status, told_of = ask("/event", of="years", version=head["version"], **shown, name=0)
+    assert (status, told_of["row"]["time"]) == (200, str(times_us[2] * 1000))
+    status, answer = ask("/steps", of="years", from_ns=0, to_ns=1 << 63, most=6)
+    assert (status, "valid" in answer["error"]) == (400, True)
 
 
 def test_steps_are_thinned_to_round_ones(ask):

@@ -31,6 +31,9 @@ def test_a_job_is_made_and_described(written, store, capsys):
     assert described["job"]["status"] == "Completed"
     assert described["job"]["duration_s"] == pytest.approx(40e-6)
     assert described["steps"]["count"] == 4
+    assert main(["jobs", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert listed["verdict"]["sentence"] == described["verdict"]["sentence"]
 
 
 def test_it_says_in_words_what_it_did_and_skipped(written, store, capsys):

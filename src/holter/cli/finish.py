@@ -53,15 +53,13 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     from holter.views import heatmap
     from holter.views.description import describe
     from holter.views.figures import Reading
+    from holter.views.jobs import judged
 
     trial = Trial(folder)
     description = describe(trial)
     _complete(description, outcome)
     description["cost"]["faults"] += [{"where": "end", "error": text} for text in faults]
-    verdict = description["verdict"]
-    headline = description["job"]["headline"]
-    kept = {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}
-    _attempt(lambda: folder.update(verdict=kept), "manifest", faults)
+    _attempt(lambda: folder.update(verdict=judged(description)), "manifest", faults)
     _attempt(lambda: heatmap.keep(trial, Reading(trial).interval_ns), "heat map", faults)
     from holter.report import profiler_report
 

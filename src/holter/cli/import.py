@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from holter.cli.options import Refusal
 
 if TYPE_CHECKING:
     from holter.importers import Report
+    from holter.store.job import JobFolder
 
 ABOUT = """Read traces of other tools into a job: torch.profiler (Kineto) and Chrome JSON, also compressed;
 SageMaker's profiler-output folders; Nsight Systems exported to SQLite; XPlane of TensorFlow and JAX."""
@@ -24,6 +26,8 @@ EXAMPLES = """  holter import worker0.pt.trace.json.gz
 
 _MOST_FAULTS = 8
 _PROGRESS_S = 0.5
+_AT_ONCE = 1_000_000
+"""A trace of more events is judged when somebody asks: that takes seconds."""
 
 
 def main(words: list[str]) -> int:
@@ -55,11 +59,23 @@ def main(words: list[str]) -> int:
         raise Refusal(str(error), Refusal.UNREADABLE) from error
     finally:
         progress.clear()
+    if report.events <= _AT_ONCE:
+        _judge(folder)
     if given.json:
         print(json.dumps({"job": folder.name, "url": folder.url, **report.document()}, indent=1))
     else:
         _tell(folder.name, report)
     return 0
+
+
+def _judge(folder: JobFolder) -> None:
+    """Leave a verdict for the lists of jobs; a store that is full now has the job without."""
+    from holter.store.trial import Trial
+    from holter.views.description import describe
+    from holter.views.jobs import judged
+
+    with suppress(OSError):
+        folder.update(verdict=judged(describe(Trial(folder))))
 
 
 def _tell(name: str, report: Report) -> None:

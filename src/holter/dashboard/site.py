@@ -22,7 +22,7 @@ from holter.report.html import figure
 from holter.store.trial import Trial
 from holter.views.comparison import compare
 from holter.views.jobs import RUNNING
-from holter.views.overlays import MISSING, OVERLAYS
+from holter.views.overlays import OVERLAYS, missing
 from holter.views.reading import is_long
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class _Site:
 
     def _overlay(self, of: Sequence[Place], name: str) -> str:
         drawn = overlaid(self.stores, of, [name], 300)[name]
-        return f'<p class="note">{MISSING}</p>' if drawn is None else figure(drawn)
+        return f'<p class="note">{missing(name)}</p>' if drawn is None else figure(drawn)
 
 
 def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:

@@ -119,7 +119,8 @@ def breakdown(told: Mapping[str, Any]) -> str:
     listed = "".join(
         f'<li><i class="p-{part}"></i>{words(part)} {percent(share)}</li>' for part, share in parts
     )
-    whole = "the accelerators' time" if "trace" in told else "the training loop's wall time after warm-up"
+    trace = "idle" in told["breakdown"]
+    whole = "the accelerators' time" if trace else "the training loop's wall time after warm-up"
     inside = stages_text(told["dataloading"])
     return (
         f'<div class="bar-of-parts" role="img" aria-label="split of a step">{bar}</div>'

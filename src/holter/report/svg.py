@@ -202,7 +202,8 @@ def _boxes(figure: Figure, height: int) -> Iterator[str]:
             continue
         least, lower, middle, upper, greatest = (x(value) for value in series.values)  # type: ignore[arg-type]
         yield f'<line x1="{least:.1f}" x2="{greatest:.1f}" y1="{top + 11}" y2="{top + 11}" class="whisker"/>'
-        yield bar(lower, top + 4, upper - lower, 14, "c0")
+        thin = max(0.0, 4 - (upper - lower)) / 2  # readings that hardly differ are seen too
+        yield bar(lower - thin, top + 4, upper - lower + 2 * thin, 14, "c0")
         yield f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{top + 4}" y2="{top + 18}" class="median"/>'
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.store.job import JobFolder
 
 RUNNING = ("InProgress", "Stopping")
@@ -31,6 +33,12 @@ def summary(folder: JobFolder, now_ns: int) -> dict[str, Any]:
         "silent_s": silent_s(folder, now_ns) if running else None,
         "fault": folder.fault,
     }
+
+
+def judged(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a job's manifest keeps of its verdict, for the lists of jobs; it takes a description."""
+    verdict, headline = description["verdict"], description["job"]["headline"]
+    return {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}
 
 
 def said(job: dict[str, Any]) -> str:

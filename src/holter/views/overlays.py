@@ -33,7 +33,11 @@ _CHARTS = {
 }
 OVERLAYS = tuple(_CHARTS)
 """Names of the charts."""
-MISSING = "None of these jobs has what this chart shows."
+
+
+def missing(name: str) -> str:
+    """Say that no job has anything for one of `OVERLAYS`."""
+    return f"{_CHARTS[name][0]}: none of these jobs has what this chart shows."
 
 
 def curves(reading: Reading) -> dict[str, Curve]:

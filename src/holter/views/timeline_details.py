@@ -70,6 +70,24 @@ def detail(timeline: Timeline, event: Event) -> dict[str, Any]:
     )
 
 
+def nearest(timeline: Timeline, event: Event, slack_ns: int) -> Event:
+    """Return the event that is meant by one whose begin and duration are known to `slack_ns` only.
+
+    Raises:
+        KeyError: No event of that lane and name is so near.
+    """
+    for source in _of(event.lane):
+        query = (
+            f"SELECT time, duration FROM {source.table} WHERE {_at(source, event.lane)} "  # noqa: S608
+            f"AND {source.name} = {parquet.literal(event.name)} "
+            f"AND time BETWEEN {event.time - slack_ns} AND {event.time + slack_ns} "
+            f"AND abs(duration - {event.duration}) <= {slack_ns} ORDER BY abs(time - {event.time}) LIMIT 1"
+        )
+        for begin, duration in rows(timeline.reading.ask(query)):
+            return Event(event.lane, begin, duration, event.name)
+    raise KeyError(f"no event {event.name!r} of lane {event.lane.id} near {event.time}")
+
+
 def connections(timeline: Timeline, event: Event) -> list[Connection]:
     """Return what an event is connected with: a launch and what it launched; ends of arrows of its thread.
 

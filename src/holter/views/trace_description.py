@@ -73,7 +73,7 @@ def describe_trace(
     length = steps["duration"] / 1e6
     kernels = kernel_table(read, most=_MOST) if facts.kernels else None
     host = operator_table(read, kinds=("operator", "module", "python"), most=_MOST)
-    window = max(facts.window_ns, 1)
+    host_ns = max(facts.window_ns, 1) * max(1, len(np.unique(read["operators"]["rank"])))
     return {
         "schema": VERSION,
         "job": {
@@ -98,7 +98,7 @@ def describe_trace(
             "cpu": [
                 {
                     "name": row["name"],
-                    "pct": 100.0 * row["own_ns"] / window,
+                    "pct": 100.0 * row["own_ns"] / host_ns,
                     "total_ms": row["own_ns"] / 1e6,
                     "count": row["calls"],
                 }

@@ -28,7 +28,7 @@ _NAMES = {
 
 
 def duration(seconds: float | None) -> str:
-    """Write a duration for people: `27 ms`, `0.4 s`, `35 s`, `2 min 5 s`, `12 h 3 min`."""
+    """Write a duration for people: `27 ms`, `0.4 s`, `35 s`, `2 min 5 s`, `12 h 3 min`, `3 d 4 h`."""
     if seconds is None or math.isnan(seconds):
         return "unknown"
     if 0 < seconds < 0.1:
@@ -40,7 +40,9 @@ def duration(seconds: float | None) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole < 4 * 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400:,} d {whole % 86400 // 3600} h"
 
 
 def milliseconds(value: float | None) -> str:

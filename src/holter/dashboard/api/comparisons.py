@@ -10,7 +10,7 @@ from starlette.routing import Route
 from holter.dashboard.answers import RefusalError, answered, points_of
 from holter.dashboard.api.figures import as_told
 from holter.dashboard.overlaid import overlaid, places
-from holter.views.overlays import MISSING, OVERLAYS
+from holter.views.overlays import OVERLAYS, missing
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -30,7 +30,7 @@ def routes(stores: Stores) -> list[Route]:
             drawn = await run_in_threadpool(lambda: overlaid(stores, places(stores, chosen), names, width))
         except KeyError as error:
             raise RefusalError(str(error.args[0]), 404) from None
-        told = {name: {"missing": MISSING} if of is None else as_told(of) for name, of in drawn.items()}
+        told = {name: {"missing": missing(name)} if of is None else as_told(of) for name, of in drawn.items()}
         return answered({"schema": 1, "figures": told})
 
     return [Route("/api/v1/compare/figures", figures)]

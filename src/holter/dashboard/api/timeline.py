@@ -7,6 +7,7 @@ which belong to `version`: when the job has grown, ask for the tree again.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from holter.dashboard.answers import MOST_POINTS, RefusalError, encoded, which
 from holter.dashboard.api import JOB
 from holter.dashboard.timelines import TIMELINES
 from holter.views.timeline_bytes import packed
-from holter.views.timeline_details import Event, connections, depth, detail, following, search
+from holter.views.timeline_details import Event, connections, depth, detail, following, nearest, search
 from holter.views.timeline_tree import tree
 from holter.views.timeline_values import curves
 
@@ -39,7 +40,8 @@ MOST_LETTERS = 200
 _MOST_PLACED = 8
 """Of so many arrows the line of their other end is told."""
 _EXACT = 2**53
-"""Numbers beyond are not exact in JSON."""
+"""Numbers beyond are not exact in JSON: times of traces years apart are known to 256 ns."""
+_LAST = 2**62
 _AT_ONCE = 2
 """Pictures that are computed at the same time; who gave up meanwhile is not answered."""
 
@@ -153,9 +155,13 @@ def _event(opened: Opened, asked: Asked) -> bytes:
     _of_this(opened, asked)
     timeline = opened.timeline
     lane = timeline.lanes[_number(asked, "lane", 0, len(timeline.lanes) - 1)]
-    begin = _number(asked, "time_ns", -_EXACT, _EXACT) + opened.origin_ns
+    begin = _number(asked, "time_ns", -_LAST, _LAST)
+    slack = _slack(begin)
+    begin += opened.origin_ns
     name = str(timeline.reading.names[_number(asked, "name", 0, len(timeline.reading.names) - 1)])
-    event = Event(lane, begin, _number(asked, "duration_ns", 0, _EXACT), name)
+    event = Event(lane, begin, _number(asked, "duration_ns", 0, _LAST), name)
+    if slack:
+        event = nearest(timeline, event, max(slack, _slack(event.duration)))
     row = {key: _safe(value) for key, value in detail(timeline, event).items()}
     arrows = [
         {"kind": one.kind, "earlier": one.earlier, **_told(opened, one.event, place < _MOST_PLACED)}
@@ -185,8 +191,9 @@ def _following(opened: Opened, asked: Asked) -> bytes:
     _of_this(opened, asked)
     names = opened.timeline.reading.names
     chosen = [str(names[code]) for code in _numbers(asked, "names", len(names), MOST_NAMES)]
-    after = _number(asked, "after_ns", -_EXACT, _EXACT) + opened.origin_ns
-    event = following(opened.timeline, chosen, after, backward=asked.get("backward") == "1")
+    after, backward = _number(asked, "after_ns", -_LAST, _LAST), asked.get("backward") == "1"
+    after += opened.origin_ns + _slack(after) * (-1 if backward else 1)  # the same one shall not come again
+    event = following(opened.timeline, chosen, after, backward=backward)
     return encoded({"schema": 1, "event": None if event is None else _told(opened, event)})
 
 
@@ -218,9 +225,14 @@ def _of_this(opened: Opened, asked: Asked) -> None:
         raise RefusalError("the job has grown since: load the timeline again", 409)
 
 
+def _slack(number: int) -> int:
+    """Return by how much a browser may be wrong about a number that it was told."""
+    return 0 if abs(number) <= _EXACT else math.ceil(math.ulp(number))
+
+
 def _range(opened: Opened, asked: Asked) -> tuple[int, int]:
     """Return the range of time that is asked for, ns since the epoch."""
-    start, end = (_number(asked, key, -_EXACT, _EXACT) for key in ("from_ns", "to_ns"))
+    start, end = (_number(asked, key, -_LAST, _LAST) for key in ("from_ns", "to_ns"))
     if start >= end:
         raise RefusalError(f"from_ns={start} to_ns={end} is no range of time")
     return start + opened.origin_ns, end + opened.origin_ns
@@ -229,7 +241,7 @@ def _range(opened: Opened, asked: Asked) -> tuple[int, int]:
 def _number(asked: Asked, key: str, low: int, high: int) -> int:
     text = asked.get(key, "")
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 16 and low <= int(text) <= high):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and low <= int(text) <= high):
         raise RefusalError(f"{key} is {text[:40]!r}; valid: a whole number from {low} to {high}")
     return int(text)
 

@@ -23,7 +23,7 @@ export function follow(page) {
   function say() {
     const age = sampled === null ? null : (Date.now() - sampled) / 1000;
     const stale = page.running && age !== null && age > STALE_S;
-    const told = age === null || !page.running ? "live" : stale ? `stale: last sample ${ago(age)}` : `live · last sample ${ago(age)}`;
+    const told = age === null || !page.running ? "connected" : stale ? `stale: last sample ${ago(age)}` : `live · last sample ${ago(age)}`;
     // Only what changed is announced to who listens to the page.
     const text = lost || told;
     if (state.textContent !== text) state.textContent = text;

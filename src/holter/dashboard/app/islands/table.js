@@ -74,10 +74,22 @@ export function mount(element, page) {
 
   async function update() {
     if (page.alone) return; // it is of the whole job
-    const fresh = (await whole()).querySelector(`[data-island=table][data-key="${CSS.escape(element.dataset.key ?? "")}"] tbody`);
-    if (!fresh || !element.isConnected) return;
+    const mine = `[data-island=table][data-key="${CSS.escape(element.dataset.key ?? "")}"]`;
+    let there = (await whole()).querySelector(mine);
+    if (!there) {
+      asked = null; // it was drawn before there was such a table
+      there = (await whole()).querySelector(mine);
+    }
+    const fresh = there?.querySelector("tbody");
+    if (!there || !fresh || !element.isConnected) return;
     const old = body();
-    if (!old || old.innerHTML === fresh.innerHTML || old.contains(document.activeElement)) return;
+    if (!old) {
+      // It came while the page was open.
+      element.replaceChildren(...there.childNodes);
+      dress();
+      return;
+    }
+    if (old.innerHTML === fresh.innerHTML || old.contains(document.activeElement)) return;
     old.replaceWith(fresh);
     sort();
     filter();
