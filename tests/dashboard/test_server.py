@@ -248,7 +248,8 @@ def test_a_store_that_vanishes_and_comes_back(tmp_path):
         assert server.json("/api/v1/jobs")[1]["count"] == 1
         shutil.move(tmp_path / "store", tmp_path / "away")
         until(lambda: server.get("/jobs/before")[0] == 404)
-        until(lambda: "No job yet" in server.get("/")[1])
+        until(lambda: "the jobs that it had (1) are gone" in server.get("/")[1])
+        assert "No job yet" not in server.get("/")[1]
         shutil.move(tmp_path / "away", tmp_path / "store")
         until(lambda: server.get("/jobs/before")[0] == 200)
 

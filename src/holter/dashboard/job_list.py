@@ -36,6 +36,8 @@ class JobList:
         self._found: tuple[list[Summary], list[str]] = [], []
         self._left = 0
         """Jobs that were not read."""
+        self._held: dict[str, int] = {}
+        """How many jobs a store had when it last had any."""
         self._until = 0.0
 
     def all(self, *, whole: bool = True) -> tuple[list[Summary], list[str]]:
@@ -52,9 +54,15 @@ class JobList:
             found, wrong, self._left = [], [], 0
             for number, url in enumerate(self.urls):
                 try:
-                    found += [{**one, "store": number} for one in self._store(url, whole)]
+                    own = [{**one, "store": number} for one in self._store(url, whole)]
                 except (OSError, ValueError) as error:
                     wrong.append(f"store {url}: {error}")
+                    continue
+                found += own
+                if own:
+                    self._held[url] = len(own)
+                elif url in self._held:
+                    wrong.append(f"store {url}: the jobs that it had ({self._held[url]}) are gone")
             self._found = sorted(found, key=lambda job: -(job["created"] or 0)), wrong
             now = time.monotonic()
             self._until = now + max(_STALE_S, _REST * (now - began))
@@ -92,5 +100,5 @@ def _changed(stamp: str | None) -> int:
 
 
 def _by_name(name: str, changed: int) -> Summary:
-    unknown = dict.fromkeys(("duration_s", "verdict", "silent_s", "fault"))
+    unknown = dict.fromkeys(("duration_s", "verdict", "silent_s", "fault", "exit_code"))
     return {"name": name, "created": changed or None, "status": UNREAD, **unknown}

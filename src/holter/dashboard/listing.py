@@ -74,7 +74,7 @@ def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) 
     said_wrong = "".join(f'<p class="headline">{escape(text)}</p>' for text in wrong)
     if not listed:
         empty = "<p>No job yet. Record one:</p><p><code>holter run -- python train.py</code></p>"
-        return f"<h1>Jobs</h1>{said_wrong}{empty}"
+        return f"<h1>Jobs</h1>{said_wrong or empty}"
     rows = "".join(map(_row, shown)) or '<tr><td colspan="6">No job is like that.</td></tr>'
     heads = "<th></th><th>job</th><th>created</th><th>status</th><th class=n>duration</th><th>verdict</th>"
     more = _more(len(chosen), number, asked)
