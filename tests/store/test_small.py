@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from holter.schema.tables import TABLES
-from holter.store import job, small
+from holter.store import job, layout, small
 from holter.store.small import DamagedError, Rows
 from holter.store.trial import Trial
 
@@ -107,7 +107,7 @@ def test_other_columns_than_those_known_are_refused(monkeypatch: pytest.MonkeyPa
 def test_a_reader_reads_it_and_names_it_when_it_cannot(tmp_path: Path) -> None:
     folder = job.create(str(tmp_path), "a", command=[], interval_ms=500, rules=[], now_ns=1)
     one = rows("launches", 20)
-    folder.place.write(small.NAME, small.packed([one], {"ranks": {"f": 3}}))
+    folder.place.write(layout.SMALL, small.packed([one], {"ranks": {"f": 3}}))
     folder.update(imported={})
     trial = Trial(folder)
     assert trial.imported == {"ranks": {"f": 3}}
@@ -115,10 +115,10 @@ def test_a_reader_reads_it_and_names_it_when_it_cannot(tmp_path: Path) -> None:
     assert trial.table("launches")["time"].tolist() == np.sort(one.columns["time"]).tolist()
     assert len(trial.table("kernels")) == 0
     assert trial.skipped == []
-    folder.place.write(small.NAME, b"HSJ1 and no more")
+    folder.place.write(layout.SMALL, b"HSJ1 and no more")
     broken = Trial(folder)
     assert len(broken.table("launches")) == 0
-    assert [one["file"] for one in broken.skipped] == [small.NAME]
+    assert [one["file"] for one in broken.skipped] == [layout.SMALL]
 
 
 KEPT = Rows(

@@ -17,7 +17,7 @@ from holter.importers.report import Report, UnreadableError, own_fault
 from holter.importers.trace import Trace
 from holter.store import job, small
 from holter.store.compact import MIN_FILES, compact
-from holter.store.layout import parse_part
+from holter.store.layout import SMALL, parse_part
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -185,7 +185,6 @@ class _Job:
                 max_rows=ROWS_A_FILE,
                 max_waiting_rows=4 * ROWS_A_FILE,
                 clock=lambda: 0.0,
-                direct=True,
             )
         return self._writers[node]
 
@@ -209,7 +208,7 @@ class _Job:
             data = small.packed([rows for writer in writers for rows in writer.waits()], self._report.said())
         except ValueError:
             return
-        self._folder.place.write(small.NAME, data, new=True)
+        self._folder.place.write(SMALL, data, new=True)
         self._report.small = True
         for writer in writers:
             writer.forget()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import SCHEMA_VERSION
 from holter.store import parquet
-from holter.store import small as small_job
-from holter.store.layout import Part, current, parse_part
+from holter.store.layout import SMALL, Part, current, parse_part
 from holter.store.parquet import BATCH
 from holter.store.small_files import SmallFiles
 
@@ -76,7 +75,7 @@ class Catalog:
     @property
     def skipped(self) -> list[dict[str, str]]:
         """Files that were left out, and why."""
-        small = {small_job.NAME: self.small.fault} if self.small.fault else {}
+        small = {SMALL: self.small.fault} if self.small.fault else {}
         return [{"file": file, "why": why} for file, why in sorted({**self._skipped, **small}.items())]
 
     def files(self, table: str) -> list[DataFile]:

@@ -1,18 +1,14 @@
-"""Our Parquet files, through DuckDB: written from arrays, and what their footers say."""
+"""Our Parquet files, through DuckDB: written from queries, and what their footers say."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from holter.schema.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from holter.schema.columns import TableSchema
 
@@ -20,9 +16,6 @@ BATCH = "batch"
 """Column of every file: in a compacted one the number of the file that each row came from, else null."""
 
 ROW_GROUP = 122_880
-_MANY_VALUES = 256
-"""Up to so many distinct texts are handed over as one list; beyond, each row brings its own."""
-
 _SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -85,52 +78,6 @@ def footer(table: TableSchema, node: str, rows: int, t_min: int, t_max: int) -> 
         "holter.t_min": str(t_min),
         "holter.t_max": str(t_max),
     }
-
-
-def write(
-    connection: Any,
-    path: Path,
-    table: TableSchema,
-    columns: Mapping[str, NDArray[Any]],
-    values: Mapping[str, Sequence[str]],
-    node: str,
-) -> None:
-    """Write the rows of one table to a file; text columns are codes into `values`.
-
-    Raises:
-        duckdb.Error: DuckDB could not, for example because the disk is full.
-    """
-    rows: dict[str, NDArray[Any]] = {}
-    selected: list[str] = []
-    lists: dict[str, Any] = {}
-    for column in table.columns:
-        quoted = name(column.name)
-        given = columns[column.name]
-        if column.type == "VARCHAR":
-            texts = list(values[column.name])
-            if len(texts) == 1:
-                lists[f"v_{column.name}"] = texts[0]
-                selected.append(f"$v_{column.name}::VARCHAR AS {quoted}")
-                continue
-            if len(texts) > _MANY_VALUES:
-                given = np.array(texts, dtype=object)[given]
-                selected.append(f"{quoted}::VARCHAR AS {quoted}")
-            else:
-                lists[f"v_{column.name}"] = texts
-                selected.append(f"list_extract($v_{column.name}::VARCHAR[], {quoted} + 1) AS {quoted}")
-        elif column.nullable:
-            selected.append(f"CASE WHEN isnan({quoted}) THEN NULL ELSE {quoted} END AS {quoted}")
-        else:
-            selected.append(f"{quoted}::{column.type} AS {quoted}")
-        rows[column.name] = given
-    selected.append(f"NULL::INTEGER AS {BATCH}")
-    time = columns["time"]
-    says = footer(table, node, len(time), int(time.min()), int(time.max()))
-    connection.register("batch", rows)
-    try:
-        copy(connection, f"SELECT {', '.join(selected)} FROM batch", path, says, lists)
-    finally:
-        connection.unregister("batch")
 
 
 def copy(

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from holter.schema.columns import Column
 
-NAME = "small.zst"
-"""The file's key in a job."""
 MOST_ROWS = 8192
 """Up to so many rows of all tables a job is small."""
 _MOST_BYTES = 1 << 26

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
-from holter.store import packed, small
+from holter.store import packed
 from holter.store.columns import Batch
-from holter.store.layout import part_key
+from holter.store.layout import SMALL, part_key
 from holter.store.place import Entry
 
 if TYPE_CHECKING:
@@ -57,9 +57,11 @@ class SmallFiles:
 
     def _write_out(self) -> dict[Entry, Path]:
         try:
-            data = self._place.read(small.NAME)
+            data = self._place.read(SMALL)
         except FileNotFoundError:
             return {}
+        from holter.store import small  # no agent beside a training needs it
+
         try:
             tables, self._document = small.unpacked(data)
         except small.DamagedError as error:
@@ -75,5 +77,5 @@ class SmallFiles:
             key = part_key(rows.table, rows.node, int(columns["time"].min()), 0, 0)
             path = self.folder / f"{len(paths)}.parquet"
             packed.write(path, TABLES[rows.table], columns, values, rows.node)
-            paths[Entry(key, path.stat().st_size, small.NAME)] = path
+            paths[Entry(key, path.stat().st_size, SMALL)] = path
         return paths

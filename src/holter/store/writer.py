@@ -7,19 +7,19 @@ import errno
 import hashlib
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.schema.tables import TABLES
-from holter.store import packed, parquet
+from holter.store import packed
 from holter.store.columns import Batch, Columns
 from holter.store.layout import node_folder, parse_part, part_key
-from holter.store.small import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from holter.store.job import JobFolder
+    from holter.store.small import Rows
 
 MAX_ROWS = 50_000
 """A file is written when so many rows wait …"""
@@ -53,9 +53,7 @@ class Writer:
         max_rows: int = MAX_ROWS,
         max_waiting_rows: int = MAX_WAITING_ROWS,
         clock: Callable[[], float] = time.monotonic,
-        direct: bool = False,
     ) -> None:
-        self._direct = direct
         self.folder = folder
         self.node = node
         self.bytes_written = 0
@@ -79,7 +77,6 @@ class Writer:
         """Files of which we do not know whether they arrived: key, digest of the content, rows."""
         self._retry_at = 0.0
         self._away = False
-        self._connection: Any = None
 
     def append(self, table: str, columns: Columns) -> None:
         """Take in rows of a table; columns that are not given get their neutral default.
@@ -126,13 +123,12 @@ class Writer:
             if batch.rows:
                 self.dropped[name] = self.dropped.get(name, 0) + batch.rows
         self._batches.clear()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
         return done
 
     def waits(self) -> list[Rows]:
         """Return all that waits, table by table, for who writes it otherwise."""
+        from holter.store.small import Rows  # no agent beside a training needs it
+
         return [
             Rows(name, self.node, *batch.ordered()) for name, batch in self._batches.items() if batch.rows
         ]
@@ -192,12 +188,7 @@ class Writer:
         place = self.folder.place
         draft = place.draft(part_key(table, self.node, t0, 0, 0))
         try:
-            if self._direct:
-                packed.write(draft, TABLES[table], columns, values, self.node)
-            else:
-                if self._connection is None:
-                    self._connection = parquet.connect(threads=1, memory="256MB")
-                parquet.write(self._connection, draft, TABLES[table], columns, values, self.node)
+            packed.write(draft, TABLES[table], columns, values, self.node)
             size = draft.stat().st_size
             self._add(table, t0, draft, batch.rows)
         except BaseException:
@@ -234,6 +225,6 @@ class Writer:
 
 
 def _why(error: Exception) -> str:
-    """Say why a write failed; DuckDB buries the cause that its users can mend, a full disk, in JSON."""
+    """Say why a write failed; a full disk in the system's own words alone."""
     full = os.strerror(errno.ENOSPC)
     return full if full in str(error) else f"{type(error).__name__}: {error}"
