@@ -39,15 +39,20 @@ def step_tools(tool: str, model: nn.Module, out: Path) -> Any:
     return nullcontext
 
 
-def train(size: str, steps: int, tool: str, out: Path) -> dict[str, Any]:
-    """Train; return nanoseconds of wall and of CPU of each step after the warm-up."""
+def material(size: str) -> tuple[nn.Module, torch.optim.Optimizer, DataLoader[Any]]:
+    """Return model, optimizer and batches of a step of about so long, on one thread."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     layers, width, batch = SIZES[size]
     model = nn.Sequential(*(m for _ in range(layers) for m in (nn.Linear(width, width), nn.ReLU())))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     data = TensorDataset(torch.randn(batch * 64, width), torch.randn(batch * 64, width))
-    batches = DataLoader(data, batch_size=batch)
+    return model, optimizer, DataLoader(data, batch_size=batch)
+
+
+def train(size: str, steps: int, tool: str, out: Path) -> dict[str, Any]:
+    """Train; return nanoseconds of wall and of CPU of each step after the warm-up."""
+    model, optimizer, batches = material(size)
     context = step_tools(tool, model, out)
     ends, cpu_ends = [], []
     with profiler(tool) as recording:

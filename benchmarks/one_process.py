@@ -38,27 +38,20 @@ LIMITS = {"1ms": 1.05, "10ms": 1.01}
 
 def train(size: str, seconds: float, out: Path) -> None:
     """Train under `holter run`; write down the mean and the median step of each turn, nanoseconds."""
-    import torch
-    from loop import SIZES
+    from loop import material
     from torch import nn
-    from torch.utils.data import DataLoader, TensorDataset
 
     from holter.recorder import session
 
     assert session.current is not None, "nothing records this process"
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    layers, width, batch = SIZES[size]
-    model = nn.Sequential(*(m for _ in range(layers) for m in (nn.Linear(width, width), nn.ReLU())))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    data = TensorDataset(torch.randn(batch * 64, width), torch.randn(batch * 64, width))
+    model, optimizer, batches = material(size)
     me, agent = os.getpid(), psutil.Process(os.getppid())
     ends: list[int] = []
     turns: list[tuple[str, float, float]] = []
     state, order = "holter", list(STATES)
     end, until = time.monotonic() + START_S + seconds, time.monotonic() + START_S
     while time.monotonic() < end:
-        for inputs, targets in DataLoader(data, batch_size=batch):
+        for inputs, targets in batches:
             optimizer.zero_grad()
             nn.functional.mse_loss(model(inputs), targets).backward()
             optimizer.step()
