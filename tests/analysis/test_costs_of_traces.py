@@ -8,7 +8,8 @@ from tests.rules.traces import MS, US, Trace
 
 from holter.analysis.bandwidth import bandwidths, bus_factor
 from holter.analysis.memory_timeline import memory_timelines
-from holter.analysis.roofline import operator_cost, roofline, utilization
+from holter.analysis.operator_costs import operator_cost
+from holter.analysis.roofline import roofline, utilization
 from holter.analysis.trace_diff import trace_diff
 from holter.schema.table import Table
 
@@ -89,6 +90,27 @@ def test_flops_come_out_of_shapes() -> None:
     assert operator_cost("aten::mm", "[" * 100_000) is None
     assert operator_cost("aten::mm", '{"Input Dims": [[1], "x"]}') is None
     assert operator_cost("aten::relu", MM) is None
+
+
+def test_an_operator_made_of_others_is_counted_once() -> None:
+    trace = Trace()
+    inner = '{"shapes": [[4], [8, 16], [16, 4]], "types": ["float"]}'
+    calls(
+        trace,
+        ("aten::linear", "operator", 0, 9 * US),
+        ("aten::addmm", "operator", US, 7 * US),
+        ("aten::baddbmm", "operator", 10 * US, 9 * US),  # its shapes were not told
+        ("aten::addmm", "operator", 11 * US, 7 * US),
+        ("aten::addmm", "operator", 12 * US, 5 * US),
+    )
+    for row in trace.rows["operators"]:
+        row["detail"] = inner if row["name"] == "aten::addmm" else '{"shapes": [[8, 16], [4, 16], [4]]}'
+    (row,) = roofline(tables(trace), on_host=True).to_rows()
+    assert (row["name"], row["calls"], row["flops"]) == ("aten::addmm", 2, 2 * 2 * 8 * 16 * 4)
+    assert (row["side"], row["host_ns"], row["device_ns"]) == ("host", 14 * US, 0)
+    (row,) = roofline(tables(trace)).to_rows()
+    assert (row["side"], row["host_ns"]) == ("device", 14 * US)
+    assert row["tflops"] != row["tflops"], "no kernel ran"
 
 
 def test_utilization_needs_a_known_device() -> None:

@@ -12,6 +12,7 @@ from tests.cli.conftest import told
 
 import holter.views
 from holter.analysis.steps import steps as build_steps
+from holter.cli.trace_sections import trace_sections
 from holter.schema.table import Table
 from holter.store.job import create
 from holter.store.trial import Trial
@@ -182,6 +183,71 @@ def test_the_newest_profiled_steps_are_told(tmp_path):
         f"in steps {first} to {last} the host spends most on" in document["verdict"]["evidence"][-1]["text"]
     )
     assert diagnosis(document)["operators"] == document["operators"]
+
+
+GPUS = [{"name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85 << 30}]
+PRODUCT = '{"shapes":[[128,256],[256,512]],"types":["c10::BFloat16","c10::BFloat16"]}'
+
+
+def window(folder, *, device: str) -> tuple[int, int]:
+    """Give a job a window of three steps, each with a product and, on a GPU, its kernel; return the steps."""
+    steps = build_steps(Trial(folder).table("spans")).where(slice(7, 10))
+    begin, length, number = (steps[name].tolist() for name in ("time", "duration", "step"))
+    host = {"time": begin, "duration": length, "rank": [0] * 3, "step": number, "thread": [1] * 3}
+    writer = Writer(folder, "node-0")
+    product = {"name": ["aten::mm"] * 3, "kind": ["operator"] * 3, "detail": [PRODUCT] * 3}
+    writer.append("operators", {**host, **product, "duration": [2_000_000] * 3})
+    if device != "cpu":
+        call = {"name": ["cudaLaunchKernel"] * 3, "correlation": [1, 2, 3], "duration": [5000] * 3}
+        writer.append("launches", {**host, **call, "time": [at + 1000 for at in begin]})
+        ran = {"time": [at + 10_000 for at in begin], "duration": [100_000] * 3, "device": [0] * 3}
+        rest = {name: host[name] for name in ("rank", "step")}
+        kernel = {**rest, **ran, "stream": [7] * 3, "name": ["gemm"] * 3, "kind": ["compute"] * 3}
+        writer.append("kernels", {**kernel, "correlation": [1, 2, 3]})
+    said = {"time": begin[:1], "rank": [0], "kind": ["window"], "name": ["operators"]}
+    writer.append("events", {**said, "detail": [json.dumps({"device": device})]})
+    writer.close()
+    return number[0], number[-1]
+
+
+def test_the_events_of_the_newest_profiled_steps_are_told_in_detail(tmp_path):
+    folder, _ = told("model", str(tmp_path), ranks=1, cores=8)
+    folder.write_node("node-0", {**folder.node("node-0"), "gpus": GPUS})
+    first, last = window(folder, device="cuda")
+    plain, full = describe(Trial(folder)), diagnosis(describe(Trial(folder), in_detail=True))
+    assert not plain["window"].keys() & {"devices", "mfu", "detail"}
+    told_of = full["window"]
+    jsonschema.validate({**plain, "window": told_of}, PUBLISHED)
+    assert (told_of["step_start"], told_of["step_end"]) == (first, last)
+    assert told_of["devices"] == ["NVIDIA H100 80GB HBM3"]
+    detail = told_of["detail"]
+    (row,) = detail["roofline"]
+    flops = 2 * 128 * 256 * 512
+    assert (row["calls"], row["flops"], row["device_ns"], row["side"]) == (3, 3 * flops, 300_000, "device")
+    assert row["peak_pct"] == pytest.approx(100 * flops / (989e12 * 100e-6))
+    assert row["bound"] == "memory"
+    assert detail["launches"]["count"] == 3
+    assert [queue["longest"] for queue in detail["queues"]] == [1]
+    assert detail["hta_critical_path"] is not None
+    possible = 989e12 * told_of["step_ms"] / 1e3  # as a step is without a profiler
+    assert told_of["mfu"]["pct"] == pytest.approx(100 * flops / possible)
+    assert told_of["step_ms"] <= plain["steps"]["max_ms"]
+
+
+def test_on_a_cpu_no_accelerator_is_spoken_of(tmp_path):
+    folder, _ = told("model", str(tmp_path), ranks=1, cores=8)
+    folder.write_node("node-0", {**folder.node("node-0"), "gpus": GPUS})
+    window(folder, device="cpu")
+    description = describe(Trial(folder), in_detail=True)
+    jsonschema.validate(description, PUBLISHED)
+    seen = description["window"]
+    assert (seen["devices"], seen["mfu"]) == ([], None)
+    (row,) = seen["detail"]["roofline"]
+    assert (row["side"], row["host_ns"], row["peak_pct"], row["bound"]) == ("host", 6_000_000, None, "")
+    assert row["tflops"] == pytest.approx(2 * 128 * 256 * 512 / 2e-3 / 1e12)
+    told_of = "\n".join(line for _, lines in trace_sections(seen) for line in lines)
+    assert "aten::mm: 3 x 33.6 MFLOP, 6 ms, 16.8 GFLOP/s" in told_of
+    assert "accelerator" not in told_of
 
 
 def test_of_a_job_that_was_over_at_once_the_agents_share_is_not_told(tmp_path):

@@ -1,21 +1,23 @@
-"""What operators should cost and what the device made of it: FLOP and bytes out of shapes, MFU, roofline."""
+"""What was made of what operators cost: FLOP a second beside the peaks of the device, roofline and MFU."""
 
 from __future__ import annotations
 
-import json
 import re
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from holter.analysis.device_facts import judged
 from holter.analysis.flops import peak
+from holter.analysis.operator_costs import KNOWN, operator_cost
 from holter.analysis.operator_tree import device_time, host
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from holter.analysis.operator_costs import Cost
+    from holter.analysis.operator_tree import Host
 
 BANDWIDTHS: dict[str, float] = {
     "B300": 8.0,
@@ -33,117 +35,6 @@ BANDWIDTHS: dict[str, float] = {
     "MI300X": 5.3,
 }
 """Terabytes a second between a device and its memory, by the makers; the first name that fits counts."""
-_ELEMENT = {"double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "bool": 1}
-_TOLD = (("shapes", "Input Dims"), ("types", "Input type"), ("concrete", "Concrete Inputs"))
-"""What details tell of inputs: as windows of recorded jobs call it, and as torch.profiler does."""
-_PRECISION = {"double": "fp64", "float": "fp32", "half": "fp16", "bfloat16": "bf16"}
-_MOST_DETAIL = 1 << 20
-"""Longer details are not looked at."""
-
-
-class Cost(NamedTuple):
-    """Of one call of an operator."""
-
-    flops: int
-    bytes: int
-    """Inputs read and output written once; 0 when the types are not known."""
-    precision: str
-
-
-def operator_cost(name: str, detail: str, definition: str = "all") -> Cost | None:
-    """Return what one call of an operator costs by its shapes; None for what is not known here.
-
-    Known are matrix products (2·M·N·K), convolutions (2·N·C_out·H·W·C_in/groups·K_h·K_w, twice that backward)
-    and attention (4·B·H·N_q·N_kv·D, half of it when causal). `tracelens` counts the sum with the bias of
-    `addmm` too, as TraceLens does.
-
-    Args:
-        name: As `aten::mm`.
-        detail: What table `operators` has under `detail`: shapes, types and arguments as JSON.
-        definition: `all` or `tracelens`.
-    """
-    work = _WORK.get(name)
-    if work is None or not detail or len(detail) > _MOST_DETAIL:
-        return None
-    try:
-        told = json.loads(detail)
-        dims, types, concrete = (told.get(ours) or told.get(theirs) or [] for ours, theirs in _TOLD)
-        flops, shapes = work(dims, concrete)
-        if definition == "tracelens" and name == "aten::addmm":
-            flops += prod(shapes[-1])
-    except (ValueError, AttributeError, IndexError, TypeError, RecursionError, ZeroDivisionError):
-        return None
-    words = [str(word).lower().removeprefix("c10::") for word in types]
-    word = next((word for word in words if word in _ELEMENT), "")
-    size = _ELEMENT.get(word, 0)
-    return Cost(flops, size * sum(map(prod, shapes)), _PRECISION.get(word, ""))
-
-
-Shape = list[int]
-
-
-def _mm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    (m, k), (_, n) = dims[0], dims[1]
-    return 2 * m * n * k, [dims[0], dims[1], [m, n]]
-
-
-def _addmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    return _mm(dims[1:], _)
-
-
-def _bmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    (b, m, k), (_, _, n) = dims[0], dims[1]
-    return 2 * b * m * n * k, [dims[0], dims[1], [b, m, n]]
-
-
-def _baddbmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    return _bmm(dims[1:], _)
-
-
-def _convolution(dims: Any, concrete: Any) -> tuple[int, list[Shape]]:
-    image, kernel = dims[0], dims[1]
-    stride, padding, dilation = (_numbers(concrete[i], len(kernel) - 2) for i in (3, 4, 5))
-    transposed = str(concrete[6]).lower() == "true"
-    if transposed:  # each input element meets each tap once
-        return 2 * prod(image) * prod(kernel[1:]), [image, kernel]
-    out = [
-        (size + 2 * p - d * (k - 1) - 1) // s + 1
-        for size, k, s, p, d in zip(image[2:], kernel[2:], stride, padding, dilation, strict=True)
-    ]
-    result = [image[0], kernel[0], *out]
-    return 2 * prod(result) * prod(kernel[1:]), [image, kernel, result]
-
-
-def _convolution_backward(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    grad, image, kernel = dims[0], dims[1], dims[2]
-    # Gradients of input and of weight, each as dear as the way forward.
-    return 4 * prod(grad) * prod(kernel[1:]), [grad, image, image, kernel, kernel]
-
-
-def _attention(dims: Any, concrete: Any) -> tuple[int, list[Shape]]:
-    (b, h, q, d), (_, _, kv, _), (_, _, _, dv) = dims[0], dims[1], dims[2]
-    flops = 2 * b * h * q * kv * (d + dv)
-    causal = any(str(word).lower() == "true" for word in concrete[4:5])
-    return flops // 2 if causal else flops, [dims[0], dims[1], dims[2], [b, h, q, dv]]
-
-
-def _numbers(text: Any, count: int) -> list[int]:
-    found = [int(word) for word in re.findall(r"-?\d+", str(text))]
-    return found * count if len(found) == 1 else found
-
-
-_WORK: dict[str, Any] = {
-    "aten::mm": _mm,
-    "aten::addmm": _addmm,
-    "aten::bmm": _bmm,
-    "aten::baddbmm": _baddbmm,
-    "aten::convolution": _convolution,
-    "aten::convolution_backward": _convolution_backward,
-    "aten::_scaled_dot_product_flash_attention": _attention,
-}
-
-KNOWN = tuple(_WORK)
-"""Operators whose cost their shapes tell."""
 
 
 def bandwidth(device: str) -> float | None:
@@ -155,30 +46,38 @@ def bandwidth(device: str) -> float | None:
     return None
 
 
-def roofline(tables: Mapping[str, Table], device: str = "", definition: str = "all") -> Table:
-    """Set each known operator beside what its kernels took.
+def roofline(
+    tables: Mapping[str, Table], device: str = "", definition: str = "all", *, on_host: bool = False
+) -> Table:
+    """Set each known operator beside the time it took.
 
     Args:
         tables: `operators` with their details (record_shapes=True), `launches`, `kernels`,
             `memory_operations`, `syncs`.
         device: Its name, for the peaks; unknown ones leave `bound` empty.
         definition: As for `operator_cost`.
+        on_host: The operators ran on the CPU: their time is that from begin to end on their thread, not that
+            of the kernels that they launched.
 
     Returns:
-        name, calls, flops, bytes, device_ns (summed), tflops (per second), intensity (FLOP per byte),
-        peak_pct (of the compute peak in that precision; NaN where it is not known), bound (compute or
-        memory), the longest on the device first. Calls of one name and cost are one row.
+        name, calls, flops, bytes, device_ns (of its kernels, summed), host_ns (from begin to end, summed),
+        side (host or device: whose time counts), tflops (per second of it; NaN without any), intensity (FLOP
+        per byte), peak_pct (of the compute peak in that precision; NaN where it is not known), bound (compute
+        or memory; empty where a peak is not known), the longest first. Calls of one name and cost are one
+        row.
     """
     tree = host(tables)
-    ran = device_time(tree, tables)
+    ran, lasted = device_time(tree, tables), tree.total_ns
     rows: dict[tuple[str, Cost], list[int]] = {}
-    for (name, cost), ns in _costs(tree, tables, ran.tolist(), definition):
-        known = rows.setdefault((name, cost), [0, 0])
+    for i, name, cost in _costs(tree, tables, definition):
+        known = rows.setdefault((name, cost), [0, 0, 0])
         known[0] += 1
-        known[1] += ns
+        known[1] += int(ran[i])
+        known[2] += int(lasted[i])
     speed = bandwidth(device)
     found = []
-    for (name, cost), (calls, ns) in sorted(rows.items(), key=lambda item: -item[1][1]):
+    for (name, cost), (calls, *times) in rows.items():
+        ns = times[on_host]
         top = peak(device, cost.precision) if device and cost.precision in ("bf16", "fp16") else None
         tflops = cost.flops * calls / ns / 1e3 if ns else float("nan")
         intensity = cost.flops / cost.bytes if cost.bytes else float("nan")
@@ -186,27 +85,41 @@ def roofline(tables: Mapping[str, Table], device: str = "", definition: str = "a
         if top and speed and cost.bytes:
             bound = "compute" if intensity >= top / speed else "memory"
         share = 100.0 * tflops * 1e12 / top if top else float("nan")
-        found.append(
-            (name, calls, cost.flops * calls, cost.bytes * calls, ns, tflops, intensity, share, bound)
-        )
-    titles = ("name", "calls", "flops", "bytes", "device_ns", "tflops", "intensity", "peak_pct", "bound")
-    kinds: list[Any] = [object, *[np.int64] * 4, *[float] * 3, object]
+        side = "host" if on_host else "device"
+        whole = (cost.flops * calls, cost.bytes * calls)
+        found.append((name, calls, *whole, *times, side, tflops, intensity, share, bound))
+    titles = (
+        "name", "calls", "flops", "bytes", "device_ns", "host_ns", "side", "tflops", "intensity", "peak_pct",
+        "bound",
+    )  # fmt: skip
+    kinds: list[Any] = [object, *[np.int64] * 5, object, *[float] * 3, object]
     columns = zip(*found, strict=True) if found else [()] * len(titles)
-    return Table({t: np.array(c, dtype=k) for t, c, k in zip(titles, columns, kinds, strict=True)})
+    table = Table({t: np.array(c, dtype=k) for t, c, k in zip(titles, columns, kinds, strict=True)})
+    return table.where(np.argsort(-table["host_ns" if on_host else "device_ns"], kind="stable"))
 
 
-def _costs(tree: Any, tables: Mapping[str, Table], ran: list[int], definition: str) -> Any:
-    """Yield name and cost of each operator that is known, with the time of its kernels."""
+def _costs(tree: Host, tables: Mapping[str, Table], definition: str) -> Iterator[tuple[int, str, Cost]]:
+    """Yield event, name and cost of each operator whose cost is known, but for what is part of another one.
+
+    A convolution may be made of products, which its own cost has already.
+    """
     details = tables["operators"]["detail"] if "operators" in tables else np.empty(0, object)
-    wanted = [i for i, name in enumerate(tree.names) if name in _WORK]
+    wanted = [i for i, name in enumerate(tree.names) if name in KNOWN]
     known: dict[tuple[str, str], Cost | None] = {}
+    found: dict[int, tuple[str, Cost]] = {}
     for i in np.flatnonzero(np.isin(tree.name, wanted) & (tree.row >= 0)).tolist():
         key = (tree.names[tree.name[i]], details[tree.row[i]])
         if key not in known:
             known[key] = operator_cost(*key, definition)
         cost = known[key]
         if cost is not None:
-            yield (key[0], cost), ran[i]
+            found[i] = key[0], cost
+    for i, one in found.items():
+        at = int(tree.parent[i])
+        while at >= 0 and at not in found:
+            at = int(tree.parent[at])
+        if at < 0:
+            yield i, *one
 
 
 class Utilization(NamedTuple):
@@ -232,14 +145,14 @@ def utilization(tables: Mapping[str, Table], device: str) -> Utilization | None:
     tree = host(tables)
     by_precision: dict[str, int] = {}
     windows = judged(tables)
-    inside = np.zeros(len(tree.begin), dtype=np.int64)
+    inside = np.zeros(len(tree.begin), dtype=bool)
     spans = tables.get("spans") or Table.empty("spans")
     stepped = set(spans["rank"][spans["phase"] == "step"].tolist())
     for rank, begin, end in windows:
         within = (tree.begin >= begin) & (tree.begin < end) if rank in stepped else True
-        inside[(tree.rank == rank) & within] = 1
-    for (_, cost), counts in _costs(tree, tables, inside.tolist(), "all"):
-        if counts:
+        inside[(tree.rank == rank) & within] = True
+    for i, _, cost in _costs(tree, tables, "all"):
+        if inside[i]:
             by_precision[cost.precision] = by_precision.get(cost.precision, 0) + cost.flops
     if not by_precision:
         return None

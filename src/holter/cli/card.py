@@ -125,7 +125,7 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     facts = [fact["text"] for fact in verdict["evidence"] if fact.get("metric") != "dataloading.callable"]
     yield from (("evidence", text, "", 2) for text in facts[:3])
     yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict.get("advice", [])[:2]))
-    if used := (description.get("trace") or {}).get("mfu"):
+    if used := (description.get("trace") or description.get("window") or {}).get("mfu"):
         text = (
             f"{percent(used['pct'])} of the peak of {used['device']} in {used['precision']} "
             f"({used['peak_tflops']:,.0f} TFLOP/s), of the operators whose shapes are known"

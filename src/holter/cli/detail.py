@@ -53,6 +53,5 @@ def _sections(d: Mapping[str, Any]) -> Iterator[Section]:
     yield "Evidence", [fact["text"] for fact in d["verdict"]["evidence"]]
     if d["operators"]:
         yield operators(d)
-    trace = d.get("trace")
-    if trace:
-        yield from trace_sections(trace)
+    if seen := d.get("trace") or d.get("window"):
+        yield from trace_sections(seen)

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 _MOST = 10
+_OF_HOST = "by the time on the host; what its CPU could do at most is not known"
+_NO_SHAPES = "no shapes of products, convolutions or attention; `holter profile JOB --shapes` records them"
 _LONGEST_NAME = 80
 
 
 def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
-    """Yield the sections of a description's `trace`; those without lines have nothing to tell."""
-    yield "Critical path", _shares(trace["critical_path"])
-    yield "Kernels by precision", _shares(trace["precision"])
-    yield "As others define it", [_breakdown(part) for part in trace["breakdowns"][: 3 * _MOST]]
+    """Yield the sections of a description's `trace` or `window`; those without lines have nothing to tell."""
+    yield "Critical path", _shares(trace["critical_path"] or {})
+    yield "Kernels by precision", _shares(trace["precision"] or {})
+    yield "As others define it", [_breakdown(part) for part in trace.get("breakdowns", ())[: 3 * _MOST]]
     more = trace.get("detail")
     if more is None:
         return
@@ -28,7 +30,8 @@ def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
     yield "Critical path of the first step, as HTA defines it", _shares(more["hta_critical_path"] or {})
     yield "Steps by role, as the TensorBoard plug-in has it", _shares(more["roles"] or {})
     for name, (title, line) in _LISTS.items():
-        yield title, [line(row) for row in more[name][:_MOST]]
+        said = _of_roofline(more[name], "step_start" in trace) if name == "roofline" else []
+        yield title, said + [line(row) for row in more[name][:_MOST]]
     if launches := more["launches"]:
         told = [f"{what}: {_spread(launches[key])}" for key, what in _LAUNCHES.items()]
         yield "From launch to run", [f"{launches['count']:,} launches", *told]
@@ -42,15 +45,32 @@ def _kernel(row: Row) -> str:
 
 
 def _module(row: Row) -> str:
-    device = _us(row["device_ns"] / 1e3)
-    return f"{row['calls']:,} x, {_us(row['total_ns'] / 1e3)}, {device} on the accelerator: {_name(row)}"
+    device = f", {_us(row['device_ns'] / 1e3)} on the accelerator" if row["device_ns"] else ""
+    return f"{row['calls']:,} x, {_us(row['total_ns'] / 1e3)}{device}: {_name(row)}"
 
 
 def _operator(row: Row) -> str:
-    speed = "no time on the accelerator" if row["tflops"] is None else f"{row['tflops']:.3g} TFLOP/s"
+    each = f"{_name(row)}: {row['calls']:,} x {_flop(row['flops'] / row['calls'])}"
+    if row["tflops"] is None:
+        return f"{each}, no time on the {'host' if row['side'] == 'host' else 'accelerator'}"
+    speed = f"{_us(row[row['side'] + '_ns'] / 1e3)}, {_flop(1e12 * row['tflops'])}/s"
     peak = "" if row["peak_pct"] is None else f", {percent(row['peak_pct'])} of the peak"
     bound = f", bound by {row['bound']}" if row["bound"] else ""
-    return f"{_name(row)}: {row['calls']:,} x, {speed}{peak}{bound}"
+    return f"{each}, {speed}{peak}{bound}"
+
+
+def _of_roofline(rows: list[Row], recorded: bool) -> list[str]:
+    if not rows:
+        return [_NO_SHAPES] if recorded else []
+    return [_OF_HOST] if rows[0]["side"] == "host" else []
+
+
+def _flop(count: float) -> str:
+    for prefix in ("", "k", "M", "G"):
+        if count < 1000:
+            return f"{count:.3g} {prefix}FLOP"
+        count /= 1000
+    return f"{count:.3g} TFLOP"
 
 
 def _queue(row: Row) -> str:

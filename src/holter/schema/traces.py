@@ -97,7 +97,7 @@ OPERATORS = TableSchema(
             "operator, python, annotation, module or runtime; device_annotation and device_wait (thread: the stream): "
             "ranges that a trace lays over a stream, and waits of a stream; overhead: of the profiler itself.",
         ),
-        Column("detail", "VARCHAR", "Shapes, types, stack: a JSON object, or empty."),
+        Column("detail", "VARCHAR", "Shapes, types, arguments, stack: a JSON object, or empty."),
     ),
 )
 

@@ -43,10 +43,10 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
     }
 
 
-def details(events: Table, kind: str) -> list[dict[str, Any]]:
-    """Return the details of events of a kind, each with `time`, `node`, `rank`, `name`; no damaged one."""
+def details(events: Table, *kinds: str) -> list[dict[str, Any]]:
+    """Return what events of some kinds tell, each with `time`, `node`, `rank`, `name`; no damaged one."""
     found = []
-    for row in events.where(events["kind"] == kind).to_rows():
+    for row in events.where(np.isin(events["kind"], kinds)).to_rows():
         try:
             detail = json.loads(row["detail"] or "{}")
         except ValueError:

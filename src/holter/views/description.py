@@ -17,11 +17,10 @@ from holter.analysis.phases import job_phases
 from holter.analysis.suspects import verdict
 from holter.analysis.warmup import steady
 from holter.schema.signals import signal_name
-from holter.views import description_kept
+from holter.views import description_kept, profiled_steps
 from holter.views.bill import bill_of
 from holter.views.cost import cost, details
 from holter.views.nodes import nodes_of
-from holter.views.profiled_steps import operators, profiled_steps, window
 from holter.views.reading import Stretches, steps_of, utilization_of
 from holter.views.trace_description import describe_trace, is_trace
 
@@ -44,6 +43,7 @@ def describe(
     price: float | None = None,
     machines: float | None = None,
     steps: Callable[[], Table] | None = None,
+    in_detail: bool = False,
 ) -> dict[str, Any]:
     """Describe a job, running or finished; the document's schema lies beside this file.
 
@@ -53,6 +53,7 @@ def describe(
         price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
         machines: How many machines count for the bill; by default the job's nodes.
         steps: Reads its table `steps`, for who has it; asked only when nothing was kept.
+        in_detail: Whether `window` has `mfu` and `detail` too, computed each time.
 
     Returns:
         The document. What is not known is None or an empty list, never 0.
@@ -65,6 +66,8 @@ def describe(
         read = steps_of(trial) if steps is None else steps()
         told = _described(trial, time.time_ns() if now_ns is None else now_ns, read)
         description_kept.write(trial, told)
+    if in_detail and told["window"]:
+        told = {**told, "window": {**told["window"], **profiled_steps.in_detail(trial, told)}}
     return {**told, "bill": bill_of(trial, told, price, machines)}
 
 
@@ -74,7 +77,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
     events = trial.table("events")
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
     samples = stretches.samples(trial)
-    profiled = None if is_trace(trial) else profiled_steps(trial)
+    profiled = None if is_trace(trial) else profiled_steps.read(trial)
     facts = gather(
         stretches.inside(steps),
         samples=samples,
@@ -101,8 +104,8 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         "breakdown": facts.breakdown or None,
         "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization_of(trial, samples, stretches),
-        "operators": operators(facts.look) if facts.look else None,
-        "window": window(facts.look, profiled) if facts.look and profiled else None,
+        "operators": profiled_steps.operators(facts.look) if facts.look else None,
+        "window": profiled_steps.window(facts.look, profiled) if facts.look and profiled else None,
         "verdict": verdict(facts).to_json(),
         "rules": _rules(trial),
         "cost": cost(trial, events, steps, samples),

@@ -137,11 +137,12 @@ def _trace(
     told = (imported.get("facts") or {}).values()
     listed = [device.get("name") for known in told for device in (known.get("devices") or [])]
     devices = sorted({str(name) for name in listed if name})
+    more = {name: trial.table(name) for name in ("flows", "counters")} if in_detail else {}
     return {
         "files": dict(imported.get("files") or {}),
         "devices": devices,
         "mfu": mfu(read, devices) if facts.kernels else None,
-        "detail": detail(trial, read, devices) if in_detail else None,
+        "detail": detail({**read, **more}, devices, on_host=not devices) if in_detail else None,
         "precision": kernel_precision(read),
         "activity": activity(read),
         "memory": rows(memory_table(read)),

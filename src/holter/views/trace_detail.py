@@ -1,4 +1,4 @@
-"""What else the tables of a trace tell: modules, launches, queues, collectives, gradients, memory, MFU."""
+"""What else the tables of a trace or a window tell: modules, roofline, launches, queues, memory, MFU."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 from holter.analysis.bandwidth import bandwidths
 from holter.analysis.copy_bandwidth import copy_bandwidth_summary
 from holter.analysis.device_steps import annotation_table, step_roles, step_times
+from holter.analysis.device_work import matching
 from holter.analysis.hta_path import PARTS, hta_critical_path
 from holter.analysis.kernel_statistics import kernel_table
 from holter.analysis.launching import host_bound, launch_delays, queue_lengths
 from holter.analysis.memory_timeline import memory_timelines
+from holter.analysis.operator_costs import KNOWN
 from holter.analysis.operator_tree import forward_backward, host, module_table
-from holter.analysis.roofline import KNOWN, roofline, utilization
+from holter.analysis.roofline import roofline, utilization
 from holter.schema.table import Table
 from holter.store import parquet
 
@@ -26,30 +28,40 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 _MOST = 15
+_OF_DEVICES = ("kernels", "launches", "memory_operations", "syncs")
 _MOST_IN_GRAPH = 300_000
 """Operators through which a path is looked for, where no step bounds it."""
 
 
-def with_shapes(trial: Trial, read: Mapping[str, Table]) -> dict[str, Table]:
-    """Return the tables with the details of waits and of operators whose work is known, and of no others."""
+def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") -> dict[str, Table]:
+    """Return the tables with the details of waits and of operators whose work is known, and of no others.
+
+    `where` is the condition under which `operators` were read.
+    """
     operators = read["operators"]
     wanted = np.isin(operators["name"], KNOWN) | (operators["kind"] == "device_wait")
     detail = np.full(operators.rows, "", object)
     if wanted.any():
         names = ", ".join(map(parquet.literal, KNOWN))
         same = ("time", "duration", "rank", "thread", "name", "kind")
-        where = f"name IN ({names}) OR kind = 'device_wait'"
+        where = f"({where}) AND (name IN ({names}) OR kind = 'device_wait')"
         shapes = trial.table("operators", columns=(*same, "detail"), where=where)
         if shapes.rows == int(wanted.sum()) and np.array_equal(shapes["time"], operators["time"][wanted]):
             detail[wanted] = shapes["detail"]
     return {**read, "operators": Table({**operators.columns, "detail": detail})}
 
 
-def mfu(read: Mapping[str, Table], devices: Sequence[str]) -> dict[str, Any] | None:
-    """Return the share of the device's peak that the known operators reach; None where that is not known."""
+def mfu(
+    read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None = None
+) -> dict[str, Any] | None:
+    """Return the share of the device's peak that the known operators reach; None where that is not known.
+
+    `window_ns` is in what time they would have run without the profiler, where that is known.
+    """
     found = utilization(read, devices[0]) if len(devices) == 1 else None
     if found is None:
         return None
+    found = found._replace(window_ns=window_ns or found.window_ns)
     return {
         "pct": found.mfu_pct,
         "tflop": found.flops / 1e12,
@@ -59,22 +71,23 @@ def mfu(read: Mapping[str, Table], devices: Sequence[str]) -> dict[str, Any] | N
     }
 
 
-def detail(trial: Trial, read: Mapping[str, Table], devices: Sequence[str]) -> dict[str, Any]:
-    """Return what `holter diagnose TRACE --detail` shows beside the verdict.
+def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool) -> dict[str, Any]:
+    """Return what `holter diagnose --detail` shows beside the verdict.
 
     Args:
-        trial: The trace, imported.
-        read: Its tables with the shapes of operators, as `with_shapes` returns them.
-        devices: Names of its devices, without repetition.
+        tables: Those of a trace or a window with the shapes of operators, as `with_shapes` returns them,
+            and `flows` and `counters`.
+        devices: Names of the devices, without repetition.
+        on_host: Operators ran on the CPU unless the tables have work of an accelerator.
     """
-    tables = {**read, **{name: trial.table(name) for name in ("flows", "counters")}}
+    on_host = on_host and not any(tables[name].rows for name in _OF_DEVICES)
     device = devices[0] if len(devices) == 1 else ""
     return {
         "steps": _steps(tables),
         "roles": _roles(tables),
         "kernels_by_launches": rows(kernel_table(tables, by="launches", most=_MOST)),
-        "modules": rows(module_table(tables).where(slice(_MOST))),
-        "roofline": rows(roofline(tables, device).where(slice(_MOST))),
+        "modules": rows(_longest(module_table(tables))),
+        "roofline": rows(roofline(tables, device, on_host=on_host).where(slice(_MOST))),
         "launches": _launches(tables),
         "queues": [
             {"rank": q.rank, "device": q.device, "stream": q.stream, "longest": q.longest,
@@ -101,6 +114,11 @@ def detail(trial: Trial, read: Mapping[str, Table], devices: Sequence[str]) -> d
             for one in memory_timelines(tables)
         ],
     }  # fmt: skip
+
+
+def _longest(modules: Table) -> Table:
+    """Return the modules that take longest with all that they call; by themselves they only call."""
+    return modules.where(np.argsort(-modules["total_ns"], kind="stable")[:_MOST])
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
@@ -146,12 +164,22 @@ def _launches(tables: Mapping[str, Table]) -> dict[str, Any] | None:
 
 
 def _hta_path(tables: Mapping[str, Table]) -> dict[str, float] | None:
-    """Return the shares of HTA's critical path through the first step, percent; without steps of all."""
+    """Return the shares of HTA's critical path through the first step, percent; without steps of all.
+
+    Of a window, which has steps but no annotations of them, through what belongs to its first step.
+    """
     steps = tables["spans"].where(tables["spans"]["phase"] == "step")
-    if not steps.rows and tables["operators"].rows > _MOST_IN_GRAPH:
+    annotation = "ProfilerStep" if steps.rows else ""
+    if steps.rows and not matching(tables["operators"]["name"], lambda name: annotation in name).any():
+        if not tables["kernels"].rows:
+            return None  # all of it is the host's
+        first = steps["step"].min()
+        tables = {name: one.where(one["step"] == first) for name, one in tables.items() if "step" in one}
+        annotation = ""
+    if not annotation and tables["operators"].rows > _MOST_IN_GRAPH:
         return None
     try:
-        path = hta_critical_path(tables, "ProfilerStep" if steps.rows else "")
+        path = hta_critical_path(tables, annotation)
     except ValueError:
         return None
     whole = int(path["duration"].sum())

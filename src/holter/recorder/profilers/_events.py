@@ -25,6 +25,10 @@ _PAUSE = 0.25
 """The training needs the interpreter, too: it has it for this part of the time that each piece took."""
 MAX_STACK = 20
 """Frames kept of a stack, innermost first."""
+_ARGUED = ("aten::convolution", "aten::_scaled_dot_product_")
+"""Operators whose work their shapes alone do not tell begin so."""
+_MOST_NUMBERS = 8
+"""Arguments are numbers and flags, and lists of so many at most: strides, paddings, which gradients."""
 _BYTES = re.compile(r'"bytes": (\d+)')
 _COPIES = ("gpu_memcpy", "gpu_memset")
 _WORK = ("kernel", "concurrent_kernel", *_COPIES)
@@ -144,6 +148,7 @@ def _of_events(texts: dict[str, Numbers], device: bool, shapes: bool, stacks: bo
     """Return how columns are made of events."""
     methods = sys.modules["torch"]._C._autograd._KinetoEvent
     telling = hasattr(methods, "activity_type")
+    arguing = hasattr(methods, "concrete_inputs")
 
     def detail(event: Any) -> str:
         found: dict[str, Any] = {}
@@ -151,6 +156,8 @@ def _of_events(texts: dict[str, Numbers], device: bool, shapes: bool, stacks: bo
             # With those of the tensors in lists, as collectives take them, where torch tells.
             found["shapes"] = getattr(event, "structured_input_shapes", event.shapes)()
             found["types"] = event.dtypes()
+            if arguing and methods.name(event).startswith(_ARGUED):
+                found["concrete"] = list(map(_plain, event.concrete_inputs()))
         if stacks and event.stack():
             found["stack"] = event.stack()[:MAX_STACK]
         return json.dumps(found, separators=(",", ":")) if found else ""
@@ -174,3 +181,10 @@ def _of_events(texts: dict[str, Numbers], device: bool, shapes: bool, stacks: bo
     if shapes or stacks:
         makers.append(("detail", "i", lambda part: texts["details"].of(map(detail, part))))
     return makers
+
+
+def _plain(argument: Any) -> Any:
+    """Return what counts of an argument: a whole number or flag, a short list of them; None for all else."""
+    if isinstance(argument, list) and len(argument) <= _MOST_NUMBERS:
+        return [one if isinstance(one, int) else None for one in argument]
+    return argument if isinstance(argument, int) else None
