@@ -171,8 +171,8 @@ def _hta_path(tables: Mapping[str, Table]) -> dict[str, float] | None:
     steps = tables["spans"].where(tables["spans"]["phase"] == "step")
     annotation = "ProfilerStep" if steps.rows else ""
     if steps.rows and not matching(tables["operators"]["name"], lambda name: annotation in name).any():
-        if not tables["kernels"].rows:
-            return None  # all of it is the host's
+        if "step" not in tables["operators"] or not tables["kernels"].rows:
+            return None  # of a trace it is not known; without kernels all of it is the host's
         first = steps["step"].min()
         tables = {name: one.where(one["step"] == first) for name, one in tables.items() if "step" in one}
         annotation = ""
