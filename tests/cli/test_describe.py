@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from tests.cli.conftest import job, told
 from tests.cli.test_card import PUBLISHED
+from tests.views.test_description import window
 
 
 def test_describe_as_json_keeps_to_the_schema(holter):
@@ -23,6 +24,20 @@ def test_describe_as_json_keeps_to_the_schema(holter):
     assert diagnosis["breakdown"] == document["breakdown"]
     shown = holter("diagnose", "holter-jobs/before").out
     assert document["verdict"]["sentence"][:40] in shown
+
+
+def test_detail_shows_what_lies_behind_the_card_of_a_job(holter):
+    folder, _ = told("model", ranks=1, cores=4)
+    assert "No step was profiled. `holter profile JOB" in holter("diagnose", "model", "--detail").out
+    first, last = window(folder, device="cuda")
+    plain, detail = holter("diagnose", "model").out, holter("diagnose", "model", "--detail").out
+    assert "Roofline" not in plain
+    assert "From launch to run" in detail
+    assert f"Operators of steps {first} to {last}" in detail
+    assert "aten::mm: 3 x 33.6 MFLOP, 300 us, 336 GFLOP/s" in detail  # 0.1 ms each, on the accelerator
+    assert max(map(len, detail.splitlines())) <= 80
+    told_of = json.loads(holter("diagnose", "model", "--json").out)["window"]
+    assert told_of["detail"]["launches"]["count"] == 3
 
 
 def test_a_job_without_data_says_what_is_missing(holter):

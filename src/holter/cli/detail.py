@@ -50,8 +50,9 @@ def show(description: Mapping[str, Any], out: Console) -> None:
 
 
 def _sections(d: Mapping[str, Any]) -> Iterator[Section]:
+    from holter.views.profiled import HOW
+
     yield "Evidence", [fact["text"] for fact in d["verdict"]["evidence"]]
-    if d["operators"]:
-        yield operators(d)
+    yield operators(d) if d["operators"] else ("Operators", [f"No step was profiled. {HOW}"])
     if seen := d.get("trace") or d.get("window"):
         yield from trace_sections(seen)
