@@ -35,7 +35,7 @@ def test_detail_shows_what_lies_behind_the_card_of_a_job(holter):
     assert "From launch to run" in detail
     assert f"Operators of steps {first} to {last}" in detail
     assert "aten::mm: 3 x 33.6 MFLOP, 300 us, 336 GFLOP/s" in detail  # 0.1 ms each, on the accelerator
-    assert max(map(len, detail.splitlines())) <= 80
+    assert max(map(len, detail.splitlines())) <= 100
     told_of = json.loads(holter("diagnose", "model", "--json").out)["window"]
     assert told_of["detail"]["launches"]["count"] == 3
 
