@@ -88,6 +88,22 @@ def test_a_card_with_too_much_to_say_keeps_its_end(slow):
     assert lines[-1].split() == ["next", "holter", "describe", "before"]
 
 
+def test_a_card_with_room_cuts_nothing_and_says_nothing_twice(slow):
+    sentence = "45 % of each step is spent outside of every known part."
+    long = "one two three four five " * 9 + "end of it"
+    verdict = {
+        **slow["verdict"],
+        "sentence": sentence,
+        "evidence": [{"text": sentence.removesuffix(".")}, {"text": long}],
+        "advice": [],
+        "ruled_out": [],
+    }
+    card = drawn({**slow, "verdict": verdict, "dataloading": None, "rules": []})
+    assert "end of it" in card
+    assert "…" not in card
+    assert card.count("outside of every known part") == 1
+
+
 def test_what_a_job_says_cannot_steer_the_terminal(slow):
     card = drawn(
         failing(slow, headline="ValueError: \x1b[2J\x1b]0;gone\x07\r\nnext line 日本語" + "語" * 200)

@@ -37,6 +37,14 @@ class Advice:
     why: str
 
 
+LOOK_AT_PYTHON = Advice(
+    "See which functions take it: `holter profile JOB --python cprofile` while it runs.",
+    None,
+    "no hook of holter's sees what a loop does of its own",
+)
+"""What to do about time in the loop's own code."""
+
+
 def ordered(advice: list[Advice]) -> list[Advice]:
     """Sort by expected gain, the largest first; what cannot be told comes last."""
     return sorted(advice, key=lambda a: (a.expected_step_ms is None, a.expected_step_ms or 0.0))
@@ -176,7 +184,7 @@ def _no_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
 
 def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
     """Advise on waiting for other ranks."""
-    step = facts.step_ms
+    step = facts.mean_step_ms
     if step is None:
         return []
     if slow is not None:
@@ -234,7 +242,7 @@ def model_compute(facts: Facts) -> list[Advice]:
 
 def framework_overhead(facts: Facts) -> list[Advice]:
     """Advise on a device that waits for Python."""
-    step, load = facts.step_ms, facts.load
+    step, load = facts.mean_step_ms, facts.load
     busy = load.gpu_p50 if load else None
     expected = step * busy / 100 if step is not None and busy is not None else None
     why = "the step cannot get shorter than the time in which the device is busy"

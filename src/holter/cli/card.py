@@ -36,7 +36,7 @@ _UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
 Block = tuple[str, "str | Text", str, int]
 """Label, text, style, and how many lines it may take."""
 
-_SHADES = "█▓▒░"
+_SHADES = "█▓▒░▚▞"
 _COLORS = {
     "data_loading": "red",
     "h2d": "magenta",
@@ -52,6 +52,8 @@ _COLORS = {
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
+_MORE = 2
+"""So many lines more may each block take on a card that has room for all."""
 _SPARED = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
 """What a full card leaves out first, and how many of it stay."""
 
@@ -75,7 +77,11 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
     # The last two lines, what holter cost and where to look next, are always there.
     tail: list[Block] = [*_bill(description), *_cost(description), ("next", next_, "bright_black", 1)]
     room = MOST_LINES - 1 - len(tail)
-    drawn = [(block[0], _wrap(block, out, width)) for block in _blocks(description, width)]
+    blocks = list(_blocks(description, width))
+    for more in (_MORE, 0):
+        drawn = [(block[0], _wrap(block, out, width, more)) for block in blocks]
+        if sum(len(lines) for _, lines in drawn) <= room:
+            break
     for line in _fitting(drawn, room)[:room]:
         write(out, line)
     for block in tail:
@@ -121,8 +127,12 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     sick_only = verdict["suspect"] in ("healthy", "inconclusive")
     if sick_only:
         yield from _issues(description)
-    # What the stages have said already is not said again.
-    facts = [fact["text"] for fact in verdict["evidence"] if fact.get("metric") != "dataloading.callable"]
+    # What the stages have said already is not said again, nor what the sentence has.
+    facts = [
+        fact["text"]
+        for fact in verdict["evidence"]
+        if fact.get("metric") != "dataloading.callable" and fact["text"] != sentence.removesuffix(".")
+    ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
     yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict.get("advice", [])[:2]))
     if used := (description.get("trace") or {}).get("mfu"):
@@ -141,11 +151,12 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         yield ("ruled out", said, "bright_black", 2)
 
 
-def _wrap(block: Block, out: Console, width: int) -> list[Text]:
-    """Lay a block out as lines of one label column and one text column."""
+def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
+    """Lay a block out as lines of one label column and one text column; `more` than it may take otherwise."""
     from rich.text import Text
 
     label, content, style, most = block
+    most += more
     indent = _LABEL if label else 1
     text = content if isinstance(content, Text) else Text(clean(content), style=style)
     lines = list(_kept_together(text).wrap(out, width - indent)) or [Text()]
