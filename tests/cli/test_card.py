@@ -13,7 +13,8 @@ from tests.cli.conftest import told
 
 import holter.views
 from holter.agent.outcome import Outcome
-from holter.cli.card import MOST_LINES, bar, legend, print_card
+from holter.cli.bar import bar, legend
+from holter.cli.card import MOST_LINES, print_card
 from holter.cli.describe import show
 from holter.cli.finish import finish
 from holter.cli.output import console

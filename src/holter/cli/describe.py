@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.card import bar, legend
+from holter.cli.bar import bar, legend
 from holter.cli.detail import operators
 from holter.cli.machine import utilization
 from holter.cli.output import clean
