@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holter.analysis.dataloading import HAND_OVER_MS
 from holter.analysis.evidence import ms, part_name
 
 if TYPE_CHECKING:
@@ -66,7 +67,14 @@ def data_pipeline(facts: Facts) -> list[Advice]:
     work = [item for item in pipeline.dear if item.stage != "read"]
     if len(work) > 1:
         advice.append(_prepared(pipeline, work))
-    advice += _more_workers(facts, pipeline) or _no_workers(facts, pipeline)
+    if not pipeline.workers and loading.fetch_ms < HAND_OVER_MS:
+        why = f"a batch takes {ms(loading.fetch_ms)}, one from a worker about {ms(HAND_OVER_MS)}"
+        text = (
+            "Build batches at once: index whole tensors (a DataLoader with batch_size=None), or larger ones."
+        )
+        advice.append(Advice(text, None, f"{why}: workers would not help"))
+    else:
+        advice += _more_workers(facts, pipeline) or _no_workers(facts, pipeline)
     if loading.epoch_start_ms > 0 and loading.workers and not loading.persistent_workers:
         why = f"starting them anew takes {ms(loading.epoch_start_ms)} a step on average"
         expected = step - loading.epoch_start_ms
@@ -116,7 +124,8 @@ class _Pipeline:
         workers = self.workers if workers is None else workers
         if not workers:
             return self.rest + fetch
-        return max(self.rest + self.handover, self.strain * fetch / workers)
+        handover = self.handover if self.workers else HAND_OVER_MS
+        return max(self.rest + handover, self.strain * fetch / workers)
 
 
 def _prepared(pipeline: _Pipeline, items: list[Callable]) -> Advice:

@@ -132,7 +132,8 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     facts = [
         fact["text"]
         for fact in verdict["evidence"]
-        if fact.get("metric") != "dataloading.callable" and fact["text"] != sentence.removesuffix(".")
+        if fact.get("metric") != "dataloading.callable"
+        and fact["text"] != verdict["sentence"].removesuffix(".")
     ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
     yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict.get("advice", [])[:2]))
