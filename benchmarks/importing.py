@@ -6,9 +6,9 @@ share of it that an import reaches says more than events a second,
 where the machine's speed changes. Each measurement is a process of its own, rounds of all take
 turns, the best of each counts, and the spread of all rounds of an import stands in brackets. With
 `--times N` the first trace is also imported when it is N times as long (its events again and again, each
-time later and with correlations of its own), which shows whether time and memory grow with the file. What an
-import compiles once where there is a compiler (decision 48) is compiled before; `HOLTER_COMPILE=0` shows
-what imports cost without.
+time later and with correlations of its own), which shows whether time and memory grow with the file. Where
+the build had a compiler (decisions 48 and 50) the usual events are taken apart in C; `HOLTER_COMPILE=0`
+shows what imports cost without.
 
     python benchmarks/importing.py [TRACE…] [--rounds 3] [--times 1 5 20]
 

@@ -5,8 +5,8 @@
 Two processes of the same script differ by some percent, by where their memory lies; `overhead.py` shows how
 much. Here one script under `holter run` is compared with itself, by turns of half a second: in a turn of
 `holter` all that records is on and the agent and the rules run beside it; in the turns of `bare` and `again`
-the recorder's parts are off (what is left of them is a test of one attribute each, 1 to 2 µs of a step) and
-all processes beside it are stopped. The order within each three turns is drawn anew. An agent that was
+the recorder's parts are off (what is left of them, a test of one attribute each, is not counted) and all
+processes beside it are stopped. The order within each three turns is drawn anew. An agent that was
 stopped has its readings to take at once, so that its share is rather over- than underestimated. `again`
 against `bare` is noise. Intervals: 95 %, bootstrap over the threes of all processes.
 """
@@ -25,9 +25,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 from machine import described, environment
+
+if TYPE_CHECKING:
+    from holter.recorder.session import Session
 
 STATES = ("bare", "holter", "again")
 START_S, TURN_S = 8.0, 0.5
@@ -71,8 +75,8 @@ def train(size: str, seconds: float, out: Path) -> None:
     out.write_text(json.dumps(turns[1 : 1 + whole]))
 
 
-def _switch(session: object, agent: psutil.Process, me: int, on: bool) -> None:
-    for collector in session._collectors.values():  # type: ignore[attr-defined]
+def _switch(session: Session, agent: psutil.Process, me: int, on: bool) -> None:
+    for collector in session.collectors.values():
         collector.on = on
     for one in [agent, *agent.children(recursive=True)]:
         if one.pid != me:
@@ -129,19 +133,21 @@ def main() -> None:
     if chosen.train:
         train(chosen.train, chosen.seconds, chosen.out)
         return
-    rows = []
+    rows, told = [], []
     for size in chosen.sizes:
         with tempfile.TemporaryDirectory() as scratch:
-            found = [
-                one for _ in range(chosen.processes) for one in threes(size, chosen.seconds, Path(scratch))
-            ]
+            each = [threes(size, chosen.seconds, Path(scratch)) for _ in range(chosen.processes)]
+        found = [one for of_process in each for one in of_process]
         for state in STATES[1:]:
             limit = f"≤ {LIMITS[size]}" if state == "holter" else ""
             cells = " | ".join(ratio(found, state, figure) for figure in (1, 0))
             rows.append(f"| {size} | {state} | {cells} | {len(found)} | {limit} |")
+        for state in STATES[1:]:
+            medians = ", ".join(ratio(of_process, state, 1).split()[0] for of_process in each)
+            told.append(f"{size}, {state}, median step of each process: {medians}")
     print(f"{described()}, {chosen.processes} processes of {chosen.seconds:g} s\n")
     print("| step | state | median step | mean step | threes of turns | target |\n|---|---|---|---|---|---|")
-    print("\n".join(rows))
+    print("\n".join([*rows, "", *told]))
 
 
 if __name__ == "__main__":

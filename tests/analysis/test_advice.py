@@ -72,6 +72,12 @@ def test_without_workers_loading_and_compute_take_turns():
     assert one(found, "num_workers from 0 to 2") == pytest.approx(300)
 
 
+def test_batches_that_are_cheaper_than_a_workers_get_none():
+    found = expected(starved(workers=0, cpus=8, cpu=20.0, fetch_ms=0.17))
+    assert not any("num_workers" in text for text in found)
+    assert one(found, "Build batches at once") is None
+
+
 def test_workers_that_are_dearer_than_the_work():
     found = expected(starved(fetch_ms=2.0, busy_pct=1.0, callables=[], stages={"queue": 90.0}))
     assert one(found, "num_workers=0") == pytest.approx(32)

@@ -154,6 +154,15 @@ def test_idle_gpus_that_nothing_explains_are_inconclusive():
     assert "35 %" in found.sentence
 
 
+def test_a_healthy_training_that_waits_a_little_is_not_said_to_have_nothing_to_win():
+    facts = cpu_only("after")
+    parts = {**dict.fromkeys(facts.breakdown, 0.0), "forward": 73.0, "data_loading": 27.0}
+    found = verdict(replace(facts, breakdown=parts))
+    assert found.suspect == "healthy"
+    assert found.sentence.startswith("Little holds it back: 73 %")
+    assert "27 % data loading, which is a suspect from 30 % on" in found.sentence
+
+
 def test_time_outside_of_every_part_is_inconclusive():
     facts = cpu_only("after")
     unknown = replace(
@@ -162,6 +171,7 @@ def test_time_outside_of_every_part_is_inconclusive():
     found = verdict(unknown)
     assert found.suspect == "inconclusive"
     assert "profile of the Python code" in found.missing
+    assert "--python cprofile" in found.advice[0].text
 
 
 def test_a_kernel_trace_decides_on_framework_overhead():

@@ -13,7 +13,8 @@ from tests.cli.conftest import told
 
 import holter.views
 from holter.agent.outcome import Outcome
-from holter.cli.card import MOST_LINES, bar, legend, print_card
+from holter.cli.bar import bar, legend
+from holter.cli.card import MOST_LINES, print_card
 from holter.cli.describe import show
 from holter.cli.finish import finish
 from holter.cli.output import console
@@ -86,6 +87,22 @@ def test_a_card_with_too_much_to_say_keeps_its_end(slow):
     lines = drawn({**failing(slow, headline=headline), "rules": rules}).splitlines()
     assert len(lines) <= MOST_LINES
     assert lines[-1].split() == ["next", "holter", "describe", "before"]
+
+
+def test_a_card_with_room_cuts_nothing_and_says_nothing_twice(slow):
+    sentence = "45 % of each step is spent outside of every known part."
+    long = "one two three four five " * 9 + "end of it"
+    verdict = {
+        **slow["verdict"],
+        "sentence": sentence,
+        "evidence": [{"text": sentence.removesuffix(".")}, {"text": long}],
+        "advice": [],
+        "ruled_out": [],
+    }
+    card = drawn({**slow, "verdict": verdict, "dataloading": None, "rules": []})
+    assert "end of it" in card
+    assert "…" not in card
+    assert card.count("outside of every known part") == 1
 
 
 def test_what_a_job_says_cannot_steer_the_terminal(slow):

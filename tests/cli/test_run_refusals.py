@@ -40,6 +40,20 @@ def test_a_script_that_is_not_executable(holter):
     holter("run", "--", "./folder").refused(64, "folder")
 
 
+def test_an_empty_value_is_not_taken_for_the_default(holter):
+    holter("run", "--job", "", *TOUCH).refused(64, "--job is empty")
+    holter("run", "--store=", *TOUCH).refused(64, "--store is empty")
+    holter("describe", "").refused(64, "JOB is empty")
+    assert plan(["--no-rules", "touch", "", "started"]).command == ["touch", "", "started"]
+
+
+def test_a_store_of_no_known_kind(holter):
+    for words in (("run", *TOUCH), ("jobs",), ("describe", "latest")):
+        given = [words[0], "--store", "nope://x", *words[1:]]
+        code = 64 if words[0] == "run" else 65
+        holter(*given).refused(code, "'nope://x' is no store: valid are a folder, s3://…, gs://…, and az://…")
+
+
 def test_interval_that_is_not_allowed(holter):
     holter("run", "--interval", "300ms", *TOUCH).refused(
         64, "300ms", "100ms, 200ms, 500ms, 1s, 5s, 1min", "nearest: 200ms"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,10 @@ def test_hanging(jobs: Jobs, end: str) -> None:
     assert live is not None, "a minute passed and nobody noticed"
     assert live.startswith("Hangs in step 40 while in forward (rank 0)")
     assert "go_wrong" in live, "nobody says where it hangs"
+    said = card[: card.index("── holter")]
+    assert re.search(
+        r"^holter: no progress for \d+ s in step 40: rank 0 in forward.*go_wrong", said, re.MULTILINE
+    )
     leads = card[card.index("── holter") :].splitlines()[1]
     assert leads.strip().startswith("Hung in step 40 while in forward (rank 0)")
 

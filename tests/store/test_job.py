@@ -78,7 +78,7 @@ def test_a_job_that_is_not_there(tmp_path: Path) -> None:
     create(tmp_path, "resnet50")
     with pytest.raises(JobNotFound, match="near names: resnet50"):
         job.find(str(tmp_path), "resnet-50")
-    with pytest.raises(JobNotFound, match="it has 1 jobs"):
+    with pytest.raises(JobNotFound, match=r"it has 1 job$"):
         job.find(str(tmp_path), "zzz")
 
 

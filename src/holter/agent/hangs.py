@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.schema.phases import ENDED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,3 +134,11 @@ def diagnosis(
     if cpu_pct is not None and cpu_pct < 5:
         return "deadlock", f"{text}; nothing runs, something waits for what never comes"
     return "unknown", f"{text}; busy, but no step ends" if cpu_pct is not None else text
+
+
+def line(detail: Mapping[str, Any]) -> str:
+    """Say in one line, while the job runs, what an event `hang` tells."""
+    step = "" if detail.get("step") is None or detail["step"] < 0 else f" in step {detail['step']}"
+    if detail["recovered"]:
+        return f"rank {detail['rank']} moves again, after {detail['silent_s']:.0f} s without progress{step}"
+    return f"no progress for {detail['silent_s']:.0f} s{step}: {detail['text']}"

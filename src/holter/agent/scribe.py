@@ -54,8 +54,8 @@ class Plan:
     attached: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     """What the node says of itself beside what the machine tells."""
-    leads: bool = True
-    """Whether it is this node that writes the job's manifest."""
+    leads: bool = True  # whether it is this node that writes the job's manifest
+    tell: Callable[[str], None] | None = None  # says a line to who started the job
 
 
 class Scribe(threading.Thread):
@@ -196,7 +196,7 @@ class Scribe(threading.Thread):
         self._python, why = samples(plan.environment, self.intake, self._companions)
         self._missing += [("python samples", why)] if why else []
         if self.intake.drain is not None:
-            self.watch = Watch(self.intake.drain, plan.limits)
+            self.watch = Watch(self.intake.drain, plan.limits, tell=plan.tell)
 
     def _control(self) -> None:
         """Obey `control.json`: stop, the monitor, the stacks of every process, profiling windows."""

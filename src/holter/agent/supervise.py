@@ -22,7 +22,7 @@ from holter.schema.metrics import INTERVALS_MS
 from holter.schema.signals import signal_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holter.agent.deaths import Ended
     from holter.agent.members import Member
@@ -54,6 +54,7 @@ class Agent:
         hang: HangLimits | None = None,
         variables: Mapping[str, str] | None = None,
         member: Member | None = None,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         """Check everything that can be checked before something starts.
 
@@ -67,6 +68,7 @@ class Agent:
             hang: When a silent rank counts as hanging.
             variables: Environment of the command; ours by default.
             member: What this node is among several that record the job; None when it is the only one.
+            tell: Is given a line for people when the job hangs, and when it moves again; it must not block.
 
         Raises:
             CommandNotFound: There is no such command, or it cannot be executed.
@@ -85,6 +87,7 @@ class Agent:
         self._spool_parent = spool_parent
         self._variables = variables
         self._member = member
+        self._tell = tell
         self._stop_at: float | None = None
         self._interrupted: float | None = None
         self._asked: set[int] = set()
@@ -122,6 +125,7 @@ class Agent:
                 environment=variables,
                 facts={"status": "InProgress", "creator": member.creator} if (member := self._member) else {},
                 leads=member is None or member.creator,
+                tell=self._tell,
             )
             scribe = Scribe(plan, wake=signals.wake)
             if self._spool_fault:

@@ -6,12 +6,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from holter.agent import procfs
-from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis
+from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis, line
 from holter.agent.journal import Event, Process
 from holter.agent.stacks import Request, common_frame, main_stack, own_frame
 from holter.schema.phases import ENDED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from holter.agent.drain import Drain
@@ -27,10 +28,19 @@ _GAP_NS = 5_000_000_000
 class Watch:
     """Turns what the drain knows of the trainers into events `lost`, `hang` and `stacks`."""
 
-    def __init__(self, drain: Drain, limits: HangLimits, *, proc: Path = procfs.PROC) -> None:
+    def __init__(
+        self,
+        drain: Drain,
+        limits: HangLimits,
+        *,
+        proc: Path = procfs.PROC,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """`tell` is given a line for people when ranks hang, and when they move again."""
         self.hangs = HangWatch(limits)
         self._drain = drain
         self._proc = proc
+        self._tell = tell
         self._lost: set[str] = set()
         self._cpu: dict[str, tuple[int, float]] = {}
         """For each trainer: its last progress, and the CPU time it had used then."""
@@ -63,6 +73,9 @@ class Watch:
         if self._wanted and now - self._wanted_at >= STACKS_WAIT_NS:
             events += filter(None, (self._stacks(request, request.text(), now) for request in self._wanted))
             self._wanted = []
+        for event in events:
+            if event.kind == "hang" and self._tell is not None:
+                self._tell(line(event.detail))
         return events
 
     def end(self, now: int, *, well: bool) -> list[Event]:

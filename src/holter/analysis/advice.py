@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holter.analysis.dataloading import HAND_OVER_MS
 from holter.analysis.evidence import ms, part_name
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ class Advice:
     why: str
 
 
+LOOK_AT_PYTHON = Advice(
+    "See which functions take it: `holter profile JOB --python cprofile` while it runs.",
+    None,
+    "no hook of holter's sees what a loop does of its own",
+)
+"""What to do about time in the loop's own code."""
+
+
 def ordered(advice: list[Advice]) -> list[Advice]:
     """Sort by expected gain, the largest first; what cannot be told comes last."""
     return sorted(advice, key=lambda a: (a.expected_step_ms is None, a.expected_step_ms or 0.0))
@@ -58,7 +67,14 @@ def data_pipeline(facts: Facts) -> list[Advice]:
     work = [item for item in pipeline.dear if item.stage != "read"]
     if len(work) > 1:
         advice.append(_prepared(pipeline, work))
-    advice += _more_workers(facts, pipeline) or _no_workers(facts, pipeline)
+    if not pipeline.workers and loading.fetch_ms < HAND_OVER_MS:
+        why = f"a batch takes {ms(loading.fetch_ms)}, one from a worker about {ms(HAND_OVER_MS)}"
+        text = (
+            "Build batches at once: index whole tensors (a DataLoader with batch_size=None), or larger ones."
+        )
+        advice.append(Advice(text, None, f"{why}: workers would not help"))
+    else:
+        advice += _more_workers(facts, pipeline) or _no_workers(facts, pipeline)
     if loading.epoch_start_ms > 0 and loading.workers and not loading.persistent_workers:
         why = f"starting them anew takes {ms(loading.epoch_start_ms)} a step on average"
         expected = step - loading.epoch_start_ms
@@ -108,7 +124,8 @@ class _Pipeline:
         workers = self.workers if workers is None else workers
         if not workers:
             return self.rest + fetch
-        return max(self.rest + self.handover, self.strain * fetch / workers)
+        handover = self.handover if self.workers else HAND_OVER_MS
+        return max(self.rest + handover, self.strain * fetch / workers)
 
 
 def _prepared(pipeline: _Pipeline, items: list[Callable]) -> Advice:
@@ -176,7 +193,7 @@ def _no_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
 
 def communication(facts: Facts, slow: Straggler | None) -> list[Advice]:
     """Advise on waiting for other ranks."""
-    step = facts.step_ms
+    step = facts.mean_step_ms
     if step is None:
         return []
     if slow is not None:
@@ -234,7 +251,7 @@ def model_compute(facts: Facts) -> list[Advice]:
 
 def framework_overhead(facts: Facts) -> list[Advice]:
     """Advise on a device that waits for Python."""
-    step, load = facts.step_ms, facts.load
+    step, load = facts.mean_step_ms, facts.load
     busy = load.gpu_p50 if load else None
     expected = step * busy / 100 if step is not None and busy is not None else None
     why = "the step cannot get shorter than the time in which the device is busy"

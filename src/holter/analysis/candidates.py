@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holter.analysis.dataloading import HAND_OVER_MS
 from holter.analysis.evidence import Evidence, ms, part_name, pct, seen
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _named(facts: Facts, loading: DataLoading) -> list[tuple[str, Evidence]]:
 
 def _workers(facts: Facts, loading: DataLoading) -> list[Evidence]:
     needed, fetch = loading.needed_workers, loading.fetch_ms
-    if needed is None or fetch is None:
+    if needed is None or fetch is None or (fetch < HAND_OVER_MS and not loading.workers):
         return []
     there = "an unknown number" if loading.workers is None else loading.workers
     text = (

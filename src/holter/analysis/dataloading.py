@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 COMPUTE = ("h2d", "forward", "loss", "backward", "optimizer")
 """Parts of a step that are the model's own work."""
 
+HAND_OVER_MS = 1.0
+"""About so much a batch from a worker costs the training process, however small and ready it is: it comes
+over a pipe, and its memory is mapped. (1.3 ms for 16 kB and for 512 kB with torch 2.13 on two cores.)"""
 CPU_FULL = 90.0
 _BUSY = 90.0
 _MUCH = 10.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holter.analysis import advice as advise
 from holter.analysis import candidates, troubles
 from holter.analysis.advice import Advice, ordered
-from holter.analysis.candidates import DATA_SHARE, GPU_BUSY
+from holter.analysis.candidates import DATA_INNOCENT, DATA_SHARE, GPU_BUSY
 from holter.analysis.evidence import Evidence, pct, seen
 
 if TYPE_CHECKING:
@@ -181,12 +181,15 @@ def _innocent(facts: Facts, ruled_out: list[dict[str, str]], lacking: list[str])
     elif other >= UNEXPLAINED:
         said = f"{pct(other)} of each step is spent outside of every known part, in the loop's own code."
         evidence = [seen(facts, said[:-1], "other", other, UNEXPLAINED), *evidence]
-        return _unsure(said, evidence, ruled_out, ["profile of the Python code", *lacking])
+        unsure = _unsure(said, evidence, ruled_out, ["profile of the Python code", *lacking])
+        return replace(unsure, advice=[advise.LOOK_AT_PYTHON])
     busy = f", GPUs are busy {pct(gpu)}" if gpu is not None else ""
+    little = "Nothing holds it back" if loading < DATA_INNOCENT else "Little holds it back"
+    less = "" if loading < DATA_INNOCENT else f", which is a suspect from {pct(DATA_SHARE)} on"
     return Verdict(
         suspect="healthy",
-        sentence=f"Nothing holds it back: {pct(compute)} of each step is compute, {pct(loading)} "
-        f"data loading{busy}.",
+        sentence=f"{little}: {pct(compute)} of each step is compute, {pct(loading)} "
+        f"data loading{less}{busy}.",
         share_pct=None,
         evidence=evidence,
         ruled_out=ruled_out,

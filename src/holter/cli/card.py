@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TextIO
 
+from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
 from holter.views.bill import bill_lines
 from holter.views.issues import ordered
 from holter.views.wording import (
-    LEAST_PCT,
     advice_text,
     duration,
     issue_text,
@@ -21,7 +21,7 @@ from holter.views.wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.console import Console
     from rich.text import Text
@@ -35,23 +35,13 @@ _UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
 
 Block = tuple[str, "str | Text", str, int]
 """Label, text, style, and how many lines it may take."""
+Drawn = tuple[Block, "list[Text]"]
 
-_SHADES = "█▓▒░"
-_COLORS = {
-    "data_loading": "red",
-    "h2d": "magenta",
-    "forward": "green",
-    "loss": "bright_green",
-    "backward": "blue",
-    "optimizer": "cyan",
-    "communication": "yellow",
-    "checkpoint": "bright_magenta",
-    "eval": "bright_blue",
-    "other": "bright_black",
-}
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
+_MORE = 2
+"""So many lines more may a block take on a card that has room."""
 _SPARED = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
 """What a full card leaves out first, and how many of it stay."""
 
@@ -75,23 +65,40 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
     # The last two lines, what holter cost and where to look next, are always there.
     tail: list[Block] = [*_bill(description), *_cost(description), ("next", next_, "bright_black", 1)]
     room = MOST_LINES - 1 - len(tail)
-    drawn = [(block[0], _wrap(block, out, width)) for block in _blocks(description, width)]
-    for line in _fitting(drawn, room)[:room]:
+    drawn = [(block, _wrap(block, out, width)) for block in _blocks(description, width)]
+    kept = _whole(_fitting(drawn, room), room, lambda block: _wrap(block, out, width, _MORE))
+    for line in _labeled_once(kept)[:room]:
         write(out, line)
     for block in tail:
         write(out, _wrap(block, out, width)[0])
 
 
-def _fitting(drawn: list[tuple[str, list[Text]]], room: int) -> list[Text]:
+def _fitting(drawn: list[Drawn], room: int) -> list[Drawn]:
     """Leave out what matters least until the rest fits: of what was ruled out all, of evidence the last."""
     for label, least in _SPARED:
         while sum(len(lines) for _, lines in drawn) > room:
-            at = [i for i, (name, _) in enumerate(drawn) if name == label]
+            at = [i for i, (block, _) in enumerate(drawn) if block[0] == label]
             if len(at) <= least:
                 break
             del drawn[at[-1]]
+    return drawn
+
+
+def _whole(drawn: list[Drawn], room: int, longer: Callable[[Block], list[Text]]) -> list[Drawn]:
+    """Give what room is left to blocks that were cut: to what to do first, then to the others in turn."""
+    left, found = room - sum(len(lines) for _, lines in drawn), list(drawn)
+    for at in sorted(range(len(drawn)), key=lambda at: drawn[at][0][0] != "advice"):
+        block, lines = drawn[at]
+        if lines[-1].plain.endswith("…") and len(more := longer(block)) - len(lines) <= left:
+            left -= len(more) - len(lines)
+            found[at] = block, more
+    return found
+
+
+def _labeled_once(drawn: list[Drawn]) -> list[Text]:
+    """Join the lines of all blocks; of neighbors with the same label only the first has it."""
     said, last = [], ""
-    for label, lines in drawn:
+    for (label, *_), lines in drawn:
         if label and label == last:
             lines[0].plain = " " * _LABEL + lines[0].plain[_LABEL:]
         last = label
@@ -121,8 +128,13 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     sick_only = verdict["suspect"] in ("healthy", "inconclusive")
     if sick_only:
         yield from _issues(description)
-    # What the stages have said already is not said again.
-    facts = [fact["text"] for fact in verdict["evidence"] if fact.get("metric") != "dataloading.callable"]
+    # What the stages have said already is not said again, nor what the sentence has.
+    facts = [
+        fact["text"]
+        for fact in verdict["evidence"]
+        if fact.get("metric") != "dataloading.callable"
+        and fact["text"] != verdict["sentence"].removesuffix(".")
+    ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
     yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict.get("advice", [])[:2]))
     if used := (description.get("trace") or description.get("window") or {}).get("mfu"):
@@ -141,11 +153,12 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         yield ("ruled out", said, "bright_black", 2)
 
 
-def _wrap(block: Block, out: Console, width: int) -> list[Text]:
-    """Lay a block out as lines of one label column and one text column."""
+def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
+    """Lay a block out as lines of one label column and one text column; `more` than it may take otherwise."""
     from rich.text import Text
 
     label, content, style, most = block
+    most += more
     indent = _LABEL if label else 1
     text = content if isinstance(content, Text) else Text(clean(content), style=style)
     lines = list(_kept_together(text).wrap(out, width - indent)) or [Text()]
@@ -187,48 +200,6 @@ def _facts(description: Mapping[str, Any], room: int) -> str:
     while len(facts) > 1 and sum(map(cell_len, facts)) + 3 * (len(facts) - 1) > room:
         facts.pop()
     return " · ".join(facts)
-
-
-def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
-    """Draw the parts of a step as one bar of `cells` cells, which they fill."""
-    from rich.text import Text
-
-    text = Text()
-    for name, shade, length in _drawn(breakdown, cells):
-        text.append(shade * length, style=_COLORS.get(name, ""))
-    return text
-
-
-def legend(breakdown: Mapping[str, float | None], width: int) -> list[Text]:
-    """Name the parts of a bar of this width with their shares, in lines as wide; none is broken."""
-    from rich.text import Text
-
-    lines = [Text()]
-    for name, shade, _ in _drawn(breakdown, width):
-        color = _COLORS.get(name, "")
-        entry = Text.assemble((shade, color), f" {words(name)} {percent(breakdown[name])}  ")
-        if lines[-1].cell_len + entry.cell_len - 2 > width:
-            lines.append(Text())
-        lines[-1].append_text(entry)
-    return lines
-
-
-def _drawn(breakdown: Mapping[str, float | None], cells: int) -> Iterator[tuple[str, str, int]]:
-    """Yield part, shade and length in the bar; neighbors differ in shade too, for where there is no color."""
-    parts = shown(breakdown)
-    whole = sum(share for _, share in parts) or 100.0
-    drawn, total, shades = 0, 0.0, 0
-    for name, share in parts:
-        total += share
-        end = round(total / whole * cells)
-        yield name, _SHADES[shades % len(_SHADES)] if end > drawn else "·", end - drawn
-        shades += end > drawn
-        drawn = end
-
-
-def shown(breakdown: Mapping[str, float | None]) -> list[tuple[str, float]]:
-    """Return the parts worth a place in the bar, in the order of a step."""
-    return [(name, share) for name, share in breakdown.items() if share is not None and share >= LEAST_PCT]
 
 
 def _issues(description: Mapping[str, Any]) -> Iterator[Block]:

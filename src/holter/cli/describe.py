@@ -8,8 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.card import bar, legend
+from holter.cli.bar import bar, legend
 from holter.cli.detail import operators
+from holter.cli.machine import utilization
 from holter.cli.output import clean
 from holter.views.bill import bill_lines
 from holter.views.issues import not_judged, ordered
@@ -18,6 +19,7 @@ from holter.views.wording import (
     duration,
     issue_text,
     milliseconds,
+    number_text,
     percent,
     size,
     stages_text,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     from holter.store.job import JobFolder
@@ -39,7 +40,6 @@ EXAMPLES = """  holter describe latest
   holter describe train-20260131-120000 --json | jq .verdict.sentence
   holter describe holter-jobs/train-20260131-120000"""
 
-_MOST_ROWS = 40
 _SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
 
 
@@ -95,6 +95,8 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
         yield ("Where a step's time goes", lines)
     if d["steps"]:
         yield ("Steps", list(_steps(d)))
+    if d.get("numbers"):
+        yield ("Numbers", [number_text(one) for one in d["numbers"]])
     if stages_text(d["dataloading"]) or (d["dataloading"] or {}).get("workers") is not None:
         yield ("Data loading", list(_loading(d)))
     if d["operators"]:
@@ -103,7 +105,7 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
         yield ("Phases of the job", list(_phases(d["phases"])))
     yield ("Rules", list(_rules(d["rules"])))
     if d["utilization"]:
-        yield ("The machine", [_utilization(d["utilization"])])
+        yield ("The machine", [utilization(d["utilization"])])
     if d["bill"]:
         yield ("What the job cost", list(bill_lines(d["bill"])))
     yield ("What holter cost", list(_cost(d["cost"])))
@@ -254,35 +256,6 @@ def _issue(found: Found, *, advice: bool = True) -> Iterator[Text]:
         yield Text(clean(f"→ {found.issue['advice']}"))
     for done in found.issue.get("actions") or ():
         yield Text(clean(f"· {done['name']}: {done['result']}: {done.get('text', '')}"))
-
-
-def _utilization(rows: list[Mapping[str, Any]]) -> Table:
-    from rich.table import Table
-
-    nodes = {row["node"] for row in rows}
-    table = Table(box=None, pad_edge=True, padding=(0, 1), header_style="bright_black")
-    if len(nodes) > 1:
-        table.add_column("node", overflow="ellipsis", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
-    for name in ("min", "p50", "p95", "max"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("unit", no_wrap=True, style="bright_black")
-    for row in rows[:_MOST_ROWS]:
-        name = row["metric"] + (f" {row['device']}" if row.get("device") else "")
-        unit = "" if row["unit"].startswith("bytes") else row["unit"]
-        cells = [name, *(_reading(row[key], row["unit"]) for key in ("min", "p50", "p95", "max")), unit]
-        table.add_row(*([row["node"], *cells] if len(nodes) > 1 else cells))
-    if len(rows) > _MOST_ROWS:
-        table.add_row(f"... {len(rows) - _MOST_ROWS} more with --json")
-    return table
-
-
-def _reading(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if unit.startswith("bytes"):
-        return size(value) + unit.removeprefix("bytes")
-    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"
 
 
 def _cost(cost: Mapping[str, Any]) -> Iterator[str]:

@@ -105,8 +105,8 @@ def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO)
         seen = "PyTorch was loaded, but no training step was seen: no optimizer step and no forward pass."
     else:
         seen = (
-            "no training was seen: no Python process of the command used PyTorch "
-            "(or it was hidden from holter, as by python -I)."
+            "no training was seen: no Python process of the command used PyTorch, "
+            "or it was hidden (python -I)."
         )
     lines.append(f"{duration(outcome.duration_s)}; {seen}")
     lines += [

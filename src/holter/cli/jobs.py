@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
     try:
         listed = [summary(folder, time.time_ns()) for folder in jobs(url)]
     except (OSError, ValueError) as error:
-        raise Refusal(f"store {url}: {error}", Refusal.UNREADABLE) from None
+        raise options.no_store(url, error) from None
     chosen = [
         job
         for job in listed

@@ -81,6 +81,11 @@ class Parser(argparse.ArgumentParser):
         self._refuse(unknown, later)
         if unknown:
             raise Refusal(f"unexpected argument {unknown[0]!r}; see `{self.prog} --help`")
+        for name, value in vars(known).items():
+            if value == "":  # as of a variable of the shell that is not set
+                option = f"--{name.replace('_', '-')}"
+                said = option if option in self.names() else name.upper()
+                raise Refusal(f"{said} is empty; see `{self.prog} --help`")
         return known
 
     def _parsed(self, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -191,33 +196,6 @@ def hang_s(given: str | None) -> float | None:
     return seconds
 
 
-def add_python_hz(parser: argparse.ArgumentParser) -> None:
-    """Add `--python-hz`."""
-    parser.add_argument(
-        "--python-hz",
-        metavar="N",
-        help="read the Python stack N times a second for as long as CMD runs, from outside, by py-spy; "
-        "at most 20; 0, as without this option, is never",
-    )
-
-
-def python_hz(given: str | None) -> dict[str, str]:
-    """Read `--python-hz` into the variable for it; says why nothing can be sampled. Raises `Refusal`."""
-    if given is None:
-        return {}
-    from holter.agent.python_samples import MAX_HZ, VARIABLE, missing, rate
-
-    try:
-        asked = rate({VARIABLE: given})
-    except ValueError:
-        raise Refusal(
-            f"--python-hz {given} is out of range; valid: 0 (never) to {MAX_HZ:g} a second"
-        ) from None
-    if asked and (why := missing()):
-        warn(f"--python-hz {given}: {why}; the training runs without")
-    return {VARIABLE: given}
-
-
 def find_job(text: str, store: str | None) -> JobFolder:
     """Return the job that `text` names: a name, `latest`, a path or URL, or the start of exactly one name.
 
@@ -247,7 +225,13 @@ def find_job(text: str, store: str | None) -> JobFolder:
     except LookupError as missing:
         raise Refusal(str(missing.args[0]), Refusal.NOT_FOUND) from None
     except (OSError, ValueError) as error:
-        raise Refusal(f"store {url}: {error}", Refusal.UNREADABLE) from None
+        raise no_store(url, error) from None
+
+
+def no_store(url: str, error: Exception) -> Refusal:
+    """Return what says why a store cannot be read: in its error's own words where these name a store."""
+    own = str(error)
+    return Refusal(own if "is no store" in own else f"store {url}: {own}", Refusal.UNREADABLE)
 
 
 def check_readable(folder: JobFolder) -> None:

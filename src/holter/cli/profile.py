@@ -20,7 +20,7 @@ ABOUT = """Switch a window of detailed profiling on in a running job: no restart
 Several profilers follow one another, for two at once would measure each other."""
 EXAMPLES = """  holter profile latest --steps 5
   holter profile latest --steps 3 --operators --shapes --rank 0
-  holter profile train-20260131-120000 --start-step 1000 --steps 500 --python cprofile
+  holter profile train-20260131-120000 --start-step 1000 --python cprofile
   holter profile latest --seconds 10 --python pyinstrument
   holter profile latest --off"""
 

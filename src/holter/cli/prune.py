@@ -61,7 +61,7 @@ def main(words: list[str]) -> int:
             return 0
         gone = prune(url, **limits)
     except (OSError, ValueError) as error:
-        raise Refusal(f"store {url}: {error}", Refusal.UNREADABLE) from None
+        raise options.no_store(url, error) from None
     print(f"Deleted {_jobs(len(gone))}, {size(sum(job.bytes for job in gone))}.")
     return 0
 

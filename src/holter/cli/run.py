@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options, orders, profile, pushing, saving
+from holter.cli import live, options, orders, profile, pushing, python_hz, saving
 from holter.cli.options import Refusal
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.schema.tensor_spool import ENV_KEPT, ENV_SAVE
@@ -131,7 +131,7 @@ def parser() -> options.Parser:
         help="look closer at these steps: operators by default; shapes, stacks, cprofile, pyinstrument, "
         "dataloader, timer=NAME (of cprofile), rank=N; may be repeated",
     )
-    options.add_python_hz(made)
+    python_hz.add(made)
     pushing.add_option(made)
     options.add_price(made)
     made.add_argument("--steps", metavar="N", help="how many steps it will take, to say when it is done")
@@ -191,7 +191,7 @@ def plan(words: Sequence[str]) -> Plan:
         variables={
             ENV_SAVE: saving.variable(settings["save"]),
             ENV_PROFILE: profile.variable(settings["profile-steps"], settings.get("windows", ())),
-            **options.python_hz(settings.get("python-hz")),
+            **python_hz.variables(settings.get("python-hz")),
         },
         hang_s=options.hang_s(settings.get("hang-after")),
         otlp=pushing.endpoint(settings.get("otlp")),
@@ -220,6 +220,7 @@ def execute(plan: Plan) -> int:
         | {k: text for k, text in plan.variables.items() if text},
         hang=HangLimits() if plan.hang_s is None else HangLimits(min_s=plan.hang_s, max_s=plan.hang_s),
         member=member,
+        tell=live.say,
     ).run()
     if member is not None and not judged_here(member, outcome):
         return outcome.exit_code

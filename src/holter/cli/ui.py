@@ -13,7 +13,8 @@ from holter.cli.options import Refusal
 ABOUT = "Show the jobs of one store or several as live pages. Ends with Ctrl-C."
 EXAMPLES = """  holter ui
   holter ui holter-jobs s3://bucket/jobs --port 7071
-  HOLTER_TOKEN=... holter ui --host 0.0.0.0    # to other machines; the token travels unencrypted"""
+  # from other machines; the token travels unencrypted:
+  HOLTER_TOKEN=... holter ui --host 0.0.0.0"""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -74,7 +74,7 @@ class Session:
         self.since = 0  # when the current step began, monotonic ns; 0 before the first
         self.sticky: dict[str, Any] = {}  # facts that a forked child repeats: framework, rank
         self._lock = threading.RLock()
-        self._collectors: dict[str, Collector] = {}
+        self.collectors: dict[str, Collector] = {}
         self._detachers: dict[str, Callable[[], None]] = {}
         self._undo: list[Callable[[], None]] = []
         self._ended = False
@@ -159,7 +159,7 @@ class Session:
 
     def collector(self, name: str) -> Collector:
         """Return the switch and the fault counter of one thing that is recorded."""
-        return self._collectors.setdefault(name, Collector(name, self))
+        return self.collectors.setdefault(name, Collector(name, self))
 
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault of ours. The first at each place is told on stderr; 1, 10, 100 … are journaled."""

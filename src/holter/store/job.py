@@ -202,7 +202,7 @@ def create(
     try:
         store = place(store_url)
     except ValueError as error:
-        raise StoreNotWritable(f"store {store_url!r}: {error}") from error
+        raise StoreNotWritable(str(error)) from error
     folder = JobFolder(store.below(name), name)
     manifest = {
         "schema": SCHEMA_VERSION,
@@ -258,7 +258,7 @@ def find(store_url: str, name: str) -> JobFolder:
     if near:
         hint = "near names: " + ", ".join(near)
     else:
-        hint = f"it has {len(names)} jobs" if names else "it has none"
+        hint = f"it has {len(names)} job{'s' if len(names) > 1 else ''}" if names else "it has none"
     raise JobNotFound(f"no job {name!r} in store {store_url!r}; {hint}")
 
 

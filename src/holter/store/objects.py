@@ -266,6 +266,8 @@ def _why(error: Exception, url: str) -> str:
     text, parts = str(error), urlsplit(url)
     code = next((match[1] or match[2] for match in reversed([*_CODE.finditer(text)])), "").strip()
     needed = _CREDENTIALS.get(parts.scheme, "the credentials")
+    if "recognise URL" in text:
+        return "valid are a folder, s3://…, gs://…, and az://…"
     if _NO_BUCKET.search(text):
         return f"there is no bucket {parts.netloc!r}"
     if _NO_CREDENTIALS.search(text):

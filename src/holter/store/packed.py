@@ -66,7 +66,7 @@ def write(
 
     Raises:
         OSError: The file cannot be written.
-        KeyError: The table has a column of a type that no trace has.
+        KeyError: The table has a column of a type that is not written here.
     """
     time = columns["time"]
     groups: list[bytes] = []

@@ -226,5 +226,5 @@ class Writer:
 
 def _why(error: Exception) -> str:
     """Say why a write failed; a full disk in the system's own words alone."""
-    full = os.strerror(errno.ENOSPC)
-    return full if full in str(error) else f"{type(error).__name__}: {error}"
+    full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    return os.strerror(errno.ENOSPC) if full else f"{type(error).__name__}: {error}"

@@ -12,6 +12,7 @@ from holter.analysis.breakdown import breakdown
 from holter.analysis.durations import step_statistics
 from holter.analysis.facts import gather
 from holter.analysis.failure import headline
+from holter.analysis.numbers import numbers
 from holter.analysis.outliers import outliers
 from holter.analysis.phases import job_phases
 from holter.analysis.suspects import verdict
@@ -74,7 +75,7 @@ def describe(
 def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
     """Describe a job but for its bill."""
     manifest, nodes = trial.manifest, trial.nodes
-    events = trial.table("events")
+    events, scalars = trial.table("events"), trial.table("scalars")
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
     samples = stretches.samples(trial)
     profiled = None if is_trace(trial) else profiled_steps.read(trial)
@@ -94,13 +95,14 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
     job = _job(manifest, events, now)
     document = {
         "schema": VERSION,
-        "job": {**job, "headline": headline(manifest, events, trial.table("scalars"))},
+        "job": {**job, "headline": headline(manifest, events, scalars)},
         "nodes": nodes_of(
             trial, nodes, steps if steps.rows else events, stretches, (job["framework"] or {}).get("device")
         ),
         "ranks": _ranks(steps, events),
         "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
         "steps": _steps(worst, facts.statistics) if steps.rows else None,
+        "numbers": numbers(scalars),
         "breakdown": facts.breakdown or None,
         "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization_of(trial, samples, stretches),

@@ -101,6 +101,26 @@ def issue_text(found: Found) -> str:
     return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
 
 
+def number_text(one: Mapping[str, Any]) -> str:
+    """Say what became of a number of the training: `loss: 2.303 in step 0, 0.05214 in step 399, …`."""
+    name = one["name"] + ("" if one["mode"] in ("train", "global") else f" ({one['mode']})")
+    if one["first"] is None:
+        return f"{name}: never a finite number in {one['steps']:,} steps"
+    if one["steps"] == 1:
+        said = f"{one['first']:.4g} in step {one['first_step']}"
+    elif one["least"] == one["most"]:
+        said = f"{one['first']:.4g} in all of {one['steps']:,} steps"
+    else:
+        said = f"{one['first']:.4g} in step {one['first_step']}, {one['last']:.4g} in step {one['last_step']}"
+        ends = (one["first_step"], one["last_step"])
+        said += "".join(
+            f", {word} {one[key]:.4g} in step {one[f'{key}_step']}"
+            for word, key in (("lowest", "least"), ("highest", "most"))
+            if one[f"{key}_step"] not in ends
+        )
+    return f"{name}: {said}" + (f"; {one['nonfinite']:,} not finite" if one["nonfinite"] else "")
+
+
 def words(name: str) -> str:
     """Write a name of the schema as a person would say it."""
     return _NAMES.get(name, name.replace("_", " "))

@@ -1,0 +1,68 @@
+"""The parts of a step as one bar, and the legend below it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.views.wording import LEAST_PCT, percent, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.text import Text
+
+_SHADES = "█▓▒░▚▞"
+_COLORS = {
+    "data_loading": "red",
+    "h2d": "magenta",
+    "forward": "green",
+    "loss": "bright_green",
+    "backward": "blue",
+    "optimizer": "cyan",
+    "communication": "yellow",
+    "checkpoint": "bright_magenta",
+    "eval": "bright_blue",
+    "other": "bright_black",
+}
+
+
+def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
+    """Draw the parts of a step as one bar of `cells` cells, which they fill."""
+    from rich.text import Text
+
+    text = Text()
+    for name, shade, length in _drawn(breakdown, cells):
+        text.append(shade * length, style=_COLORS.get(name, ""))
+    return text
+
+
+def legend(breakdown: Mapping[str, float | None], width: int) -> list[Text]:
+    """Name the parts of a bar of this width with their shares, in lines as wide; none is broken."""
+    from rich.text import Text
+
+    lines = [Text()]
+    for name, shade, _ in _drawn(breakdown, width):
+        color = _COLORS.get(name, "")
+        entry = Text.assemble((shade, color), f" {words(name)} {percent(breakdown[name])}  ")
+        if lines[-1].cell_len + entry.cell_len - 2 > width:
+            lines.append(Text())
+        lines[-1].append_text(entry)
+    return lines
+
+
+def _drawn(breakdown: Mapping[str, float | None], cells: int) -> Iterator[tuple[str, str, int]]:
+    """Yield part, shade and length in the bar; neighbors differ in shade too, for where there is no color."""
+    parts = shown(breakdown)
+    whole = sum(share for _, share in parts) or 100.0
+    drawn, total, shades = 0, 0.0, 0
+    for name, share in parts:
+        total += share
+        end = round(total / whole * cells)
+        yield name, _SHADES[shades % len(_SHADES)] if end > drawn else "·", end - drawn
+        shades += end > drawn
+        drawn = end
+
+
+def shown(breakdown: Mapping[str, float | None]) -> list[tuple[str, float]]:
+    """Return the parts worth a place in the bar, in the order of a step."""
+    return [(name, share) for name, share in breakdown.items() if share is not None and share >= LEAST_PCT]
