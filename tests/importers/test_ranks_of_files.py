@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 
 import pytest
+
+from holter.importers import UnreadableError
 
 OPERATOR = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 10, "dur": 5}
 
@@ -60,6 +63,12 @@ def test_a_trace_in_two_forms_is_read_once_and_said(written, imported, folder):
         "perfetto_trace.json.gz": ["host.xplane.pb beside it is the same trace"],
         "rank1.json.gz": ["rank1.json beside it is the same trace"],
     }
+
+
+def test_a_pipe_is_not_waited_for(imported, folder):
+    os.mkfifo(folder / "trace.json")
+    with pytest.raises(UnreadableError, match="no file"):
+        imported(folder / "trace.json")
 
 
 def test_packed_traces_of_a_folder_are_told(written, imported, folder):

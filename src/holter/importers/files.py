@@ -74,6 +74,11 @@ def files(paths: Sequence[Path], report: Report, room: Path) -> Iterator[Found]:
         room: An empty folder to unpack archives in; each is gone again once its files were imported.
     """
     for path in paths:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            report.skip(
+                str(path), "it is no file: a pipe cannot be read twice, and who writes it may never come"
+            )
+            continue
         inside = [path]
         if path.is_dir():
             inside = _once(sorted((p for p in path.rglob("*") if p.is_file()), key=_counted), report)
