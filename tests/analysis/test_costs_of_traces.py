@@ -24,6 +24,25 @@ def calls(trace: Trace, *rows: tuple[str, str, float, float]) -> None:
         trace.rows["operators"][-1] |= {"kind": kind, "thread": 1}  # the thread that launches
 
 
+@pytest.mark.parametrize(
+    "shapes",
+    ["[[1e3, 2], [2, 2]]", "[[-4, 8], [8, 2]]", '[["x", 2], [2, 9]]', f"[[{2**40}, 8], [8, {2**40}]]"],
+)
+def test_shapes_that_are_none_cost_nothing(shapes: str) -> None:
+    assert operator_cost("aten::mm", f'{{"Input Dims": {shapes}, "Input type": ["float"]}}') is None
+
+
+def test_more_operations_than_a_number_holds_are_borne() -> None:
+    trace = Trace()
+    for at in range(600):
+        trace.kernel(at * MS, MS // 2, launched=at * MS)
+        trace.operator("aten::mm", at * MS - US, MS // 2)
+        detail = f'{{"Input Dims": [[{2**18}, {2**18}], [{2**18}, {2**18}]], "Input type": ["float"]}}'
+        trace.rows["operators"][-1] |= {"thread": 1, "detail": detail}
+    (row,) = roofline(tables(trace)).to_rows()
+    assert (row["calls"], row["flops"]) == (600, 2**62)
+
+
 def test_memory_keeps_its_peak_when_thinned_out() -> None:
     rows = [
         {"time": START + i * US, "rank": 0, "process": 1, "name": "memory cuda:0/allocated", "value": v}

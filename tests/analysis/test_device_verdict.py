@@ -7,7 +7,9 @@ from tests.analysis.kineto import given, load
 from tests.rules.tables import START
 from tests.rules.traces import MS, US, Trace
 
+from holter.analysis.device_facts import device_facts
 from holter.analysis.device_verdict import verdict
+from holter.analysis.evidence import pct, us
 from holter.analysis.suspects import SUSPECTS, Verdict
 from holter.schema.table import Table
 
@@ -35,9 +37,12 @@ class Loop(Trace):
         self.operator(name, at, length)
         self.rows["operators"][-1] |= {"kind": kind, "thread": 1}
 
+    @property
+    def tables(self) -> dict[str, Table]:
+        return {**super().tables, "spans": Table.of("spans", self.spans)}
+
     def judged(self) -> Verdict:
-        tables = {name: Table.of(name, rows) for name, rows in self.rows.items()}
-        found = verdict({**tables, "spans": Table.of("spans", self.spans)})
+        found = verdict(self.tables)
         assert found.suspect in SUSPECTS
         return found
 
@@ -60,6 +65,24 @@ def test_batches_that_load_while_the_accelerator_works_are_no_trouble() -> None:
         loop.compute(n, 0, 10 * MS, launched=max(n - 1, 0) * 10 * MS + 8 * MS)
     found = loop.judged()
     assert found.suspect in ("healthy", "model_compute")
+
+
+def test_copies_to_one_accelerator_do_not_hold_up_another() -> None:
+    loop = Loop()
+    for n in range(STEPS):
+        loop.compute(n, 0, 10 * MS, launched=n * 10 * MS - MS)
+        loop.kernel(n * 10 * MS, 8 * MS, launched=n * 10 * MS - MS)
+        loop.rows["kernels"][-1] |= {"device": 1}
+        loop.copy(n * 10 * MS + 8 * MS, 2 * MS)  # to device 0, while 1 has nothing to do
+    assert device_facts(loop.tables).h2d_pct == 0
+
+
+def test_words() -> None:
+    assert [pct(value) for value in (0, 1e-5, 0.04, 60)] == ["0 %", "under 0.01 %", "0.04 %", "60 %"]
+    assert [us(value) for value in (9.0, 9000.0)] == ["9 us", "9 ms"]
+    loop = Loop()
+    loop.compute(0, 0, 100 * US)
+    assert loop.judged().sentence.startswith("Only 1 kernel ran")
 
 
 def test_copies_from_the_host() -> None:

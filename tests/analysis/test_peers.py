@@ -31,7 +31,7 @@ TRACES = {
     "tracelens_ddp_resnet18_mi300": "tracelens/mi300_ddp_resnet18_no_pool_train_resnet18.json.gz",
     "tracelens_owlv2_mi300": "tracelens/mi300_google_owlv2-large-patch14-ensemble__1016001.json.gz",
 }
-"""Traces of which HTA says what its definition says."""
+"""Traces of which HTA says what its definition says; `kineto_resnet50_*` are of other runs than the files."""
 SUB_MICROSECOND = {
     "tracelens_owlv2_h100": "tracelens/h100_google_owlv2-large-patch14-ensemble__1016001.json.gz",
 }

@@ -173,6 +173,22 @@ def test_all_that_is_told_of_an_imported_job_has_its_verdict(holter, tmp_path):
     assert "imported traces have none" in page
 
 
+def test_shares_of_the_host_are_of_all_it_did(holter, tmp_path):
+    """Much of it lies before the first kernel, and on several threads: of the kernels' time it is more."""
+    trace = Kineto()
+    for thread in range(4):
+        trace.host("aten::uniform_", 0, 90 * MS)
+        trace.events[-1]["tid"] = 10 + thread
+    trace.host("aten::mm", 100 * MS, 40 * MS)
+    trace.kernel("sgemm", 101 * MS, 1 * MS, launched=100 * MS)
+    trace.write(tmp_path / "trace.json")
+    shares = {
+        row["name"]: row["pct"]
+        for row in json.loads(holter("diagnose", "trace.json", "--json").out)["operators"]["cpu"]
+    }
+    assert shares == pytest.approx({"aten::uniform_": 90, "aten::mm": 10}, abs=0.1)
+
+
 def test_detail_shows_what_lies_behind_the_card(holter, tmp_path):
     trace = Kineto()
     for step in range(6):

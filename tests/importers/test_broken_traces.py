@@ -90,6 +90,8 @@ OP2 = b'"cat": "cpu_op", "name": "op2"'
         (b'"ts": 20, "dur": 5}', b'"ts": 20, "dur": NaN}', 1, "a time that is none, or beyond all clocks"),
         (b'"ts": 20,', b'"ts": 1' + b"0" * 30 + b",", 1, "a time that is none, or beyond all clocks"),
         (b'"ts": 20,', b'"ts": 1' + b"0" * 9000 + b",", 1, "an event that is no JSON object"),
+        (b'"ts": 20, "dur": 5', b'"ts": "20.5", "dur": "5"', 0, None),
+        (b'"ts": 20, "dur": 5', b'"ts": 20, "dur": 1e15', 1, "a time that is none, or beyond all clocks"),
         (b'"ts": 20,', b'"ts": "soon",', 1, "a time that is none, or beyond all clocks"),
         (b'"ts": 20,', b'"ts": null,', 1, "an event without a time"),
         (b'"dur": 5}, {"ph": "X", ' + OP2, b'"dur": -5}, {"ph": "X", ' + OP2, 0, "a duration below 0"),
@@ -122,6 +124,22 @@ def test_no_events_and_no_trace(written, imported):
             continue
         with pytest.raises(UnreadableError, match=r"trace\.json"):
             imported(path)
+
+
+def test_a_mark_of_the_coding_costs_nothing(written, imported):
+    plain = json.dumps({"distributedInfo": {"rank": 5}, "traceEvents": [operator(1)]})
+    path = written(b"\xef\xbb\xbf" + plain.encode(), "t.json")
+    _, report = imported(path)
+    assert (report.ranks, report.skipped) == ({str(path): 5}, {})
+    with pytest.raises(UnreadableError, match="UTF-16"):
+        imported(written(plain.encode("utf-16"), "u.json"))
+
+
+@pytest.mark.parametrize("whole", [text([operator(1)]), json.dumps([operator(1)]).encode()])
+def test_what_stands_behind_the_events_is_told(whole, written, imported):
+    tables, report = imported(written(whole + b"\n" + whole))
+    assert names(tables) == ["op1"]
+    assert only(report) == {"text behind the end of the events": 1}
 
 
 def test_a_bad_file_among_good_ones(written, imported, tmp_path):

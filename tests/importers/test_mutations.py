@@ -142,7 +142,7 @@ def test_databases(seed, imported, tmp_path):
     known = [(1, "cudaLaunchKernel"), (2, b"\xff"), (3, 5)]
     database.executemany("INSERT INTO StringIds VALUES (?, ?)", known)
     columns = "start end deviceId streamId correlationId demangledName nameId globalTid gridX bytes copyKind"
-    columns = [*columns.split(), "text", "textId", "eventType"]
+    columns = [*columns.split(), "text", "textId", "eventType", "globalPid"]
     for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME",
                   "NVTX_EVENTS", "OSRT_API"):  # fmt: skip
         there = [c for c in columns if chance.random() < 0.8]

@@ -77,6 +77,31 @@ def test_a_database_made_here(tmp_path, imported):
         imported(other)
 
 
+def test_processes_of_one_report_count_their_calls_each_anew(tmp_path, imported):
+    path = tmp_path / "run.sqlite"
+    one, two = 7 << 24, 8 << 24
+    with sqlite3.connect(path) as database:
+        database.executescript(f"""
+            CREATE TABLE StringIds (id INTEGER, value TEXT);
+            INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'cudaLaunchKernel');
+            CREATE TABLE TARGET_INFO_GPU (id, name);
+            INSERT INTO TARGET_INFO_GPU VALUES (1, 'second'), (0, 'first');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
+                start, "end", deviceId, streamId, correlationId, globalPid, demangledName
+            );
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 150, 0, 7, 5, {one}, 1);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (300, 350, 1, 7, 5, {two}, 1);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, "end", globalTid, correlationId, nameId);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (90, 95, {one + 2}, 5, 2);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (92, 96, {two + 2}, 5, 2);
+        """)
+    database.close()
+    tables, report = imported(path)
+    launched = {row["correlation"]: row["time"] for row in rows(tables, "launches")}
+    assert [launched[kernel["correlation"]] for kernel in rows(tables, "kernels")] == [90, 92]
+    assert report.facts[str(path)]["devices"] == [{"id": 1, "name": "second"}, {"id": 0, "name": "first"}]
+
+
 def test_xplane(data, imported):
     tables, report = imported(data / "traces/xprof/gpu-multi-worker.xplane.pb")
     assert report.events == 23_128

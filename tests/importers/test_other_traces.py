@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from tests.compat import profiler_output as made
 
+from holter.importers import import_job
 from holter.importers.device_events import copy_kind
 from holter.importers.kernel_kinds import collective, element_bytes, is_communication
 from holter.views.description import describe
@@ -130,6 +131,30 @@ def test_what_sagemaker_counted_itself(data, imported):
     where = "time < 1589930995000000000 AND time + duration > 1589930980000000000"
     assert len(tables.table("operators", where=where)) == 4
     assert len(set(tables.table("operators")["rank"].tolist())) == 1
+
+
+def test_steps_alone_tell_when_the_job_was(tmp_path):
+    path = tmp_path / "1700000002000000_1-algo-1_pythontimeline.json"
+    name = {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "Step:ModeKeys.TRAIN"}}
+    base = {**name, "pid": 0, "args": {"start_time_since_epoch_in_micros": 1_700_000_000_000_000}}
+    steps = [
+        {"ph": "X", "name": "s", "pid": 1, "ts": n * 1000, "dur": 900, "args": {"step_num": n}}
+        for n in (1, 2)
+    ]
+    path.write_text(json.dumps([base, name, *steps]))
+    folder, _ = import_job([path], str(tmp_path / "store"), "job", now_ns=5)
+    assert folder.manifest()["start"] == 1_700_000_000_001_000_000
+    assert folder.manifest()["end"] == 1_700_000_000_002_900_000
+
+
+def test_readings_may_stand_in_a_list(tmp_path, imported):
+    reading = {"Type": "cpu", "Name": "cpu0", "Dimension": "CPUUtilization", "Value": 5.0, "NodeId": "algo-1"}
+    lines = [json.dumps({**reading, "Timestamp": 1.7e9 + n}) for n in range(3)]
+    path = tmp_path / "1700000000.algo-1.json"
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    tables, report = imported(path)
+    assert len(tables.table("samples", where="metric = 'cpu.core.util'")) == 3
+    assert not report.skipped
 
 
 def test_a_corrupt_line_costs_itself(data, imported):

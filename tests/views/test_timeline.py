@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from benchmarks.generated_trace import AUTOGRAD, MAIN, START_NS, STEP_NS, write
 
+from holter.importers import import_job
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.timeline import Timeline
@@ -158,6 +160,14 @@ def test_a_job_without_events(tmp_path):
     assert timeline.picture().document()["lanes"] == {}
     assert tree(timeline) == []
     assert search(timeline, "a") == []
+
+
+def test_what_is_but_an_instant_is_seen_at_the_end_too(tmp_path):
+    mark = {"ph": "i", "name": "mark", "pid": 1, "tid": 1}
+    (tmp_path / "trace.json").write_text(json.dumps([mark | {"ts": 5}, mark | {"ts": 5}]))
+    folder, _ = import_job([tmp_path / "trace.json"], str(tmp_path / "store"), "job", now_ns=0)
+    (strip,) = Timeline(Trial(folder)).picture().strips
+    assert strip.count.sum() == 2
 
 
 def test_tiles_are_made_anew_when_more_came_or_writing_was_cut(tmp_path):

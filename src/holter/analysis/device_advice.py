@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.advice import Advice
 from holter.analysis.device_candidates import MANY_ALLOCATIONS
-from holter.analysis.evidence import pct
+from holter.analysis.evidence import pct, us
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def _launch_less(facts: DeviceFacts) -> list[Advice]:
 
 def _fewer_launches(facts: DeviceFacts) -> Advice:
     text = "Launch less: torch.compile or CUDA graphs, fused optimizers (foreach, fused), larger batches."
-    return Advice(text, None, f"the median kernel takes {facts.median_kernel_us:.3g} us")
+    return Advice(text, None, f"the median kernel takes {us(facts.median_kernel_us)}")
 
 
 def _allocate_less(facts: DeviceFacts) -> list[Advice]:

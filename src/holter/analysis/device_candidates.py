@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.candidates import Candidate
 from holter.analysis.device_facts import ALLOCATING, LOADING
-from holter.analysis.evidence import Evidence, ms, pct
+from holter.analysis.evidence import Evidence, ms, pct, us
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,9 +139,7 @@ def _framework_overhead(facts: DeviceFacts) -> Candidate:
         )
     rate = facts.kernels / max(facts.devices, 1) / max(facts.window_ns / 1e9, 1e-9)
     text = f"the accelerator idles {pct(waited)} of the time because the host has not asked for its next work"
-    small = (
-        f"the median kernel takes {facts.median_kernel_us:.3g} us; {rate:,.0f} kernels a second are launched"
-    )
+    small = f"the median kernel takes {us(facts.median_kernel_us)}; {rate:,.0f} kernels a second are launched"
     evidence = [
         seen(text, "host", waited, HOST_SHARE),
         seen(small, "kernel.median_us", facts.median_kernel_us),
@@ -162,7 +160,7 @@ def _framework_overhead(facts: DeviceFacts) -> Candidate:
     return Candidate(
         guilty=True,
         sentence=f"The host cannot keep {who(facts)} busy: idle {pct(waited)} of the time before the next "
-        f"work is asked for ({why}median kernel {facts.median_kernel_us:.3g} us).",
+        f"work is asked for ({why}median kernel {us(facts.median_kernel_us)}).",
         share=waited,
         evidence=evidence,
     )

@@ -231,7 +231,9 @@ def _of_device(
     parts["idle"] = rest.length
     total = max(end - begin, 1)
     copies = tables.get("memory_operations") or Table.empty("memory_operations")
-    to_device = copies.where((copies["rank"] == rank) & (copies["kind"] == "h2d"))
+    device = int(work.device[0])
+    here = (copies["rank"] == rank) & (copies["device"] == device)
+    to_device = copies.where(here & (copies["kind"] == "h2d"))
     h2d = difference(_covered(to_device), both)
     after = _after_sync(tables, rank, waits)
     return {

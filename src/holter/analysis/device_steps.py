@@ -13,6 +13,7 @@ from holter.analysis.device_work import (
     device_work,
     hta_rounded,
     launch_of,
+    matching,
 )
 from holter.analysis.intervals import Intervals, difference, measure, union
 from holter.analysis.operator_tree import DEVICE_SIDE
@@ -207,10 +208,8 @@ def step_roles(tables: Mapping[str, Table]) -> Table:
     names = np.array(work.names, dtype=object)[work.name] if len(work.names) else work.name
     fills = (work.kind == MEMORY) & (names == "Memset")
     operators = operators.where(~np.isin(operators["kind"], DEVICE_SIDE))
-    kind, loads = (
-        operators["kind"],
-        np.char.startswith(operators["name"].astype(str), "enumerate(DataLoader)"),
-    )
+    kind = operators["kind"]
+    loads = matching(operators["name"], lambda name: name.startswith("enumerate(DataLoader)"))
     sets = {
         "kernel": (work, np.isin(work.kind, (COMPUTE, COMMUNICATION))),
         "memcpy": (work, (work.kind == MEMORY) & ~fills),

@@ -9,7 +9,7 @@ from holter.analysis.candidates import GPU_BUSY, GPU_SATURATED
 from holter.analysis.device_advice import ADVICE, faster
 from holter.analysis.device_candidates import HOST_SHARE, TESTS, seen, who
 from holter.analysis.device_facts import DeviceFacts, device_facts
-from holter.analysis.evidence import ms, pct
+from holter.analysis.evidence import ms, pct, us
 from holter.analysis.host_verdict import without_device
 from holter.analysis.suspects import UNEXPLAINED, Verdict
 
@@ -41,9 +41,10 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
     if not facts.kernels:
         return without_device(facts)
     if facts.kernels < LEAST_KERNELS:
+        ran = "1 kernel" if facts.kernels == 1 else f"{facts.kernels} kernels"
         return Verdict(
             suspect="inconclusive",
-            sentence=f"Only {facts.kernels} kernels ran, and the accelerator was busy {pct(facts.busy_pct)} "
+            sentence=f"Only {ran} ran, and the accelerator was busy {pct(facts.busy_pct)} "
             f"of {ms(facts.window_ns / 1e6)}: too few to say what holds it back.",
             missing=["a trace of several steps after warm-up"],
         )
@@ -84,7 +85,7 @@ def _innocent(facts: DeviceFacts, ruled_out: list[dict[str, str]]) -> Verdict:
     evidence = [
         seen(f"the accelerator is {said}", "busy", busy, GPU_BUSY),
         seen(
-            f"the median kernel takes {facts.median_kernel_us:.3g} us",
+            f"the median kernel takes {us(facts.median_kernel_us)}",
             "kernel.median_us",
             facts.median_kernel_us,
         ),
@@ -115,9 +116,11 @@ def _innocent(facts: DeviceFacts, ruled_out: list[dict[str, str]]) -> Verdict:
         return _unexplained(facts, evidence, ruled_out, missing)
     lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
     rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
+    are = "is" if facts.devices == 1 else "are"
     return Verdict(
         suspect="inconclusive",
-        sentence=f"{who(facts).capitalize()} is {said}; no single reason explains the rest ({rest}).",
+        sentence=f"{who(facts).capitalize()} {are} {said}; no single reason explains the rest"
+        + (f" ({rest})." if rest else "."),
         evidence=evidence,
         ruled_out=ruled_out,
         missing=missing or ["Python stacks"],
@@ -130,10 +133,11 @@ def _unexplained(
     idle = facts.breakdown["idle"]
     text = f"it idles {pct(idle)} of the time with its next work asked for"
     wanted = ["the other ranks' traces", "waits of streams (cuda_sync events)"]
+    waiting = f"{who(facts)} wait{'s' if facts.devices == 1 else ''}"
     return Verdict(
         suspect="inconclusive",
         sentence=f"Idle {pct(idle)} of the time although the next work has been asked for: "
-        f"{who(facts)} waits for what the trace does not show, as an event, a copy or another rank.",
+        f"{waiting} for what the trace does not show, as an event, a copy or another rank.",
         evidence=[seen(text, "idle", idle, UNEXPLAINED), *evidence],
         ruled_out=ruled_out,
         missing=[*wanted, *(item for item in missing if item not in wanted)],

@@ -43,8 +43,15 @@ def seen(
 
 
 def pct(value: float) -> str:
-    """Write a share for people: `60 %`, `0.4 %`."""
+    """Write a share for people: `60 %`, `0.4 %`, `under 0.01 %`."""
+    if 0 < value < 0.01:
+        return "under 0.01 %"
     return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1g} %"
+
+
+def us(value: float) -> str:
+    """Write a time given in microseconds for people: `9.5 us`, `2.14 ms`."""
+    return ms(value / 1000) if value >= 1000 else f"{value:.3g} us"
 
 
 def ms(value: float) -> str:

@@ -17,6 +17,8 @@ _ELEMENT = {"double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16":
 _TOLD = (("shapes", "Input Dims"), ("types", "Input type"), ("concrete", "Concrete Inputs"))
 """What details tell of inputs: as windows of recorded jobs call it, and as torch.profiler does."""
 _PRECISION = {"double": "fp64", "float": "fp32", "half": "fp16", "bfloat16": "bf16"}
+_MOST = 1 << 56
+"""Operations and elements of one call, at most."""
 _MOST_DETAIL = 1 << 20
 """Longer details are not looked at."""
 
@@ -49,15 +51,24 @@ def operator_cost(name: str, detail: str, definition: str = "all") -> Cost | Non
     try:
         told = json.loads(detail)
         dims, types, concrete = (told.get(ours) or told.get(theirs) or [] for ours, theirs in _TOLD)
-        flops, shapes = work(dims, concrete)
+        flops, shapes = work([*map(_shape, dims)], concrete)
         if definition == "tracelens" and name == "aten::addmm":
             flops += prod(shapes[-1])
     except (ValueError, AttributeError, IndexError, TypeError, RecursionError, ZeroDivisionError):
         return None
+    elements = sum(map(prod, shapes))
+    if not (0 <= flops < _MOST and 0 <= elements < _MOST):
+        return None  # no device does that in one call: it is damage
     words = [str(word).lower().removeprefix("c10::") for word in types]
     word = next((word for word in words if word in _ELEMENT), "")
     size = _ELEMENT.get(word, 0)
-    return Cost(flops, size * sum(map(prod, shapes)), _PRECISION.get(word, ""))
+    return Cost(flops, size * elements, _PRECISION.get(word, ""))
+
+
+def _shape(told: Any) -> Shape:
+    """Return a shape; an empty one for what is none, as a list of tensors or a text."""
+    fits = isinstance(told, list) and all(type(n) is int and 0 <= n < _MOST for n in told)
+    return told if fits else []
 
 
 def _mm(dims: Any, _: Any) -> tuple[int, list[Shape]]:

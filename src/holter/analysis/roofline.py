@@ -37,6 +37,10 @@ BANDWIDTHS: dict[str, float] = {
 """Terabytes a second between a device and its memory, by the makers; the first name that fits counts."""
 
 
+def _summed(cost: Cost, calls: int) -> tuple[int, int]:
+    return min(cost.flops * calls, 2**62), min(cost.bytes * calls, 2**62)
+
+
 def bandwidth(device: str) -> float | None:
     """Return the bytes a second of a device's memory; None for one that is not known."""
     text = " ".join(re.sub(r"[-_]", " ", device).upper().split())
@@ -86,8 +90,7 @@ def roofline(
             bound = "compute" if intensity >= top / speed else "memory"
         share = 100.0 * tflops * 1e12 / top if top else float("nan")
         side = "host" if on_host else "device"
-        whole = (cost.flops * calls, cost.bytes * calls)
-        found.append((name, calls, *whole, *times, side, tflops, intensity, share, bound))
+        found.append((name, calls, *_summed(cost, calls), *times, side, tflops, intensity, share, bound))
     titles = (
         "name", "calls", "flops", "bytes", "device_ns", "host_ns", "side", "tflops", "intensity", "peak_pct",
         "bound",

@@ -12,7 +12,7 @@ from holter.importers import ascend, device_events, host_events, marks, named_de
 from holter.importers.event_shapes import shape
 from holter.importers.moments import BELOW_ZERO, nanoseconds, usual_nanoseconds
 from holter.importers.report import UnreadableError, own_fault
-from holter.importers.trace_events import TraceEvents
+from holter.importers.trace_events import UTF_16, TraceEvents
 from holter.importers.usual_events import UsualEvents
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ def may_be(path: Path) -> bool:
     """Tell by its first bytes whether a file may hold trace events, whatever its name."""
     with path.open("rb") as file:
         first = file.read(64)
-    return first.startswith(b"\x1f\x8b") or first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+    return first.startswith((b"\x1f\x8b", *UTF_16)) or first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (
+        b"{",
+        b"[",
+    )
 
 
 def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]] | None = None) -> None:
@@ -130,7 +133,8 @@ def _take(
         return
     time = usual_nanoseconds(times := [*map(_TIME, events)])
     if time is None:
-        trace.skipped["an event without a time"] += times.count(None)
+        if None in times:
+            trace.skipped["an event without a time"] += times.count(None)
         events = [event for event in events if event.ts is not None]
         time = nanoseconds([event.ts for event in events])
     if not events:

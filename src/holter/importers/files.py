@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -32,6 +33,7 @@ _REASONS = {
     ".xz": "unpack it first: xz -d",
     ".bz2": "unpack it first: bzip2 -d",
     ".tar": "unpack it first: tar -xf",
+    ".tar.gz": "unpack it first: tar -xf",
     ".tgz": "unpack it first: tar -xf",
     ".rar": "unpack it first",
     ".7z": "unpack it first",
@@ -72,26 +74,56 @@ def files(paths: Sequence[Path], report: Report, room: Path) -> Iterator[Found]:
         room: An empty folder to unpack archives in; each is gone again once its files were imported.
     """
     for path in paths:
-        inside = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            report.skip(
+                str(path), "it is no file: a pipe cannot be read twice, and who writes it may never come"
+            )
+            continue
+        inside = [path]
+        if path.is_dir():
+            inside = _once(sorted((p for p in path.rglob("*") if p.is_file()), key=_counted), report)
         for file in inside[:MOST_FILES]:
+            reason = next((why for end, why in _REASONS.items() if file.name.lower().endswith(end)), None)
             try:
                 if file.suffix.lower() == ".zip":
                     yield from _unpacked(file, report, room)
                     continue
-                importer = next((one for one in SHELF if one.recognizes(file)), None)
-                if importer is None and file == path and chrome_json.may_be(file):
+                importer = None if reason else next((one for one in SHELF if one.recognizes(file)), None)
+                if importer is None and reason is None and file == path and chrome_json.may_be(file):
                     importer = chrome_json
             except OSError as error:
                 report.skip(str(file), str(error))
                 continue
             if importer is not None:
                 yield Found(file, str(file), importer)
-            elif file == path:
-                suffixes = file.name.lower()
-                reason = next((why for end, why in _REASONS.items() if suffixes.endswith(end)), None)
+            elif file == path or (reason and "first" in reason and not file.with_suffix(".sqlite").exists()):
                 report.skip(str(file), reason or "its format is none that is known")
         if len(inside) > MOST_FILES:
             report.skip(str(path), f"files beyond the first {MOST_FILES:,}", len(inside) - MOST_FILES)
+
+
+def _counted(path: Path) -> list[str | int]:
+    """Sort as people count: `trace_2` before `trace_10`, for files whose place in the order is their rank."""
+    return [int(part) if n % 2 else part for n, part in enumerate(re.split(r"([0-9]+)", str(path)))]
+
+
+def _once(inside: list[Path], report: Report) -> list[Path]:
+    """Leave out files beside which the same trace lies in another form; read both, it would be two ranks."""
+    there, kept = set(inside), []
+    for file in inside:
+        twin = file.with_suffix("") if file.suffix == ".gz" else None
+        if file.name.endswith(".trace.json.gz"):
+            xplane = file.with_name(file.name.removesuffix(".trace.json.gz") + ".xplane.pb")
+            twin = xplane if xplane in there else twin
+        elif file.name == "perfetto_trace.json.gz":
+            twin = next(
+                (p for p in inside if p.parent == file.parent and p.name.endswith(".xplane.pb")), twin
+            )
+        if twin in there:
+            report.skip(str(file), f"{twin.name} beside it is the same trace")
+        else:
+            kept.append(file)
+    return kept
 
 
 def _unpacked(archive: Path, report: Report, room: Path) -> Iterator[Found]:

@@ -169,6 +169,8 @@ class _Job:
         told = trace.rank if trace.rank is not None else trace.rank_by_name()
         if told is None:
             told = self._owners.get(trace.owner) if trace.owner else None
+        if told is None and not trace.staging.rows:
+            return -1  # it holds nothing of a rank's
         if told is None:
             told = next(n for n in range(len(self._taken) + 1) if n not in self._taken)
         if trace.owner:

@@ -13,7 +13,7 @@ from holter.importers.kernel_kinds import collective, is_communication
 from holter.importers.report import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -44,7 +44,6 @@ _NAMES = ("demangledName", "shortName", "mangledName", "nameId", "textId")
 _COLUMN = re.compile(r"[A-Za-z_]\w*")
 _NVTX_RANGES = (59, 60, 70, 71)
 _LONGEST = 1 << 20
-
 Rows = list[tuple[Any, ...]]
 
 
@@ -85,25 +84,28 @@ class _Database:
             raise UnreadableError(
                 "it is a database of SQLite, but has no table StringIds: not of Nsight Systems"
             )
+        self._processes: dict[int, int] = {}
+        self._owned = "globalPid" in self._columns("CUPTI_ACTIVITY_KIND_KERNEL")
 
     def read(self) -> None:
         """Take in all tables that have a place in ours."""
         for (start,) in self._select("TARGET_INFO_SESSION_START_TIME", "utcEpochNs", whole=True):
             if isinstance(start, int):
                 self._trace.offset_ns = start
-        names = [name for (name,) in self._select("TARGET_INFO_GPU", "name", whole=True)]
-        self._trace.facts["devices"] = [{"id": number, "name": name} for number, name in enumerate(names)]
-        for number, name in enumerate(names):
-            self._trace.name(number, None, str(name), None)
+        told = self._select("TARGET_INFO_GPU", self._known("TARGET_INFO_GPU", "id, name"), whole=True)
+        gpus = {_number(number, place): _text(name) for place, (number, name) in enumerate(told)}
+        self._trace.facts["devices"] = [{"id": number, "name": name} for number, name in gpus.items()]
+        for number, name in gpus.items():
+            self._trace.name(number, None, name, None)
         for rows in self._events("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, "demangledName"):
             self._kernels(rows)
         for rows in self._events(
             "CUPTI_ACTIVITY_KIND_MEMCPY",
-            "deviceId, streamId, correlationId, bytes, copyKind, srcKind, dstKind",
+            "deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind",
         ):
-            self._copies(rows, [_COPIES.get(row[6], "d2d") for row in rows])
+            self._copies(rows, [_COPIES.get(row[7], "d2d") for row in rows])
         for rows in self._events(
-            "CUPTI_ACTIVITY_KIND_MEMSET", "deviceId, streamId, correlationId, bytes, 0, 2, 2"
+            "CUPTI_ACTIVITY_KIND_MEMSET", "deviceId, streamId, correlationId, globalPid, bytes, 0, 2, 2"
         ):
             self._copies(rows, ["memset"] * len(rows))
         for rows in self._events("CUPTI_ACTIVITY_KIND_RUNTIME", "globalTid, correlationId", "nameId"):
@@ -188,17 +190,14 @@ class _Database:
             "duration": duration,
             "device": np.array(device).clip(-1, 32767).astype(np.int16),
             "stream": np.array(stream).clip(-1, 2**31 - 1).astype(np.int32),
-            "correlation": np.array([_number(row[4], 0) for row in rows], np.int64),
+            "correlation": self._correlations((row[4], row[5]) for row in rows),
         }
 
     def _kernels(self, rows: Rows) -> None:
         names = [_text(row[-1]) for row in rows]
         kinds = ["communication" if is_communication(name) else "compute" for name in names]
-        which = [
-            collective(n) if kind == "communication" else "" for n, kind in zip(names, kinds, strict=True)
-        ]
+        which = [collective(name) if is_communication(name) else "" for name in names]
         text = self._trace.text
-        details = [_detail(row[5:-1]) for row in rows]
         self._trace.append(
             "kernels",
             **self._device(rows),
@@ -208,29 +207,38 @@ class _Database:
             process_group=self._trace.same("", len(rows)),
             group_size=np.zeros(len(rows), np.int32),
             bytes=np.zeros(len(rows), np.int64),
-            detail=text(details),
+            detail=text([_detail(row[6:-1]) for row in rows]),
         )
 
     def _copies(self, rows: Rows, kinds: list[str]) -> None:
-        memory = [_HOST_MEMORY.get(row[7], _HOST_MEMORY.get(row[8], "")) for row in rows]
+        memory = [_HOST_MEMORY.get(row[8], _HOST_MEMORY.get(row[9], "")) for row in rows]
         self._trace.append(
             "memory_operations",
             **self._device(rows),
             kind=self._trace.text(kinds),
             memory=self._trace.text(memory),
-            bytes=np.array([_number(row[5], 0) for row in rows], np.int64),
+            bytes=np.array([_number(row[6], 0) for row in rows], np.int64),
         )
+
+    def _correlations(self, told: Iterable[tuple[Any, Any]]) -> NDArray[np.int64]:
+        """Return correlations that are of one process each, out of those that each process counts anew."""
+        found = []
+        for number, owner in told:
+            process = _ids(owner)[0] if self._owned else 0
+            place = self._processes.setdefault(process, len(self._processes))
+            found.append(_number(number, 0) & 0xFFFFFFFF | place << 32 if number else 0)
+        return np.array(found, np.int64)
 
     def _calls(self, rows: Rows) -> None:
         once: Rows = []
         for row in rows:
             name = _VERSION.sub("", _text(row[-1]))
             # Newer exports hold a call and, within it, the same by the name of its version.
-            if once and row[3] and row[3] == once[-1][3] and name == once[-1][-1] and row[1] <= once[-1][1]:
+            if once and row[3] and (*row[2:4], name) == once[-1][2:] and row[1] <= once[-1][1]:
                 self._trace.omitted["calls that are told twice"] += 1
                 continue
             once.append((*row[:-1], name))
-        correlation = np.array([_number(row[3], 0) for row in once], np.int64)
+        correlation = self._correlations((row[3], row[2]) for row in once)
         names = [row[-1] for row in once]
         host_events.calls(
             self._trace, self._trace.text(names), self._threads(once), *_times(once), correlation
@@ -260,8 +268,8 @@ class _Database:
 
 
 _KERNEL = (
-    "deviceId, streamId, correlationId, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread, "
-    "staticSharedMemory + dynamicSharedMemory"
+    "deviceId, streamId, correlationId, globalPid, gridX, gridY, gridZ, blockX, blockY, blockZ, "
+    "registersPerThread, staticSharedMemory + dynamicSharedMemory"
 )
 _DETAIL = '{{"grid": [{}, {}, {}], "block": [{}, {}, {}], "registers per thread": {}, "shared memory": {}}}'
 

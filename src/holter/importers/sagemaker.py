@@ -120,9 +120,9 @@ def lines(path: Path, skipped: Counter[str]) -> Iterator[Reading]:
     decode = msgspec.json.Decoder(Reading).decode
     with path.open("rb") as file:
         while line := file.readline(1 << 20):
-            if line.strip():
+            if text := line.strip(b" \t\r\n,[]"):  # the first versions wrote a list
                 try:
-                    yield decode(line)
+                    yield decode(text)
                 except (ValueError, RecursionError):
                     skipped["a line that is no reading"] += 1
 

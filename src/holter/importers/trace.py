@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NODE = "import"
 _LATEST_NS = 1 << 62
+_LONGEST_NS = 1 << 53
+"""No event lasts longer than these 104 days: it is damage, and sums of such would be no number."""
 MOST_BYTES = 1 << 50
 """More than that no copy and no message moves: it is damage."""
 MOST_NAMES = 1_000_000
@@ -34,9 +36,9 @@ _MANY = 50_000
 """So many rows of one trace are worth a file of their own."""
 _UNTESTED = np.int8(-1)
 _DEVICE_TABLES = ("kernels", "memory_operations")
-_RANK_IN_NAME = re.compile(
-    r"(?:^|[^a-z])(?:rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE
-)
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_WRITER_IN_NAME = re.compile(r"(.+_\d+)\.\d{10,19}\.pt\.trace\.json(?:\.gz)?")
+"""What PyTorch's handler calls its files unless told otherwise: host, process, and when."""
 
 
 class Trace:
@@ -53,7 +55,8 @@ class Trace:
         self.facts: dict[str, Any] = {}
         self.rank: int | None = None
         """The rank, where the file itself says it."""
-        self.owner = ""
+        writer = _WRITER_IN_NAME.fullmatch(path.name)
+        self.owner = writer[1] if writer else ""
         """Who wrote the file, where its name says it: files of one writer are of one rank."""
         self.node = NODE
         """The machine it was written on."""
@@ -94,7 +97,7 @@ class Trace:
         """Take in rows; times that no clock shows are left out."""
         time = columns["time"]
         duration = columns.get("duration", np.zeros(1, np.int64))
-        good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration >= 0) & (duration < _LATEST_NS)
+        good = (time > -_LATEST_NS) & (time < _LATEST_NS) & (duration >= 0) & (duration < _LONGEST_NS)
         end = time + duration
         if "bytes" in columns:
             columns["bytes"] = columns["bytes"].clip(0, MOST_BYTES)
@@ -104,10 +107,12 @@ class Trace:
             time, end = time[good], end[good]
         if not len(time):
             return
-        first, last = int(time.min()), int(end.max())
-        self._first = first if self._first is None else min(self._first, first)
-        self._last = max(self._last, last)
+        self._seen(int(time.min()), int(end.max()))
         self.staging.append(table, **columns)
+
+    def _seen(self, first: int, last: int) -> None:
+        self._last = last if self._first is None else max(self._last, last)
+        self._first = first if self._first is None else min(self._first, first)
 
     def text(self, texts: Sequence[Text]) -> NDArray[np.int32]:
         """Return the numbers of texts, for a column of text."""
@@ -179,6 +184,7 @@ class Trace:
                 writer.flush(table)  # what waits for rows of other traces is memory
         self._write_tracks(writer, rank, report)
         if steps:
+            self._seen(int(begins.min()), int(ends.max()))
             writer.append(
                 "spans",
                 {
@@ -254,9 +260,17 @@ class Trace:
         return self._last
 
     def rank_by_name(self) -> int | None:
-        """Return the rank that the file's name tells, if it does."""
-        found = _RANK_IN_NAME.findall(self.path.name)
-        return int(found[-1]) if found else None
+        """Return the rank that the file's name tells, if it does; the number of a machine is none."""
+        name = self.path.name
+        found = [(word.lower(), number) for word, number in _RANK_IN_NAME.findall(name)]
+        words = {word for word, _ in found}
+        chosen = next((word for word in ("rank", "worker", "gpu", "device", "node") if word in words), "")
+        if chosen not in ("rank", "") and ({"gpu", "device"} & words and "node" in words):
+            return None  # the same of each machine
+        number = next((number for word, number in reversed(found) if word == chosen), None)
+        if chosen != "rank" and self.owner and self.owner.rpartition("_")[2] != number:
+            return None  # it is part of what the machine is called
+        return None if number is None else int(number)
 
 
 def whole_numbers(values: Iterable[Any], default: int = -1) -> NDArray[np.int64]:

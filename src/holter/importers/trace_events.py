@@ -40,6 +40,8 @@ MOST_EXPANSION = 150
 """A compressed file may be so many times as long as it is on disk, once it is longer than a header; real ones
 are 10 to 60 times, a bomb 200 to 1000."""
 
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""What a text in UTF-16 begins with."""
 _BEHIND = 1 << 16
 """Characters that were read and are still kept."""
 _FIRST = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -121,17 +123,21 @@ class TraceEvents:
                 return bare[1:]
             if bare and not bare.startswith(b"{"):
                 break
-            if match := _FIRST.search(text):
-                self._facts(text[: match.start()].rstrip().removesuffix(b",") + b"}")
-                return text[match.end() :]
+            if match := _FIRST.search(bare):
+                self._facts(bare[: match.start()].rstrip().removesuffix(b",") + b"}")
+                return bare[match.end() :]
             if len(text) > LONGEST_HEADER:
                 break
+        if text.startswith(UTF_16):
+            raise UnreadableError("it is text in UTF-16: iconv -f utf-16 -t utf-8 makes it readable")
         raise UnreadableError(f"it holds no list of trace events: it begins {bytes(text[:40])!r}")
 
     def _end(self, rest: bytes) -> None:
         text = rest.strip().removeprefix(b",").strip()
         if text.startswith(b'"'):
             self._facts(b"{" + text.removesuffix(b"}") + b"}")
+        elif text not in (b"", b"}"):
+            self._skipped["text behind the end of the events"] += 1
 
     def _facts(self, text: bytes) -> None:
         try:

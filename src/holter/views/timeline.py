@@ -95,7 +95,8 @@ class Timeline:
         """Its lanes."""
         self.start_ns = min((lane.start for lane in self.lanes), default=0)
         """Begin of its first event."""
-        self.end_ns = max((lane.end for lane in self.lanes), default=0)
+        self.end_ns = max((lane.end + 1 for lane in self.lanes), default=0)
+        """Behind its last event, which may be an instant."""
         self._places = {lane: n for n, lane in enumerate(self.lanes)}
         self._levels = Levels(self.reading, self.lanes, top_of(self.lanes))
 
@@ -123,7 +124,7 @@ class Timeline:
 
         Args:
             start_ns: Begin, ns since the epoch; by default that of the job's first event.
-            end_ns: End, excluded; by default that of its last event.
+            end_ns: End, excluded; by default behind its last event.
             pixels: How many pixels the range is wide.
             lanes: Which lanes; all by default.
 

@@ -59,8 +59,9 @@ def describe_trace(
 ) -> dict[str, Any]:
     """Describe an imported job with the keys of a recorded one's description, as far as a trace has them.
 
-    `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps. `trace` says what was
-    read, and adds the definitions of others: `hta` and `tracelens` beside `all`.
+    `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps; shares of `operators` are
+    of the own time of all of the host's operators, modules and Python functions, on all threads. `trace` says
+    what was read, and adds the definitions of others: `hta` and `tracelens` beside `all`.
 
     Args:
         trial: The job.
@@ -72,8 +73,9 @@ def describe_trace(
     steps = read["spans"].where(read["spans"]["phase"] == "step")
     length = steps["duration"] / 1e6
     kernels = kernel_table(read, most=_MOST) if facts.kernels else None
-    host = operator_table(read, kinds=("operator", "module", "python"), most=_MOST)
-    host_ns = max(facts.window_ns, 1) * max(1, len(np.unique(read["operators"]["rank"])))
+    host = operator_table(read, kinds=("operator", "module", "python"))
+    own_ns = host["own_ns"].clip(0)  # below 0 where what lies inside lasts longer, as nothing nests
+    host_ns = max(int(own_ns.sum()), 1)
     return {
         "schema": VERSION,
         "job": {
@@ -97,12 +99,17 @@ def describe_trace(
         "operators": {
             "cpu": [
                 {
-                    "name": row["name"],
-                    "pct": 100.0 * row["own_ns"] / host_ns,
-                    "total_ms": row["own_ns"] / 1e6,
-                    "count": row["calls"],
+                    "name": name,
+                    "pct": 100.0 * own / host_ns,
+                    "total_ms": own / 1e6,
+                    "count": calls,
                 }
-                for row in host.to_rows()
+                for name, own, calls in zip(
+                    host["name"][:_MOST].tolist(),
+                    own_ns[:_MOST].tolist(),
+                    host["calls"].tolist(),
+                    strict=False,
+                )
             ],
             "gpu": [
                 {
