@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from tests.rules.tensors import summary
@@ -17,7 +19,7 @@ CUTS = (0, 7, 7, 200, 301)
 
 def parts(step=0, *, at=0, name="w", ranks=None):
     """Return a row for each part; `ranks` tell which part each rank holds."""
-    pieces = list(zip(CUTS[:-1], CUTS[1:], strict=True))
+    pieces = list(itertools.pairwise(CUTS))
     found = []
     for rank, part in enumerate(range(4) if ranks is None else ranks):
         low, high = pieces[part]

@@ -56,6 +56,12 @@ def joined(rows: Table) -> tuple[Table, Table]:
     return wholes, rows.where(~complete[group])
 
 
+def whole(rows: Table) -> Table:
+    """Return rows of table `tensors` with parts replaced by wholes; what lacks a part is left out."""
+    divided = rows["parts"] > 1
+    return Table.concat([rows.where(~divided), joined(rows.where(divided))[0]]) if divided.any() else rows
+
+
 def combined(
     parts: Mapping[str, NDArray[Any]], group: NDArray[np.int64], groups: int
 ) -> dict[str, NDArray[Any]]:

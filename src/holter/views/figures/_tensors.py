@@ -20,6 +20,11 @@ NOTHING = (
     "steps; weights, biases, losses, inputs and outputs can be saved too."
 )
 
+IN_PARTS = (
+    "Quantiles of the parts of a sharded tensor do not join, nor does anything where a part is missing: "
+    "these are there for one rank at a time."
+)
+
 
 def named(names: Sequence[str]) -> str:
     """Return the SQL that selects some tensors."""
@@ -73,7 +78,7 @@ def over_steps(
         more=more,
     )
     lacking = int(ends["lacking"][0])
-    if not int(ends["number"][0]) and not lacking:
+    if not int(ends["number"][0]):
         return [], {}, ""
     note = about_ranks(reading.trial, of, asked(where, rank, mode), rank)
     if lacking:
@@ -85,12 +90,13 @@ def over_steps(
         f"avg(value) AS value, min(time) AS time, avg(step) AS step FROM ({query}) GROUP BY ALL",
         more=more,
     )
-    found: dict[tuple[str, str], dict[int, float | None]] = {}
+    found: dict[tuple[str, str], dict[int, float]] = {}
     seen: dict[tuple[str, str], int] = {}
     steps: dict[int, float] = {}
     for row in rows.to_rows():
         key, at = (str(row["name"]), str(row["mode"])), int(row["at"])
-        found.setdefault(key, {})[at] = float(row["value"]) if row["value"] == row["value"] else None
+        if row["value"] == row["value"]:
+            found.setdefault(key, {})[at] = float(row["value"])
         seen[key] = min(int(row["time"]), seen.get(key, int(row["time"])))
         steps.setdefault(at, float(row["step"]))
     # A stretch in which nothing at all was saved is no gap: tensors are saved every so many steps.

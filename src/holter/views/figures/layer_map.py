@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.store.parquet import literal
 from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._tensors import over_steps
+from holter.views.figures._tensors import IN_PARTS, over_steps
 from holter.views.tensors import statistic as statistic_of
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MISSING = (
     "No tensor of that kind has this statistic. `holter run --save gradients@100` saves gradients, "
     "`weights@100` weights and their updates, `activations@100:active` which units were ever active. "
-    "Quantiles of the parts of a sharded tensor do not join: they are there for one rank at a time."
+    f"{IN_PARTS}"
 )
 MOST = 300
 _ROLES = {"l2": "grad", "abs_mean": "grad"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._tensors import NOTHING, chosen_names, named, over_steps
+from holter.views.figures._tensors import IN_PARTS, NOTHING, chosen_names, named, over_steps
 from holter.views.tensors import statistic as statistic_of
 
 if TYPE_CHECKING:
     from holter.views.figures import Reading
 
-MISSING = NOTHING
+MISSING = f"{NOTHING} {IN_PARTS}"
 MOST = 8
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._tensors import NOTHING, chosen_names, named, over_steps
+from holter.views.figures._tensors import IN_PARTS, NOTHING, chosen_names, named, over_steps
 from holter.views.tensors import STATISTICS
 
 if TYPE_CHECKING:
     from holter.views.figures import Reading
 
-MISSING = NOTHING
+MISSING = f"{NOTHING} {IN_PARTS}"
 _RARE = " Quantiles were saved at fewer steps, and are not drawn: `:each` saves them with every row."
 
 _PARTS = " Quantiles of parts do not join, and are not drawn: ask for one rank to see those of its part."
