@@ -91,10 +91,13 @@ def each_part(name: str, chosen: Sequence[Writing], stored: Table) -> Sequence[W
     return list(found.values())
 
 
-def of_writing(rows: Table, step: int, mode: str, rank: int) -> NDArray[np.bool_]:
-    """Tell which rows one rank wrote at one step."""
-    found: NDArray[np.bool_] = (rows["step"] == step) & (rows["mode"] == mode) & (rows["rank"] == rank)
-    return found
+def last_of(rows: Table, writings: Sequence[Writing]) -> Table:
+    """Return a row of each writing: the last, of what was saved twice, as by two calls of a module."""
+    found = []
+    for step, mode, rank in writings:
+        mine = (rows["step"] == step) & (rows["mode"] == mode) & (rows["rank"] == rank)
+        found.append(rows.where(np.flatnonzero(mine)[-1:]))
+    return Table.concat(found)
 
 
 def nothing_finite(rows: Table) -> bool:

@@ -8,7 +8,6 @@ import numpy as np
 
 from holter.analysis.reductions import ASKED, REDUCTIONS, of_elements
 from holter.frame import Rows
-from holter.schema.table import Table
 from holter.store.parquet import literal
 from holter.store.raw import DamagedRaw, RawTensor
 from holter.tensors.completeness import StepState
@@ -21,20 +20,14 @@ from holter.tensors.errors import (
     TensorUnavailableForStep,
     some,
 )
-from holter.tensors.history import (
-    check_reductions,
-    each_part,
-    history_of,
-    nothing_finite,
-    of_writing,
-    reduced,
-)
+from holter.tensors.history import check_reductions, each_part, history_of, last_of, nothing_finite, reduced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from holter.schema.table import Table
     from holter.store.saved import Writing
     from holter.tensors.source import Source
 
@@ -282,10 +275,7 @@ class Tensor:
         raise InvalidWorker(rank, [writing[2] for writing in found])
 
     def _stored(self, *writings: Writing) -> Table:
-        rows = self.source.rows(self.name)
-        lines = [rows.where(of_writing(rows, *writing)) for writing in writings]
-        # Saved twice in one step, as by two calls of a module: the last one counts.
-        return Table.concat([line.where(np.arange(max(line.rows - 1, 0), line.rows)) for line in lines])
+        return last_of(self.source.rows(self.name), writings)
 
     def _asked(self, kind: str) -> Table:
         where = f"name = {literal(self.name)} AND kind = {literal(kind)}"
