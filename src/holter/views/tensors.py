@@ -74,7 +74,7 @@ def statistic(name: str) -> Statistic:
 
 _KEYS = ("name", "step", "mode", "rank", "time")
 _APART = "step - lag(step) OVER (PARTITION BY name, mode, rank ORDER BY step) AS apart"
-_MANY = 1_000_000
+_MANY = 200_000
 """So many rows of parts are joined at once; more of them tensor by tensor, in as little memory."""
 
 
