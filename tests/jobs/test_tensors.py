@@ -13,6 +13,7 @@ import duckdb
 import pytest
 from tests.jobs.starting import TRAININGS, Finished, Jobs, environment
 
+import holter
 from holter.store.job import find
 from holter.store.trial import Trial
 from holter.views.figures import Reading, draw
@@ -94,7 +95,8 @@ def test_gradients_of_ranks_in_parallel_are_reduced(jobs: Jobs) -> None:
 def test_shards_of_a_model_join_to_the_whole(jobs: Jobs) -> None:
     options = ("--no-rules", "--save", "gradients@1", "--save", "weights@1", "--save", "outputs@1")
     script = str(TRAININGS / "sharded.py")
-    whole = {(r["step"], r["name"]): r for r in rows(jobs.run(sys.executable, script, options=options))}
+    alone = jobs.run(sys.executable, script, options=options)
+    whole = {(r["step"], r["name"]): r for r in rows(alone)}
     done = jobs.run(*LAUNCH, script, options=options)
     shards = defaultdict(list)
     for row in rows(done):
@@ -103,7 +105,9 @@ def test_shards_of_a_model_join_to_the_whole(jobs: Jobs) -> None:
     assert (0, "Sequential_output_0") in shards
     for key, parts in shards.items():
         if "_output_" in key[1]:  # as on one rank, on each
+            assert {part["parts"] for part in parts} == {0}
             continue
+        assert sorted((part["part"], part["parts"]) for part in parts) == [(0, 2), (1, 2)]
         count = sum(part["count"] for part in parts)
         assert count == whole[key]["count"]
         squares = sum(
@@ -116,9 +120,21 @@ def test_shards_of_a_model_join_to_the_whole(jobs: Jobs) -> None:
     gradients = [row for (step, name), row in whole.items() if step == 0 and name.startswith("gradient/")]
     total = sum(row["count"] * (row["std"] ** 2 + row["mean"] ** 2) for row in gradients)
     assert math.isclose(sum(norm**2 for norm in norms), total, rel_tol=1e-4)
-    (drawn,) = draw("gradient_norm", Reading(Trial(find(str(done.store), done.job)), width=50)).series
+    reading, unsharded = (Reading(Trial(find(str(one.store), one.job)), width=50) for one in (done, alone))
+    (drawn,) = draw("gradient_norm", reading).series
     assert drawn.name == "grad_norm"
     assert math.isclose(drawn.values[0], math.sqrt(total), rel_tol=1e-4)
+    for statistic, role in (("l2", "grad"), ("l2", "weight"), ("std", "any"), ("update_ratio", "weight")):
+        asked = {"statistic": statistic, "role": role}
+        joined, expected = (draw("layer_map", one, **asked) for one in (reading, unsharded))
+        assert "joined over 2 parts" in joined.note
+        columns = {series.name: series.values for series in joined.series}
+        assert {series.name for series in expected.series} == columns.keys()
+        for series in expected.series:
+            assert columns[series.name] == pytest.approx(series.values, rel=1e-5), (statistic, series.name)
+    read = holter.open(str(done.store / done.job)).tensors()["0.weight"].reduction("l2", 1, rank="all")
+    weights = draw("layer_map", reading, statistic="l2", role="weight").series
+    assert read == pytest.approx(next(one.values[1] for one in weights if one.name == "0.weight"), rel=1e-9)
 
 
 COMPILED = """

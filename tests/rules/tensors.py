@@ -27,7 +27,7 @@ def summary(values: Any, before: Any = None) -> dict[str, Any]:
         q05, q50, q95 = np.quantile(finite, [0.05, 0.5, 0.95])
         row |= {"min": finite.min(), "max": finite.max(), "mean": finite.mean(), "std": finite.std()}
         row |= {"abs_mean": np.abs(finite).mean(), "q05": q05, "q50": q50, "q95": q95}
-    if before is not None:
+    if before is not None and len(x):
         delta = x - np.asarray(before, dtype=np.float64).ravel()
         row |= {"delta_l2": np.linalg.norm(delta), "delta_abs_mean": np.abs(delta).mean()}
         row["delta_max"] = np.abs(delta).max()

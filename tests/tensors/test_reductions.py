@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.tensors.writing import Recording, statistics
 
-from holter.analysis.reductions import REDUCTIONS, combined, derived, of_elements
+from holter.analysis.parts import combined
+from holter.analysis.reductions import REDUCTIONS, derived, of_elements
 from holter.tensors.errors import TensorUnavailableForStep
 
 ARRAYS = [

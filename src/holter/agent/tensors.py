@@ -131,6 +131,8 @@ class TensorDrain:
         columns["state"] = (np.minimum(array["state"], len(spool.STATES) - 1), spool.STATES)
         columns["name"] = [tensor["name"] for tensor, _ in rows]
         columns["role"] = [tensor["role"] for tensor, _ in rows]
+        for name in ("part", "parts"):
+            columns[name] = [tensor.get(name, 0) for tensor, _ in rows]
         writer.append("tensors", columns)
         self._note([tensor for tensor, _ in rows], array["mode"].tolist(), rank)
 

@@ -58,7 +58,7 @@ def body(
     yield "<h2>What the rules found</h2>" + sections.issues(told) + most_fired(told) + sections.rules(told)
     yield from measured(told, reading.trial, figure)
     yield "<h2>Numbers of the training</h2>"
-    yield from charts("gradient_norm", "learning_rate", "gradients")
+    yield from charts("gradient_norm", "learning_rate", "layer_map")
     if told["bill"]:
         yield "<h2>What the job cost</h2>" + sections.bullets(bill_lines(told["bill"]))
     yield "<h2>What holter cost</h2>" + sections.cost(told)

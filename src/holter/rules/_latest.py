@@ -13,6 +13,8 @@ from holter.rules._logged import ANY_LOSS
 from holter.rules._waiting import column
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from holter.rules import Window
 
 LR = (r"^lr($|[/_.-])", r"(?i)^learning_rate")
@@ -58,14 +60,15 @@ class Latest:
         waiting = [
             int(mine.min())
             for table in window.state.get("waiting", {}).values()
-            if (mine := column(table, "step", np.int64)[column(table, "rank", np.int64) == rank]).size
+            if (mine := column(table, "step", np.int64)[_of(column(table, "rank", np.int64), rank)]).size
         ]
         steps = self._steps[rank]
         low = max(0, (bisect_right(steps, min(waiting)) if waiting else len(steps)) - 2)
         return [[step, self._found[rank][step]] for step in steps[low:][-_MOST:]]
 
     def at(self, rank: int, step: int) -> float | None:
-        """Return the number that held at a step: the one written there, or before it."""
+        """Return the number that held at a step, written there or before it; rank -1 has the first's."""
+        rank = rank if rank >= 0 else min(self._steps, default=rank)
         steps = self._steps.get(rank, [])
         place = bisect_right(steps, step)
         return self._found[rank][steps[place - 1]] if place else None
@@ -75,3 +78,8 @@ class Latest:
         now = self.at(rank, step)
         before = self.at(rank, step - 1)
         return now is not None and before is not None and now > before
+
+
+def _of(ranks: NDArray[np.int64], rank: int) -> NDArray[np.bool_]:
+    """Tell which rows ask for the numbers of a rank: its own, and those of all ranks together."""
+    return np.asarray((ranks == rank) | (ranks < 0))

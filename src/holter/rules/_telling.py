@@ -80,7 +80,7 @@ def _issue(rule: TensorRule, at: StepRows, group: list[Finding], tensor: str) ->
         rule.say(group, at.step),
         code=worst.code,
         severity=worst.severity or rule.severity,
-        rank=at.rank,
+        rank=at.rank if at.rank >= 0 else None,
         tensor=tensor,
         step_start=at.step,
         step_end=at.step,

@@ -13,6 +13,7 @@ from holter.rules import BadRule, Issue, Rule, Window, parameter
 from holter.rules._collections import belongs, has_role, matches, pairs_of, tested
 from holter.rules._latest import Latest
 from holter.rules._parameters import nearest
+from holter.rules._parts import of_one, wholes
 from holter.rules._step_rows import StepRows, WholeSteps, whole_steps
 from holter.rules._telling import Finding, told
 from holter.schema.table import Table
@@ -29,7 +30,10 @@ _COUNTS = ("role", "state", "count", "nan", "posinf", "neginf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorRule(Rule):
-    """Looks at tensors a step at a time, each rank by itself."""
+    """Looks at tensors a step at a time, each rank by itself; the parts of a sharded one are joined first.
+
+    Where numbers that are not finite or elements are judged, each part is looked at where it is.
+    """
 
     reads: ClassVar[tuple[str, ...]] = ("tensors",)
     category = "training"
@@ -204,6 +208,9 @@ class TensorRule(Rule):
                 wanted = _wanted(self, tuple(pairs))
                 others = {n for (n, _), want in zip(pairs, wanted.tolist(), strict=True) if not want}
                 table = narrow if wanted.all() else narrow.where(wanted[which])
+                # Where a rank is named, its parts are looked at by themselves.
+                if not (self.nonfinite or self.kinds) and self.ranks in ("all", "one"):
+                    table = wholes(table, window.state, (*_KEYS, *_COUNTS, *self.statistics))
             else:
                 table, names = narrow, narrow["name"].tolist()
                 # Elements have no role: those of a tensor that is not wanted are known by its name.
@@ -225,8 +232,9 @@ class TensorRule(Rule):
             table = table if modes_of.all() else table.where(modes_of)
         if self.ranks == "all":
             return table
-        ranks = {-1, 0} if self.ranks == "one" else {int(r) for r in self.ranks.split(",")}
-        return _kept(table, (rank in ranks for rank in table["rank"].tolist()))
+        if self.ranks == "one":
+            return table.where(of_one(table))
+        return table.where(np.isin(table["rank"], [int(r) for r in self.ranks.split(",")]))
 
     def judgeable(self, window: Window, at: StepRows) -> Table:
         """Return the rows of a step that can be judged; they count as judged, and the others are counted."""

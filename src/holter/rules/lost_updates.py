@@ -188,8 +188,10 @@ def _rows(window: Window) -> Table:
     _, graded = new_kinds(window)
     lr = scalars.where(np.fromiter(map(is_rate, names), bool, scalars.rows))
     norms = scalars.where(np.isin(scalars["name"].astype(str), _NORMS))
-    weights = tensors.where((tensors["role"] == "weight") & (tensors["state"] == "") & ~graded)
-    gradients = tensors.where(graded & (tensors["state"] == ""))
+    # Of a sharded tensor the first part is enough: its change is compared with its own gradient.
+    mine = (tensors["state"] == "") & (tensors["part"] == 0)
+    weights = tensors.where((tensors["role"] == "weight") & mine & ~graded)
+    gradients = tensors.where(graded & mine)
     skipped, optimizers = skips(window), window.spans_of("optimizer", new=True)
     parts: list[tuple[str, Table, NDArray[Any]]] = [
         ("weight", weights, weights["delta_abs_mean"]),

@@ -36,7 +36,7 @@ class ReplicaDivergence(Rule):
     description = "replicas of the model differ"
     formula = (
         "a parameter's fingerprint, lr or loss_scale that was the same on all ranks differs at two saved "
-        "steps in a row; what never was the same is taken for shards or experts"
+        "steps in a row; parts of sharded ones, and what never was the same, are left out"
     )
     advice = (
         "Restart from a checkpoint of a rank of the majority; check the device of the others, and whether "
@@ -47,7 +47,9 @@ class ReplicaDivergence(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare what the ranks saved at one step."""
         state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
-        own = tensors.where(new_kinds(window)[0] & (tensors["fingerprint"] != 0))
+        # Parts of a sharded parameter may be alike at first, as biases of zeros are, and are no replicas.
+        alike = (tensors["fingerprint"] != 0) & (tensors["parts"] <= 1)
+        own = tensors.where(new_kinds(window)[0] & alike)
         named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
         for kind, rows in (("tensor", _rows(own)), ("scalar", _rows(named))):
             mine = state.setdefault(kind, {})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.parts import BASIS, whole
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._before import ByName
 from holter.rules._layers import depths, is_gradient, new_kinds, parameters_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
-_COLUMNS = ("name", "role", "mean", "std")
+_COLUMNS = ("name", "role", "mode", "part", "parts", *BASIS)
 _SAVED, _DEEP = 5, 6
 
 
@@ -68,7 +69,7 @@ class UnevenGradientScale(Rule):
             )
 
     def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
-        state = window.state
+        state, rows = window.state, whole(rows)
         start = state.setdefault("start", step)
         rms = np.hypot(rows["std"].astype(np.float64), rows["mean"].astype(np.float64))
         gradient = is_gradient(rows)

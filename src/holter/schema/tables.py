@@ -131,6 +131,12 @@ TENSORS = TableSchema(
         _statistic("delta_abs_mean", "Mean absolute change since this parameter's last row."),
         _statistic("delta_max", "Largest absolute change since this parameter's last row."),
         Column("fingerprint", "BIGINT", "Hash of the bytes; 0 when none was taken."),
+        Column("part", "INTEGER", "Which of its `parts` it is, from 0 on; two ranks may hold the same one."),
+        Column(
+            "parts",
+            "INTEGER",
+            "Into how many parts ranks divide it (DTensor, FSDP2); 1 where each holds all of it, 0 where nothing says.",
+        ),
     ),
 )
 

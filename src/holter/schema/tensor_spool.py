@@ -50,7 +50,8 @@ class Kind(IntEnum):
     """What a frame holds."""
 
     TENSOR = 1
-    """JSON: `id`, `name`, `role`, `collections` of a tensor; comes before the first frame with that id."""
+    """JSON: `id`, `name`, `role`, `collections` of a tensor, of a part of one `part` and `parts`, too; comes
+    before the first frame with that id."""
     ROW = 2
     """`ROW`: one row of the table `tensors`."""
     VALUES = 3

@@ -15,7 +15,7 @@ from holter.store.parquet import BATCH
 from holter.store.reader import Reader, retried, row_groups, table_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -94,13 +94,21 @@ class Trial:
 
         return retried(read)
 
-    def sql(self, query: str, *, start_ns: int | None = None, end_ns: int | None = None) -> Table:
+    def sql(
+        self,
+        query: str,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        more: Mapping[str, Table] | None = None,
+    ) -> Table:
         """Run one SQL query over the job's tables, which go by their names. Absent numbers are NaN.
 
         Args:
             query: One SELECT.
             start_ns: Files whose rows all lie before it need not be opened; the query says so by itself.
             end_ns: Nor files whose rows all lie at or after it.
+            more: Further tables that it reads, by name.
 
         Raises:
             ValueError: It is no single query that only reads, or it cannot be understood.
@@ -123,6 +131,8 @@ class Trial:
             try:
                 for name, view in views.items():
                     cursor.execute(f"CREATE OR REPLACE VIEW {name} AS {view}")
+                for name, table in (more or {}).items():
+                    cursor.register(name, dict(table.columns))
                 started = True
                 arrays = cursor.execute(query).fetchnumpy()
             except duckdb.Error as error:

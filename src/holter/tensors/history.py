@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.reductions import ASKED, REDUCTIONS, combined, derived
+from holter.analysis.parts import joined
+from holter.analysis.reductions import ASKED, REDUCTIONS, derived
 from holter.frame import Rows
 from holter.schema.table import Table
-from holter.tensors.errors import near
+from holter.tensors.errors import TensorUnavailableForStep, near
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
+
+    from holter.store.saved import Writing
 
 
 def check_reductions(names: Iterable[str]) -> None:
@@ -30,25 +33,16 @@ def reduced(rows: Table, *, combine: bool = False) -> dict[str, NDArray[Any]]:
     """Return every reduction of rows of table `tensors`, next to `name`, `step`, `mode` and `rank`.
 
     Args:
-        rows: The rows, sorted by name, step, mode, rank and time when they are to be combined.
-        combine: Make one row of those of all ranks; its rank is -1. Of what a rank saved several times in a
-            step, as in the batches of an evaluation, the last counts.
+        rows: The rows.
+        combine: Make one row of those of all ranks; its rank is -1. What ranks saved are its parts, unless
+            they say which part they hold; then a step of which a part is missing has no row.
     """
-    if not combine:
-        kept = {column: rows[column] for column in ("name", "step", "mode", "rank")}
-        return {**kept, **derived(rows.columns)}
-    last = np.ones(rows.rows, dtype=bool)
-    last[:-1] = _changes(rows, ("name", "step", "mode", "rank"))
-    rows = rows.where(last)
-    begins = np.zeros(rows.rows, dtype=bool)
-    begins[:1] = True
-    begins[1:] = _changes(rows, ("name", "step", "mode"))
-    group = np.cumsum(begins) - 1
-    groups = int(begins.sum())
-    first = np.flatnonzero(begins)
-    kept = {column: rows[column][first] for column in ("name", "step", "mode")}
-    kept["rank"] = np.full(groups, -1, dtype=np.int32)
-    return {**kept, **derived(combined(rows.columns, group, groups))}
+    if combine:
+        told = rows["parts"] > 0
+        part = np.where(told, rows["part"], rows["rank"])
+        rows, _ = joined(Table({**rows.columns, "part": part}))
+    kept = {column: rows[column] for column in ("name", "step", "mode", "rank")}
+    return {**kept, **derived(rows.columns)}
 
 
 def history_of(
@@ -62,7 +56,6 @@ def history_of(
 
     `asked` returns step, mode, rank and value of what rows of one tensor do not hold: see `ASKED`.
     """
-    rows = rows.sorted("name", "step", "mode", "rank", "time") if combine else rows
     found = reduced(rows, combine=combine)
     wanted = names or REDUCTIONS
     for name in set(wanted) & set(ASKED):
@@ -79,21 +72,35 @@ def history_of(
     return Rows(Table({c: found[c] for c in ("name", "step", "mode", "rank", *wanted)}))
 
 
-def of_writing(rows: Table, step: int, mode: str, rank: int) -> NDArray[np.bool_]:
-    """Tell which rows one rank wrote at one step."""
-    found: NDArray[np.bool_] = (rows["step"] == step) & (rows["mode"] == mode) & (rows["rank"] == rank)
-    return found
+def each_part(name: str, chosen: Sequence[Writing], stored: Table) -> Sequence[Writing]:
+    """Return of what ranks saved of a tensor at a step one for each part, where they say which they hold.
+
+    Raises:
+        TensorUnavailableForStep: A part is missing.
+    """
+    parts = max(stored["parts"].tolist(), default=0)
+    if not parts:
+        return chosen
+    holds = dict(zip(stored["rank"].tolist(), stored["part"].tolist(), strict=True))
+    found = {holds[writing[2]]: writing for writing in reversed(chosen) if writing[2] in holds}
+    if len(found) < parts:
+        step, mode, _ = chosen[0]
+        raise TensorUnavailableForStep(
+            name, step, mode, hint=f"{parts - len(found)} of its {parts} parts are missing"
+        )
+    return list(found.values())
+
+
+def last_of(rows: Table, writings: Sequence[Writing]) -> Table:
+    """Return a row of each writing: the last, of what was saved twice, as by two calls of a module."""
+    found = []
+    for step, mode, rank in writings:
+        mine = (rows["step"] == step) & (rows["mode"] == mode) & (rows["rank"] == rank)
+        found.append(rows.where(np.flatnonzero(mine)[-1:]))
+    return Table.concat(found)
 
 
 def nothing_finite(rows: Table) -> bool:
     """Tell whether a tensor had no finite element, so that its statistics are not numbers by right."""
     bad = rows["nan"] + rows["posinf"] + rows["neginf"]
     return bool(np.all(rows["count"] == bad))
-
-
-def _changes(rows: Table, columns: Iterable[str]) -> NDArray[np.bool_]:
-    """Tell for each row but the first whether it differs from the one before in any of some columns."""
-    found = np.zeros(max(rows.rows - 1, 0), dtype=bool)
-    for column in columns:
-        found |= rows[column][1:] != rows[column][:-1]
-    return found

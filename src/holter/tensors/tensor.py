@@ -8,7 +8,6 @@ import numpy as np
 
 from holter.analysis.reductions import ASKED, REDUCTIONS, of_elements
 from holter.frame import Rows
-from holter.schema.table import Table
 from holter.store.parquet import literal
 from holter.store.raw import DamagedRaw, RawTensor
 from holter.tensors.completeness import StepState
@@ -21,13 +20,14 @@ from holter.tensors.errors import (
     TensorUnavailableForStep,
     some,
 )
-from holter.tensors.history import check_reductions, history_of, nothing_finite, of_writing, reduced
+from holter.tensors.history import check_reductions, each_part, history_of, last_of, nothing_finite, reduced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from holter.schema.table import Table
     from holter.store.saved import Writing
     from holter.tensors.source import Source
 
@@ -171,14 +171,12 @@ class Tensor:
 
         Raises:
             ValueError: There is no such reduction.
-            TensorUnavailableForStep: It cannot be known from what was saved.
+            TensorUnavailableForStep: It cannot be known from what was saved, or a part of it is missing.
         """
         check_reductions([name])
-        chosen = self._at(step, mode) if rank == "all" else [self._writing(step, mode, rank)]
-        value = float("nan")
-        stored = self._stored(*chosen)
-        if stored.rows == len(chosen):
-            value = float(reduced(stored, combine=rank == "all")[name][0])
+        chosen, stored = self._chosen(step, mode, rank)
+        whole = stored.rows == len(chosen)
+        value = float(reduced(stored, combine=rank == "all")[name][0]) if whole else float("nan")
         if np.isnan(value):
             value = self._from_elements(name, chosen)
         if np.isnan(value) and not (stored.rows and nothing_finite(stored)):
@@ -187,12 +185,10 @@ class Tensor:
 
     def reductions(self, step: int, mode: str | None = None, rank: Rank = None) -> dict[str, float]:
         """Return every reduction that is known at a step from stored statistics, by name."""
-        chosen = self._at(step, mode) if rank == "all" else [self._writing(step, mode, rank)]
-        stored = self._stored(*chosen)
-        if not stored.rows:
-            return {}
-        found = {k: float(v[0]) for k, v in reduced(stored, combine=rank == "all").items() if k in REDUCTIONS}
-        return {name: value for name, value in found.items() if not np.isnan(value)}
+        _, stored = self._chosen(step, mode, rank)
+        found = reduced(stored, combine=rank == "all") if stored.rows else {}
+        known = {name: float(values[0]) for name, values in found.items() if name in REDUCTIONS}
+        return {name: value for name, value in known.items() if not np.isnan(value)}
 
     def history(self, *names: str, mode: str | None = None, rank: Rank = None) -> Rows:
         """Return reductions at every step as a table with step, mode, rank and a column for each.
@@ -210,6 +206,12 @@ class Tensor:
             rows = rows.where(rows["rank"] == rank)
         asked = self._asked if self.name in self.source.saved.valued else None
         return history_of(rows, names, combine=rank == "all", asked=asked)
+
+    def _chosen(self, step: int, mode: str | None, rank: Rank) -> tuple[Sequence[Writing], Table]:
+        """Return what is read at a step, and the statistics that were stored of it."""
+        there = self._at(step, mode) if rank == "all" else [self._writing(step, mode, rank)]
+        chosen = each_part(self.name, there, self._stored(*there)) if rank == "all" else there
+        return chosen, self._stored(*chosen)
 
     def _from_elements(self, name: str, chosen: Sequence[Writing]) -> float:
         if name in ASKED:
@@ -273,10 +275,7 @@ class Tensor:
         raise InvalidWorker(rank, [writing[2] for writing in found])
 
     def _stored(self, *writings: Writing) -> Table:
-        rows = self.source.rows(self.name)
-        lines = [rows.where(of_writing(rows, *writing)) for writing in writings]
-        # Saved twice in one step, as by two calls of a module: the last one counts.
-        return Table.concat([line.where(np.arange(max(line.rows - 1, 0), line.rows)) for line in lines])
+        return last_of(self.source.rows(self.name), writings)
 
     def _asked(self, kind: str) -> Table:
         where = f"name = {literal(self.name)} AND kind = {literal(kind)}"

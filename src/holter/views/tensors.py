@@ -8,6 +8,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from holter.analysis.parts import BASIS, joined
+from holter.analysis.reductions import CHANGES, COUNTED, STORED
+from holter.schema.table import Table
 from holter.store.parquet import literal
 from holter.store.tensors_json import read_told
 from holter.tensors.selection import is_member
@@ -67,27 +72,113 @@ def statistic(name: str) -> Statistic:
     return STATISTICS[name]
 
 
-def values(of: Statistic, *, where: str = "true", rank: int | None = None, mode: str | None = None) -> str:
-    """Return the SQL of a table of `name`, `step`, `mode`, `rank`, `time`, `value`.
+_KEYS = ("name", "step", "mode", "rank", "time")
+_APART = "step - lag(step) OVER (PARTITION BY name, mode, rank ORDER BY step) AS apart"
+_MANY = 200_000
+"""So many rows of parts are joined at once; more of them tensor by tensor, in as little memory."""
+
+
+def values(
+    trial: Trial, of: Statistic, *, where: str = "true", rank: int | None = None, mode: str | None = None
+) -> tuple[str, dict[str, Table]]:
+    """Return the SQL of a table of `name`, `step`, `mode`, `rank`, `time`, `value`, `lacks`.
+
+    Parts of sharded tensors are joined: their rank is -1. Where a part is missing there is no value, and
+    `lacks` is true.
 
     Args:
+        trial: The job.
         of: What is asked for.
         where: SQL for which tensors, over `name` and, of table `tensors`, `role`.
-        rank: The only rank; all by default.
+        rank: The only rank, with the parts it holds; all by default.
         mode: The only mode; all by default.
+
+    Returns:
+        The query, and what it reads besides the job's tables.
     """
-    if rank is not None:
-        where += f" AND rank = {int(rank)}"
-    if mode:
-        where += f" AND mode = {literal(mode)}"
+    where = asked(where, rank, mode)
     if of.table == "tensor_values":
         return (
-            f"SELECT name, step, mode, rank, min(time) AS time, {of.sql} AS value FROM tensor_values "  # noqa: S608
-            f"WHERE kind = 'active' AND {where} GROUP BY ALL"
-        )
-    apart = "step - lag(step) OVER (PARTITION BY name, mode, rank ORDER BY step)"
-    rows = f"(SELECT *, {apart} AS apart FROM tensors WHERE {where})" if "apart" in of.sql else "tensors"  # noqa: S608
-    return f"SELECT name, step, mode, rank, time, CAST({of.sql} AS DOUBLE) AS value FROM {rows} WHERE {where}"  # noqa: S608
+            f"SELECT name, step, mode, rank, min(time) AS time, {of.sql} AS value, false AS lacks "  # noqa: S608
+            f"FROM tensor_values WHERE kind = 'active' AND {where} GROUP BY ALL"
+        ), {}
+    wholes = joined_rows(trial, where, of.sql) if rank is None else None
+    plain = f"{where} AND coalesce(parts, 0) <= 1" if wholes is not None else where
+    apart = _APART if "apart" in of.sql else "NULL AS apart"
+    columns = f"name, step, mode, rank, time, CAST({of.sql} AS DOUBLE) AS value, lacks"
+    rows = f"SELECT *, {apart}, false AS lacks FROM tensors WHERE {plain}"  # noqa: S608
+    query = f"SELECT {columns} FROM ({rows})"  # noqa: S608
+    if wholes is None:
+        return query, {}
+    return f"{query} UNION ALL SELECT {columns} FROM wholes", {"wholes": wholes}  # noqa: S608
+
+
+def asked(where: str, rank: int | None, mode: str | None) -> str:
+    """Narrow SQL for some tensors to a rank and a mode."""
+    only = "" if rank is None else f" AND rank = {int(rank)}"
+    return where + only + (f" AND mode = {literal(mode)}" if mode else "")
+
+
+def joined_rows(trial: Trial, where: str, sql: str) -> Table | None:
+    """Join the parts of sharded tensors: as `holter.analysis.parts.joined`, with `apart` and `lacks`.
+
+    Args:
+        trial: The job.
+        where: SQL for which rows of table `tensors`.
+        sql: What will be asked of the columns; only those it names are joined.
+
+    Returns:
+        The wholes, and those that lack a part, without statistics; None where nothing is sharded.
+    """
+    where = f"parts > 1 AND {where}"
+    names = trial.sql(f"SELECT name, count(*) AS rows FROM tensors WHERE {where} GROUP BY name ORDER BY name")  # noqa: S608
+    if not names.rows:
+        return None
+    wanted = dict.fromkeys(("name", "step", "mode", "rank", "time", "part", "parts", *BASIS))
+    wanted |= dict.fromkeys(name for name in (*COUNTED, *STORED, *CHANGES) if re.search(rf"\b{name}\b", sql))
+    portion = np.cumsum(names["rows"]) // _MANY
+    found = []
+    for number in np.unique(portion).tolist():
+        some = ", ".join(literal(name) for name in names["name"][portion == number].tolist())
+        columns = f"{', '.join(wanted)}, {_APART}"
+        rows = trial.sql(f"SELECT {columns} FROM tensors WHERE {where} AND name IN ({some})")  # noqa: S608
+        wholes, lacking = joined(rows)
+        nothing = np.full(lacking.rows, np.nan)
+        gone = Table({name: lacking[name] if name in _KEYS else nothing for name in lacking.names})
+        for part, lacks in ((wholes, False), (gone, True)):
+            found.append(Table({**part.columns, "lacks": np.full(part.rows, lacks)}))
+    return Table.concat(found)
+
+
+def about_ranks(trial: Trial, of: Statistic, where: str, rank: int | None) -> str:
+    """Say how what several ranks saved of the same tensors is shown; `where` names rank and mode."""
+    told = "NULL::INTEGER" if of.table == "tensor_values" else "parts"
+    found = trial.sql(
+        f"SELECT coalesce(max(parts), 0) AS parts, count(*) FILTER (parts IS NULL) AS untold, "  # noqa: S608
+        "count(DISTINCT rank) FILTER (coalesce(parts, 0) <= 1) AS alike "
+        f"FROM (SELECT rank, {told} AS parts FROM {of.table} WHERE {where})"
+    )
+    parts, untold, alike = (int(found[name][0]) for name in ("parts", "untold", "alike"))
+    said = []
+    if rank is not None:
+        said += [f"Of sharded tensors the part that rank {rank} holds, one of {parts}."] if parts > 1 else []
+    else:
+        if alike > 1:
+            said.append(f"Mean of {alike} ranks.")
+        if parts > 1:
+            said.append(f"Sharded tensors are joined over {parts} parts.")
+        if alike > 1 and untold and of.table == "tensors":
+            said.append(
+                "The job does not say which tensors are sharded: of those a mean of parts is no whole."
+            )
+    return " ".join(said)
+
+
+_REACHED = (
+    "SELECT name, min(last) FROM (SELECT name, part, max(step) AS last FROM tensors WHERE parts > 1 "
+    "GROUP BY name, part) GROUP BY name"
+)
+"""The last step of each sharded tensor that all parts have reached."""
 
 
 def catalog(trial: Trial) -> list[dict[str, Any]]:
@@ -95,8 +186,9 @@ def catalog(trial: Trial) -> list[dict[str, Any]]:
 
     Returns:
         `name`, `role`, `rows`, `first_step`, `last_step`, `elements` (None when not known), `abs_mean` (that
-        of the last row), `nonfinite` (rows with such elements), `histogram` (whether there are any),
-        `collections` (names of those that it belongs to).
+        of the last row, of a sharded tensor that of the last step which all parts have reached), `nonfinite`
+        (rows with such elements), `histogram` (whether there are any), `collections` (names of those that it
+        belongs to).
     """
     found = trial.sql(
         "SELECT name, any_value(role) AS role, count(*) AS rows, min(step) AS first_step, "
@@ -104,13 +196,23 @@ def catalog(trial: Trial) -> list[dict[str, Any]]:
         "count(*) FILTER (nan + posinf + neginf > 0) AS nonfinite, min(time) AS time "
         "FROM tensors GROUP BY name"
     )
+    sharded: dict[str, dict[str, Any]] = {}
+    wholes = joined_rows(trial, f"(name, step) IN ({_REACHED})", "abs_mean")
+    for row in () if wholes is None else wholes.to_rows():
+        last = sharded.setdefault(row["name"], {"elements": None, "abs_mean": None})
+        if not row["lacks"]:
+            last |= {"elements": int(row["count"]), "abs_mean": row["abs_mean"]}
     others = trial.sql(
         "SELECT name, count(DISTINCT step) AS rows, min(step) AS first_step, max(step) AS last_step, "
         "bool_or(kind = 'histogram') AS histogram, min(time) AS time FROM tensor_values GROUP BY name"
     )
     valued = {str(row["name"]): row for row in others.to_rows()}
     rows = [
-        {**row, "histogram": bool(valued.pop(str(row["name"]), {}).get("histogram"))}
+        {
+            **row,
+            **sharded.get(str(row["name"]), {}),
+            "histogram": bool(valued.pop(str(row["name"]), {}).get("histogram")),
+        }
         for row in found.to_rows()
     ]
     unknown = {"role": "", "elements": None, "abs_mean": None, "nonfinite": 0}

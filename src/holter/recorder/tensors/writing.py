@@ -45,7 +45,7 @@ class TensorFiles:
         self.dropped: dict[str, int] = {}
         """Frames, and bytes of whole tensors, that could not be written since this was told last."""
         self._forget()
-        self._ids: dict[str, int] = {}
+        self._ids: dict[tuple[str, tuple[int, int]], int] = {}
         self._facts: list[bytes] = []
 
     def forked(self) -> None:
@@ -64,13 +64,18 @@ class TensorFiles:
         self._retry_at = 0
         self._frames: list[tuple[int, bytes]] = []
 
-    def id(self, tensor: Tensor) -> int:
-        """Return the number of a tensor; it is named in each file before its first row there."""
-        known = self._ids.get(tensor.name)
+    def id(self, tensor: Tensor, part: tuple[int, int] = (0, 0)) -> int:
+        """Return the number of a tensor; it is named in each file before its first row there.
+
+        `part`: which part of it lies here, of how many; no parts where that is not known.
+        """
+        known = self._ids.get((tensor.name, part))
         if known is None:
-            known = self._ids[tensor.name] = len(self._ids)
+            known = self._ids[tensor.name, part] = len(self._ids)
             of = [name for name, one in self.collections.items() if one.holds(tensor)]
             fact = {"id": known, "name": tensor.name, "role": tensor.role, "collections": of}
+            if part[1]:
+                fact |= {"part": part[0], "parts": part[1]}
             self._facts.append(spool.frame(spool.Kind.TENSOR, json.dumps(fact).encode()))
         return known
 

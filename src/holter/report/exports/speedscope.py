@@ -141,7 +141,7 @@ def _threads(
         f"SELECT rank, thread, time, duration, name FROM {table} WHERE {where}{only}"  # noqa: S608
         for table, only in (("operators", f" AND kind IN ({kinds})"), ("launches", ""), ("syncs", ""))
     )
-    within = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
+    within: dict[str, Any] = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
     listed = trial.sql(f"SELECT DISTINCT rank, thread FROM ({rows}) ORDER BY ALL", **within)  # noqa: S608
     for rank, thread in zip(listed["rank"].tolist(), listed["thread"].tolist(), strict=True):
         mine = f"FROM ({rows}) WHERE rank = {rank} AND thread = {thread}"

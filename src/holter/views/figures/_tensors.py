@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.store.parquet import literal
 from holter.views.figures._busy import inside
-from holter.views.tensors import natural, values
+from holter.views.tensors import about_ranks, asked, natural, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,11 @@ MODES = ("train", "eval", "predict", "global")
 NOTHING = (
     "No tensors were saved. `holter run --save gradients@100` saves the statistics of gradients every 100 "
     "steps; weights, biases, losses, inputs and outputs can be saved too."
+)
+
+IN_PARTS = (
+    "Quantiles of the parts of a sharded tensor do not join, nor does anything where a part is missing: "
+    "these are there for one rank at a time."
 )
 
 
@@ -54,42 +59,47 @@ def over_steps(
     rank: int | None = None,
     mode: str | None = None,
     by_mode: bool = False,
-) -> tuple[list[float], dict[tuple[str, str], list[float | None]]]:
-    """Return steps, and for each tensor (and mode, else "") its mean value in the stretch around each.
+) -> tuple[list[float], dict[tuple[str, str], list[float | None]], str]:
+    """Return steps, for each tensor (and mode, else "") its mean in the stretch around each, and a note.
 
-    Values of several ranks are averaged; those that are not finite are left out, and a stretch without any is
-    None.
+    Values of several ranks are averaged, or joined where ranks hold parts of a tensor, as the note says;
+    those that are not finite are left out, and a stretch without any is None.
 
     Raises:
         ValueError: There is no such mode.
     """
     if mode and mode not in MODES:
         raise ValueError(f"no mode {mode!r}; valid: {', '.join(MODES)}")
-    query = (
-        f"SELECT * FROM ({values(of, where=where, rank=rank, mode=mode)}) "  # noqa: S608
-        f"WHERE isfinite(value) {inside(reading)}"
-    )
+    each, more = values(reading.trial, of, where=where, rank=rank, mode=mode)
+    query = f"SELECT * FROM ({each}) WHERE (isfinite(value) OR lacks) {inside(reading)}"  # noqa: S608
     ends = reading.trial.sql(
-        f"SELECT min(step) AS low, max(step) AS high, count(DISTINCT step) AS number FROM ({query})"  # noqa: S608
+        "SELECT min(step) AS low, max(step) AS high, count(value) AS number, "  # noqa: S608
+        f"count(DISTINCT step) FILTER (lacks) AS lacking FROM ({query})",
+        more=more,
     )
-    number = int(ends["number"][0])
-    if not number:
-        return [], {}
+    lacking = int(ends["lacking"][0])
+    if not int(ends["number"][0]):
+        return [], {}, ""
+    note = about_ranks(reading.trial, of, asked(where, rank, mode), rank)
+    if lacking:
+        note += f" At {lacking:,} saved step{'s' * (lacking > 1)} a part is missing: there is no value."
     low, span = int(ends["low"][0]), int(ends["high"][0]) + 1 - int(ends["low"][0])
     count = max(1, min(reading.width, span))
     rows = reading.trial.sql(
         f"SELECT name, {'mode' if by_mode else repr('')} AS mode, (step - {low}) * {count} // {span} AS at, "  # noqa: S608
-        f"avg(value) AS value, min(time) AS time, avg(step) AS step FROM ({query}) GROUP BY ALL"
+        f"avg(value) AS value, min(time) AS time, avg(step) AS step FROM ({query}) GROUP BY ALL",
+        more=more,
     )
     found: dict[tuple[str, str], dict[int, float]] = {}
     seen: dict[tuple[str, str], int] = {}
     steps: dict[int, float] = {}
     for row in rows.to_rows():
         key, at = (str(row["name"]), str(row["mode"])), int(row["at"])
-        found.setdefault(key, {})[at] = float(row["value"])
+        if row["value"] == row["value"]:
+            found.setdefault(key, {})[at] = float(row["value"])
         seen[key] = min(int(row["time"]), seen.get(key, int(row["time"])))
         steps.setdefault(at, float(row["step"]))
     # A stretch in which nothing at all was saved is no gap: tensors are saved every so many steps.
     used = sorted(steps)
     ordered = sorted(found, key=lambda key: (seen[key], natural(key[0]), key[1]))
-    return [steps[at] for at in used], {key: [found[key].get(at) for at in used] for key in ordered}
+    return [steps[at] for at in used], {key: [found[key].get(at) for at in used] for key in ordered}, note

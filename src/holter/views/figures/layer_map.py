@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.store.parquet import literal
 from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._tensors import over_steps
+from holter.views.figures._tensors import IN_PARTS, over_steps
 from holter.views.tensors import statistic as statistic_of
 
 if TYPE_CHECKING:
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 MISSING = (
     "No tensor of that kind has this statistic. `holter run --save gradients@100` saves gradients, "
-    "`weights@100` weights and their updates, `activations@100:active` which units were ever active."
+    "`weights@100` weights and their updates, `activations@100:active` which units were ever active. "
+    f"{IN_PARTS}"
 )
 MOST = 300
 _ROLES = {"l2": "grad", "abs_mean": "grad"}
@@ -40,9 +41,9 @@ def draw(
     where = "".join(f" AND contains(lower(name), {literal(word.lower())})" for word in (search or "").split())
     if role and role != "any" and of.table == "tensors":
         where += f" AND (role = {literal(role)} OR starts_with(role, {literal(role + ':')}))"
-    x, found = over_steps(reading, of, f"true{where}", rank=rank, mode=mode or "train")
+    x, found, ranks = over_steps(reading, of, f"true{where}", rank=rank, mode=mode or "train")
     if not found and not mode:
-        x, found = over_steps(reading, of, f"true{where}", rank=rank)
+        x, found, ranks = over_steps(reading, of, f"true{where}", rank=rank)
     if not found:
         return None
     left_out = len(found) - MOST
@@ -55,5 +56,6 @@ def draw(
         series=[Series(name, column) for (name, _), column in list(found.items())[:MOST]],
         note="Light is much"
         + (", on a logarithmic scale; a gap is 0, or nothing." if of.log else "; a gap is nothing.")
-        + (f" {left_out:,} more tensors are not drawn." if left_out > 0 else ""),
+        + (f" {left_out:,} more tensors are not drawn." if left_out > 0 else "")
+        + (f" {ranks}" if ranks else ""),
     )

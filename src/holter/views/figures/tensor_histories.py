@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.views.figures import Axis, Figure, Series
-from holter.views.figures._tensors import NOTHING, chosen_names, named, over_steps
+from holter.views.figures._tensors import IN_PARTS, NOTHING, chosen_names, named, over_steps
 from holter.views.tensors import statistic as statistic_of
 
 if TYPE_CHECKING:
     from holter.views.figures import Reading
 
-MISSING = NOTHING
+MISSING = f"{NOTHING} {IN_PARTS}"
 MOST = 8
 
 
@@ -32,7 +32,7 @@ def draw(
     names = chosen_names(reading, tensor, MOST)
     if not names:
         return None
-    x, found = over_steps(reading, of, named(names), rank=rank, mode=mode, by_mode=True)
+    x, found, ranks = over_steps(reading, of, named(names), rank=rank, mode=mode, by_mode=True)
     if not found:
         return None
     first = next(iter(found))[1]
@@ -48,7 +48,7 @@ def draw(
             )
             for (name, its), column in found.items()
         ],
-        note="" if rank is not None else "Mean of all ranks that saved it.",
+        note=ranks,
     )
 
 

@@ -185,6 +185,24 @@ def local(tensor: Any) -> Any:
     )
 
 
+def part_of(tensor: Any) -> tuple[int, int]:
+    """Return which part of a distributed tensor lies here, and of how many; none where nothing says.
+
+    Of a mesh of two dimensions that is sharded over one and replicated over the other several ranks hold the
+    same part. Sums that ranks have yet to add up (`Partial`) are parts of nothing.
+    """
+    placements: Any = getattr(tensor, "placements", None)
+    mesh: Any = getattr(tensor, "device_mesh", None)
+    place = None if placements is None or mesh is None else mesh.get_coordinate()
+    if place is None or any(one.is_partial() for one in placements):
+        return 0, 0
+    part, parts = 0, 1
+    for placement, at, size in zip(placements, place, mesh.shape, strict=True):
+        if not placement.is_replicate():
+            part, parts = part * size + at, parts * size
+    return part, parts
+
+
 @lru_cache(1 << 16)
 def gradient(parameter: Tensor) -> Tensor:
     """Return what the gradient of a parameter is."""

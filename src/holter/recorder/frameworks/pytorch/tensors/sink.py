@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS, Changes, Rare
 from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
-from holter.recorder.frameworks.pytorch.tensors.names import local
+from holter.recorder.frameworks.pytorch.tensors.names import local, part_of
 from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.repeats import stored, with_zeros
 from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, EXACT, SLAB, Statistics, Summary
@@ -92,14 +92,14 @@ class Sink:
         plan = self._plan(what, due)
         if not (plan.wanted or plan.kept):
             return
-        tensor = local(tensor.detach())
+        part, tensor = part_of(tensor), local(tensor.detach())
         size = tensor.numel()
         if size > SLAB and tensor.device.type == "cpu" and not self._patience.ready(what.name):
             return
         with self._lock:  # scripts save tensors of their own from any thread
             began = perf_counter_ns()
             try:
-                self._take(tensor, what, plan, step, mode, state, scale, together=together)
+                self._take(tensor, what, part, plan, step, mode, state, scale, together=together)
             except TooLong as error:
                 self._patience.gave_up(what.name, size * tensor.element_size(), error.takes)
                 return
@@ -133,6 +133,7 @@ class Sink:
         self,
         tensor: Any,
         what: Tensor,
+        part: tuple[int, int],
         plan: Plan,
         step: int,
         mode: int,
@@ -144,7 +145,7 @@ class Sink:
         if tensor.device.type not in ("cpu", "cuda"):
             return
         when = perf_counter_ns()
-        number = self.files.id(what)
+        number = self.files.id(what, part)
         absent = 0
         if tensor.layout is not self._torch.strided:
             tensor, absent = stored(tensor)
@@ -168,10 +169,12 @@ class Sink:
             write = self._writer(when, step, mode, number, kind)
             self._later(values, write)
 
-    def absent(self, what: Tensor, due: Sequence[Collection], step: int, mode: int, state: str) -> None:
-        """Keep a row that says that there is no such tensor at this step."""
+    def absent(
+        self, of: Any, what: Tensor, due: Sequence[Collection], step: int, mode: int, state: str
+    ) -> None:
+        """Keep a row that says that there is no such tensor at this step; `of`: the parameter without it."""
         if self._plan(what, due).holds:
-            number = self.files.id(what)
+            number = self.files.id(what, part_of(of))
             self.files.row(perf_counter_ns(), step, mode, number, (0,) * 6, EMPTY, state=STATES.index(state))
 
     def finish(self) -> None:

@@ -100,9 +100,9 @@ class Updates:
         what = gradient(of)
         self.names_seen.add(what.name)
         if not parameter.requires_grad:
-            self._sink.absent(what, due, step, TRAIN, "frozen")
+            self._sink.absent(parameter, what, due, step, TRAIN, "frozen")
         elif parameter.grad is None:
-            self._sink.absent(what, due, step, TRAIN, "unused")
+            self._sink.absent(parameter, what, due, step, TRAIN, "unused")
         else:
             self._sink.take(parameter.grad, what, due, step, TRAIN, state=state, scale=scale, together=True)
 
