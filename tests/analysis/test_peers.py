@@ -23,6 +23,7 @@ from holter.schema.table import Table
 TRACES = {
     "hta_df_index_resolver": "hta/df_index_resolver_df_index_resolver.json.gz",
     "hta_amd_mi250_minitoy": "hta/amd_trace_mi250_minitoy_train_ROCm6_2_kineto.json.gz",
+    "hta_mtia_rank0": "hta/mtia_trace_single_rank_mtia_rank_0.json.gz",
     "hta_nccl_data": "hta/nccl_parser_config_nccl_data.json.gz",
     "hta_negative_queue_rank0of16": "hta/negative_queue_length_values_check_rank0.json.gz",
     "hta_trace_diff_control": "hta/trace_diff_control_control.json.gz",
@@ -136,7 +137,7 @@ def as_tracelens(name: str, loaded: dict[str, Table]) -> None:
     files = [folder / kind / "gpu_timeline.csv" for kind in ("tracelens_incl_unlinked", "tracelens")]
     file = next((path for path in files if path.exists()), None)
     if file is None:  # it fails on this trace
-        assert name == "hta_trace_diff_control"
+        assert name in ("hta_trace_diff_control", "hta_mtia_rank0")
         return
     with Path(file).open() as lines:
         told = {row["type"]: float(row["time ms"]) for row in csv.DictReader(lines)}

@@ -114,11 +114,11 @@ def test_a_zoom_is_drawn_from_data_of_its_own(server):
 
 
 def test_several_charts_are_one_answer(server):
-    path = "/api/v1/jobs/before/figures?names=utilization,gpu_boxes,gradients&width=100&html=yes"
+    path = "/api/v1/jobs/before/figures?names=utilization,gpu_boxes,layer_map&width=100&html=yes"
     found = server.json(path)[1]["figures"]
     assert found["utilization"]["series"][0]["color"] == "c0"
     assert found["gpu_boxes"]["html"].startswith("<figure")
-    assert "save gradients" in found["gradients"]["missing"]
+    assert "save gradients" in found["layer_map"]["missing"]
     assert server.json("/api/v1/jobs/before/figures?names=utilization,nothing")[0] == 404
 
 

@@ -164,7 +164,7 @@ def test_jobs_are_listed_searched_and_damaged_ones_named(server):
 def test_a_job_is_described_drawn_and_reported(server):
     assert server.json("/api/v1/jobs/before")[1]["verdict"]["suspect"] == "data_pipeline"
     assert server.json("/api/v1/jobs/before/figures/step_times")[1]["kind"] == "lines"
-    assert "save gradients" in server.json("/api/v1/jobs/before/figures/gradients")[1]["missing"]
+    assert "save gradients" in server.json("/api/v1/jobs/before/figures/layer_map")[1]["missing"]
     assert server.json("/api/v1/jobs/before/figures/nothing")[0] == 404
     assert server.json("/api/v1/jobs/before/issues")[1]["issues"] == []
     status, text, headers = server.get("/api/v1/jobs/before/report")

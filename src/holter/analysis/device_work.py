@@ -168,7 +168,8 @@ def _tracelens_kind(name: str) -> int:
 def _as_hta(work: Work, tables: Mapping[str, Table]) -> Work:
     """Take in and drop what HTA does, and round as it does: begins up, ends down, to whole microseconds."""
     launches, operators = (tables.get(name) or Table.empty(name) for name in ("launches", "operators"))
-    work = _with_waits(work, operators.where(operators["kind"] == "device_wait"))
+    # What names no stream, as some copies of MTIA, is work of no device to HTA.
+    work = _with_waits(work.where(work.stream >= 0), operators.where(operators["kind"] == "device_wait"))
     begin, end = hta_rounded(work.begin, work.end)
     work = work._replace(begin=begin, end=end)
     marks = operators.where(matching(operators["name"], lambda name: name.startswith(_STEP)))
@@ -182,7 +183,7 @@ def _as_hta(work: Work, tables: Mapping[str, Table]) -> Work:
         of_rank = marks["rank"] == rank
         if len(set(marks["name"][of_rank])) >= 2:
             mine = work.rank == rank
-            linked = mine & (called >= 0) & (work.stream >= 0)
+            linked = mine & (called >= 0)
             before = np.zeros(len(keep), dtype=bool)
             before[linked] = times[called[linked]] < starts[of_rank].max()
             keep &= ~mine | before

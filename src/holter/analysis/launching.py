@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from holter.analysis.device_work import Ints
 
-HTA_CALLS = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync")
+HTA_CALLS = (
+    "cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync",
+    "runFunction - job_prep_and_submit_for_execution",
+)  # fmt: skip
 STARVED_LEAST = 20
 """So many pieces of work in a row, each asked for only after the one before had ended, make a stretch."""
 

@@ -81,10 +81,10 @@ class Parser(argparse.ArgumentParser):
         self._refuse(unknown, later)
         if unknown:
             raise Refusal(f"unexpected argument {unknown[0]!r}; see `{self.prog} --help`")
-        for name, value in vars(known).items():
-            if value == "":  # as of a variable of the shell that is not set
-                option = f"--{name.replace('_', '-')}"
-                said = option if option in self.names() else name.upper()
+        for action in self._actions:
+            # As of a variable of the shell that is not set; an option that needs no value has its own word.
+            if getattr(known, action.dest, None) == "" and action.const != "":
+                said = action.option_strings[-1] if action.option_strings else action.metavar
                 raise Refusal(f"{said} is empty; see `{self.prog} --help`")
         return known
 
