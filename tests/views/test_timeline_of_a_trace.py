@@ -96,3 +96,14 @@ def test_pictures_show_what_the_file_has_there(timeline, told, zoom):
             assert len(drawn) <= 4 * 1500 * strip.lane.lines
         seen += len(inside)
     assert seen > 30
+
+
+def test_near_enough_every_event_is_there_by_itself(timeline, told):
+    """Also those far below a microsecond: at a nanosecond a pixel, only what begins together is one block."""
+    clock = offset(timeline, told)
+    whole = timeline.end_ns - timeline.start_ns
+    for key, lane in lanes_of(timeline).items():
+        (strip,) = timeline.picture(pixels=whole, lanes=[lane]).strips
+        assert strip.count.sum() == lane.events
+        drawn = set(zip((strip.time - clock).tolist(), strip.duration.tolist(), strict=True))
+        assert drawn == {(a, b - a) for a, b in told[1][key]}

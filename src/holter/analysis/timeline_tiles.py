@@ -37,8 +37,11 @@ def width(level: int) -> int:
 
 
 def level_for(ns_per_pixel: float) -> int:
-    """Return the level whose blocks are nearest to a pixel: between half of one and two."""
-    return max(0, round((math.log2(max(ns_per_pixel, 1.0)) - _FINEST_BITS) / _BITS))
+    """Return the level whose blocks are nearest to a pixel: between half of one and two.
+
+    Below 0 are blocks finer than those of any tile, down to 1 ns: for pictures of events themselves.
+    """
+    return round((math.log2(max(ns_per_pixel, 1.0)) - _FINEST_BITS) / _BITS)
 
 
 def top_level(extent_ns: int) -> int:
@@ -48,7 +51,7 @@ def top_level(extent_ns: int) -> int:
 
 def coarsest_finest(events_per_s: float) -> int:
     """Return the level that every lane has at least, where all together have so many events a second."""
-    return level_for(_PER_BLOCK / max(events_per_s, 1e-9) * 1e9)
+    return max(0, level_for(_PER_BLOCK / max(events_per_s, 1e-9) * 1e9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ def _finest(every: Blocks, most: int) -> int:
     """Return the finest level that makes the rows few enough, at most `most`."""
     gaps = np.diff(every.time)
     gap = float(np.median(gaps[gaps >= 0])) if len(gaps) else 0.0
-    for level in range(min(most, level_for(gap)), most):
+    for level in range(min(most, max(0, level_for(gap))), most):
         short = every.longest < width(level)
         block = every.time[short] >> (_FINEST_BITS + _BITS * level)
         line = every.depth[short]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.timeline_depth import depths, order
-from holter.analysis.timeline_tiles import Blocks, events, level_for, simplified, width
+from holter.analysis.timeline_tiles import ALL_KEPT, Blocks, events, level_for, simplified, width
 from holter.views.timeline_levels import COLUMNS, Levels
 from holter.views.timeline_reading import Lane, Reading
 from holter.views.timeline_tiles import IN_MEMORY, prepare, top_of
@@ -32,7 +32,7 @@ class Strip:
 
     lane: Lane
     level: int
-    """Level of detail; -1: every event that is seen is there by itself."""
+    """Level of detail, 0 for blocks finer than of any; -1: every event that is seen is there by itself."""
     time: NDArray[np.int64]
     """Begins, ns since the epoch."""
     duration: NDArray[np.int64]
@@ -142,7 +142,8 @@ class Timeline:
         if pixels < 1:
             raise ValueError(f"pixels is {pixels}; valid: 1 or more")
         level = min(level_for((end - start) / pixels), self._levels.top)
-        near = [lane for lane in chosen if lane.finest > level]
+        # Of a lane of few events the tiles have each by itself.
+        near = [lane for lane in chosen if lane.finest > level and lane.events > ALL_KEPT]
         strips = self._near(near, start, end, level) if near else []
         if strips is None:
             near, strips = [], []
@@ -193,7 +194,7 @@ class Timeline:
             rows = _nested(begin, duration, name, long.where(long.duration >= finest[place]))
             rows = rows.where(rows.time + np.maximum(rows.duration, 1) > start)
             drawn = simplified(rows, level)
-            strips.append(_strip(lane, -1 if len(drawn) == len(rows) else level, drawn))
+            strips.append(_strip(lane, -1 if len(drawn) == len(rows) else max(level, 0), drawn))
         return strips
 
     def _split(self, parts: Sequence[Arrays], lanes: Sequence[Lane]) -> list[Blocks]:
