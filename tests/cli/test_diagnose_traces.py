@@ -214,3 +214,10 @@ def test_detail_shows_what_lies_behind_the_card(holter, tmp_path):
     # 2 * 512^3 FLOP, 20 times in each 10 ms, of 989 TFLOP/s.
     assert document["trace"]["mfu"]["pct"] == pytest.approx(100 * 20 * 2 * 512**3 / 0.01 / 989e12, rel=0.02)
     assert document["trace"]["detail"]["launches"]["count"] == 120
+
+
+def test_a_trace_of_which_nothing_is_left_says_what_was_skipped(holter) -> None:
+    Path("cut.json").write_text('{"traceEvents":[{"ph":"X","ts":1,')
+    document = json.loads(holter("diagnose", "cut.json", "--json").out)
+    assert {one["file"] for one in document["skipped"]} == {"cut.json"}
+    assert "skipped" in holter("diagnose", "cut.json").out

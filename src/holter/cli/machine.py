@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.views.wording import size
+from holter.views.wording import reading_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,16 +29,8 @@ def utilization(rows: list[Mapping[str, Any]]) -> Table:
     for row in rows[:_MOST_ROWS]:
         name = row["metric"] + (f" {row['device']}" if row.get("device") else "")
         unit = "" if row["unit"].startswith("bytes") else row["unit"]
-        cells = [name, *(_reading(row[key], row["unit"]) for key in ("min", "p50", "p95", "max")), unit]
+        cells = [name, *(reading_text(row[key], row["unit"]) for key in ("min", "p50", "p95", "max")), unit]
         table.add_row(*([row["node"], *cells] if len(nodes) > 1 else cells))
     if len(rows) > _MOST_ROWS:
         table.add_row(f"... {len(rows) - _MOST_ROWS} more with --json")
     return table
-
-
-def _reading(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if unit.startswith("bytes"):
-        return size(value) + unit.removeprefix("bytes")
-    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"

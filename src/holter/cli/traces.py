@@ -79,7 +79,8 @@ def judged(
     from holter.views.trace_description import describe_trace, is_trace
 
     if not is_trace(trial):
-        return describe(trial, in_detail=in_detail)
+        told = describe(trial, in_detail=in_detail)
+        return {**told, "skipped": [*map(dict, skipped), *told["skipped"]]}
     return describe_trace(trial, skipped=skipped, in_detail=in_detail)
 
 

@@ -7,10 +7,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.report.pie import pie
-from holter.report.sections import reading_text, table
+from holter.report.sections import table
 from holter.schema.phases import JOB_PHASES
 from holter.views.jobs import RUNNING
-from holter.views.wording import duration, milliseconds, percent, words
+from holter.views.wording import duration, milliseconds, percent, reading_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

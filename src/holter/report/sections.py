@@ -17,6 +17,7 @@ from holter.views.wording import (
     issue_text,
     milliseconds,
     percent,
+    reading_text,
     size,
     stages_text,
     words,
@@ -277,12 +278,3 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Iterable
     head = f"<thead><tr>{cells(heads, 'th')}</tr></thead>" if any(heads) else ""
     body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
     return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
-
-
-def reading_text(value: float | None, unit: str) -> str:
-    """Write a reading as its unit asks; bytes with their unit, others without."""
-    if value is None:
-        return ""
-    if unit.startswith("bytes"):
-        return size(value) + unit.removeprefix("bytes")
-    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"

@@ -65,6 +65,15 @@ def size(count: float | None) -> str:
     return f"{count:.3g} TB"
 
 
+def reading_text(value: float | None, unit: str) -> str:
+    """Write a reading as its unit asks; bytes with their unit, others without."""
+    if value is None:
+        return ""
+    if unit.startswith("bytes"):
+        return size(value) + unit.removeprefix("bytes")
+    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"
+
+
 def percent(value: float | None) -> str:
     """Write a share: `60 %`, `7.5 %`, `0.04 %`."""
     if value is None or math.isnan(value):
