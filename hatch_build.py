@@ -43,8 +43,12 @@ WITHOUT = "HOLTER_BUILD_WITHOUT_CHARTS"
 _PATIENCE_S = 300
 
 
-PEN, COMPILED = "src/holter/recorder/pen.c", "src/holter/recorder/_pen.abi3.so"
+COMPILED = "src/holter/recorder/_pen.abi3.so"
 """The hot path; a wheel that holds it is for any CPython from 3.11 on."""
+PEN = tuple(
+    f"src/holter/recorder/{name}" for name in ("pen.c", "steps.c", "frameworks/pytorch/usual.c", "pen.h")
+)
+"""What it is compiled from."""
 FUNCTIONS = {
     "src/holter/recorder/tensors/sums.c": ("-O3",),
     "src/holter/importers/scanning.c": ("-O3",),
@@ -125,14 +129,14 @@ def compiled(root: Path = ROOT) -> tuple[list[str], list[str]]:
     """Compile what can be; return which files there are, and of each that could not be why."""
     made, failed = [], []
     why = _pen(root)
-    (failed if why else made).append(f"{PEN}, marks cost some 4 times as much: {why}" if why else COMPILED)
+    (failed if why else made).append(f"{PEN[0]}, marks cost some 4 times as much: {why}" if why else COMPILED)
     for source, flags in FUNCTIONS.items():
         path = root / source
         if not path.is_file():
             failed.append(f"{source} is missing")
             continue
         to = path.with_name(f"{path.stem}-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.so")
-        why = _compile(path, to, *flags)
+        why = _compile([path], to, *flags)
         if why:
             failed.append(f"{source}, what it does costs some twice as much: {why}")
             continue
@@ -149,16 +153,17 @@ def _pen(root: Path) -> str:
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").is_file():
         return f"no Python.h in {headers} (Debian: apt install python3-dev)"
-    return _compile(root / PEN, root / COMPILED, "-O2", f"-I{headers}")
+    sources = [root / source for source in PEN if source.endswith(".c")]
+    return _compile(sources, root / COMPILED, "-O2", "-fvisibility=hidden", f"-I{headers}")
 
 
-def _compile(source: Path, to: Path, *flags: str) -> str:
-    """Compile a file of C or C++; return why that could not be, or nothing."""
+def _compile(sources: list[Path], to: Path, *flags: str) -> str:
+    """Compile files of C or C++ into one; return why that could not be, or nothing."""
     draft = to.with_name(f"{to.name}.{os.getpid()}")  # a training may have the old one loaded
     try:
         command = [*shlex.split(os.environ.get("CC", "cc")), *flags, "-shared", "-fPIC"]
         done = subprocess.run(
-            [*command, str(source), "-o", str(draft)],
+            [*command, *map(str, sources), "-o", str(draft)],
             capture_output=True,
             text=True,
             timeout=_PATIENCE_S,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holter.recorder import hotpath
+from holter.recorder.frameworks.pytorch import usual
 from holter.schema import compiled
 
 ROOT = Path(__file__).parents[2]
@@ -27,15 +28,15 @@ def build():
 
 @pytest.fixture
 def checkout(tmp_path, build):
-    for source in (build.PEN, *build.FUNCTIONS):
-        (tmp_path / source).parent.mkdir(parents=True)
+    for source in (*build.PEN, *build.FUNCTIONS):
+        (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / source, tmp_path / source)
     return tmp_path
 
 
 def found(checkout):
     return {
-        str(path.relative_to(checkout)) for path in checkout.rglob("*.*") if path.suffix not in (".c", ".cpp")
+        str(path.relative_to(checkout)) for path in checkout.rglob("*.*") if path.suffix not in (".c", ".h", ".cpp")
     }
 
 
@@ -48,8 +49,10 @@ def test_it_is_compiled_and_of_the_interface_that_python_knows(checkout, build):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.INTERFACE == hotpath.INTERFACE
-    theirs = {name for name in vars(hotpath.Pen) if not name.startswith("__")} - {"rare"}
-    assert theirs <= set(dir(module.Pen))
+    twins = {"Pen": hotpath.Pen, "Steps": hotpath.Steps, "At": usual.At, "Usual": usual.InPython}
+    for name, twin in twins.items():
+        theirs = {one for one in (*vars(twin), *twin.__annotations__) if not one.startswith("__")}
+        assert theirs - {"begin_pass", "end_pass", "read_loss", "woken"} <= set(dir(getattr(module, name)))
 
 
 def test_functions_are_loaded_if_they_were_made_from_what_is_there(checkout, build, monkeypatch):

@@ -91,7 +91,7 @@ def held(session: sessions.Session, step: Callable[[], None]) -> dict[str, Any]:
         "rss_kb": int(status.split("VmRSS:")[1].split()[0]),
         "peak_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "modules": len(sys.modules),
-        "wake": int(session.windows.wake[0]),
+        "wake": int(session.wake[0]),
     }
 
 

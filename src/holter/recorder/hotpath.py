@@ -19,8 +19,9 @@ from holter.schema.phases import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
-INTERFACE = 1
+INTERFACE = 2
 """That of `pen.c`; one that was compiled from another state of it is not used."""
 NAN = float("nan")
 TRAIN = int(Mode.TRAIN)
@@ -187,13 +188,39 @@ class Pen:
         return enter, leave
 
 
-def compiled() -> type[Pen] | None:
-    """Return `Pen` as `pen.c` has it, where it was compiled with what was installed, for this Python."""
+class Steps:
+    """The number of a process's step, and who is told of each."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.since = 0
+        """When it began, monotonic ns; 0 before the first."""
+        self.manual_steps = False
+        """Whether the user marks steps; then an adapter's boundaries do not count."""
+        self.pens: list[Pen] = []
+        self.wake = memoryview(bytearray(4)).cast("i")
+        """Its first word is the step from which on `woken` is called; others may write it, too."""
+
+    def next_step(self, now: int) -> None:
+        """Begin the next step at `now`, where the end of this one has been written already."""
+        self.since = now
+        self.step = step = self.step + 1
+        for pen in self.pens:
+            pen.settle(step)
+        if step >= self.wake[0]:
+            self.woken(step, now)
+
+    def woken(self, step: int, now: int) -> None:
+        """Do what is rare, at the begin of a step."""
+        raise NotImplementedError
+
+
+def compiled() -> ModuleType | None:
+    """Return `_pen`, in which `Pen` and `Steps` are compiled, where it was made for this Python from this."""
     if os.environ.get(record.ENV_COMPILE) == "0" or sys.version_info < (3, 11) or sys.platform != "linux":
         return None
     try:
         from holter.recorder import _pen
     except ImportError:
         return None
-    found: type[Pen] | None = _pen.Pen if getattr(_pen, "INTERFACE", 0) == INTERFACE else None
-    return found
+    return _pen if getattr(_pen, "INTERFACE", 0) == INTERFACE else None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["NAN", "PHASES", "TRAIN", "Marks", "Recording", "earliest"]
 
 PHASES = {int(phase): phase.name.lower() for phase in Phase}
-Pen = hotpath.compiled() or hotpath.Pen
+Pen: type[hotpath.Pen] = getattr(hotpath.compiled(), "Pen", hotpath.Pen)
 _FIRST, _END = record.HEAD_OPEN, record.HEAD_SIZE // 8  # words of a head page for open spans
 _ANNOTATION = int(Phase.ANNOTATION)
 
@@ -64,14 +64,14 @@ class Marks:
     `ranges(code, range)` returns `__enter__` and `__exit__` of a range.
     """
 
-    __slots__ = ("_owed", "_pen", "_room", "_session", "add", "begin", "end_of", "ranges", "settle")
+    __slots__ = ("_owed", "_room", "_session", "add", "begin", "end_of", "pen", "ranges", "settle")
 
     def __init__(self, session: Recording) -> None:
         self._session = session
         self._room = Room(self, session)
         self._owed = 0
         """Spans that were open when this process was forked off; their ends may come."""
-        self._pen = pen = Pen(self)
+        self.pen = pen = Pen(self)
         self.begin, self.end_of, self.add = pen.begin, pen.end_of, pen.add
         self.settle, self.ranges = pen.settle, pen.ranges
         pen.page = pen.space = NOTHING
@@ -81,33 +81,33 @@ class Marks:
     @property
     def thread(self) -> int:
         """Which thread these marks serve, as `threading.get_ident` says; 0 when none."""
-        return self._pen.thread
+        return self.pen.thread
 
     def end(self, value: Any = NAN, mode: int | None = None) -> None:
         """End the innermost span."""
-        pen = self._pen
+        pen = self.pen
         self.end_of(pen.page[pen.top - 1] if _FIRST < pen.top <= _END else 0, value, mode)
 
     # -- what is asked about them
 
     def fail(self, error: BaseException) -> None:
         """Note that an exception passes through the innermost open span; the first such note counts."""
-        if _FIRST < self._pen.top <= _END:
-            self._session.note_failing(error, self._pen.page[self._pen.top - 1])
+        if _FIRST < self.pen.top <= _END:
+            self._session.note_failing(error, self.pen.page[self.pen.top - 1])
 
     def depth(self) -> int:
         """Return how many spans are open."""
-        return (self._pen.top - _FIRST) // 2
+        return (self.pen.top - _FIRST) // 2
 
     def open_spans(self) -> list[tuple[int, int]]:
         """Return (begin, code) of the open spans, outermost first."""
-        pen = self._pen
+        pen = self.pen
         kept = pen.page[_FIRST : min(pen.top, _END)].tolist() if pen.top > _FIRST else []
         return list(zip(kept[::2], kept[1::2], strict=True))
 
     def recent(self) -> bytes:
         """Return the records of the segment being written."""
-        return self._pen.space[: self._pen.offset].tobytes()
+        return self.pen.space[: self.pen.offset].tobytes()
 
     def spent(self, nanoseconds: int) -> None:
         """Add what a hook around these marks measured for itself."""
@@ -115,13 +115,13 @@ class Marks:
 
     def cost(self) -> int:
         """Publish and return the nanoseconds the recorder spent in this thread so far."""
-        return self._room.cost(self._pen.offset, self._pen.ranged)
+        return self._room.cost(self.pen.offset, self.pen.ranged)
 
     # -- what happens to them
 
     def unwind(self, depth: int, kept: Iterable[tuple[int, int]] = ()) -> None:
         """Forget open spans beyond a depth, as after an exception that no hook saw; then reopen some."""
-        pen = self._pen
+        pen = self.pen
         to = max(_FIRST + 2 * depth, _FIRST)
         for at in range(min(pen.top, _END) - 2, to - 2, -2):
             self._put(at, 0, 0)
@@ -132,17 +132,17 @@ class Marks:
 
     def adopt(self) -> None:
         """Serve the calling thread from now on; the one before has ended."""
-        self._pen.thread = threading.get_ident()
+        self.pen.thread = threading.get_ident()
         self.unwind(0)
         self._room.serve()
 
     def release(self) -> None:
         """Serve no thread until adopted."""
-        self._pen.thread = 0
+        self.pen.thread = 0
 
     def detach(self) -> None:
         """Forget the files without touching them: this is a forked child and they are its parent's."""
-        pen = self._pen
+        pen = self.pen
         self._owed = self.depth()
         pen.thread, pen.offset, pen.ranged, pen.top = 0, 0, 0, _FIRST
         pen.page = pen.space = NOTHING
@@ -152,7 +152,7 @@ class Marks:
 
     def begin_slow(self, now: int, code: int) -> None:
         """Begin a span where the page has no place for it."""
-        pen = self._pen
+        pen = self.pen
         try:
             if self._room.head is None:
                 self._start()
@@ -168,8 +168,8 @@ class Marks:
         Out of order come the ends of generators, and of spans that an exception passed unseen.
         """
         try:
-            if self._pen.top > _END:  # too deep to have been kept
-                self._pen.top -= 2
+            if self.pen.top > _END:  # too deep to have been kept
+                self.pen.top -= 2
                 self._room.drop()
                 return
             spans = self.open_spans()
@@ -199,7 +199,7 @@ class Marks:
         mode: int = TRAIN,
     ) -> None:
         """Write a record that there is no room for, or whose value is no number."""
-        pen = self._pen
+        pen = self.pen
         entered = time.perf_counter_ns()
         try:
             if self._room.head is None:
@@ -227,12 +227,12 @@ class Marks:
             self._session.fault("marks", ValueError("a span was ended that was not begun"))
 
     def _put(self, at: int, began: int, code: int) -> None:
-        self._pen.page[at] = began
-        self._pen.page[at + 1] = code
+        self.pen.page[at] = began
+        self.pen.page[at + 1] = code
 
     def _start(self) -> None:
         """Open this thread's files; called for its first record, and again when that failed."""
-        pen = self._pen
+        pen = self.pen
         head = self._room.open()
         if head is None:
             if not len(pen.page):  # memory of ours while there is no page
@@ -246,7 +246,7 @@ class Marks:
 
     def _turn(self, now: int) -> bool:
         """Turn to a new segment; return whether there is one."""
-        pen = self._pen
+        pen = self.pen
         pen.space, pen.offset = self._room.segment(now) or NOTHING, 0
         return len(pen.space) > 0
 

@@ -1,99 +1,11 @@
 /* `hotpath.Pen` once more, compiled: what a mark costs a training falls to a fourth. hotpath.py tells what each
-   method means; all that is rare is asked of Python, as there. Only the stable interface of Python 3.11 is used,
-   so one file serves every Python since. Nothing here may fail but by an exception, and none leaves a mark. */
+   method means; all that is rare is asked of Python, as there. Nothing here may fail but by an exception, and none
+   leaves a mark. */
 
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <structmember.h>
-#include <time.h>
+#include "pen.h"
 
-/* Raised with every change that hotpath.py must know of. */
-#define INTERFACE 1
-
-/* holter.schema.record and holter.schema.phases */
-enum { HEAD_STEP = 2, HEAD_OPEN = 16, TRAIN = 1, COST_EVERY = 15 };
-typedef struct {
-    int64_t begin, duration;
-    double value;
-    int64_t tail; /* step, name, mode, phase: the last byte, written last, says that a record is whole */
-} Record;
-#define LOW 0xFFFFFFFFLL
-
-typedef struct {
-    PyObject_HEAD
-    PyObject *rare;
-    long long top, offset, low_step, ranged, thread;
-    Py_buffer page, space;
-} Pen;
-
-/* Volatile: the agent, and who looks at a process that was killed, read in the order of writing. */
-typedef volatile int64_t Word;
-
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-static int64_t tail_of(long long phase, long long name, long long mode, long long step)
-{
-    return (int64_t)((uint64_t)step | (uint64_t)name << 32 | (uint64_t)mode << 48 | (uint64_t)phase << 56);
-}
-
-static int write_record(Pen *pen, int64_t begin, int64_t duration, double value, int64_t tail)
-{
-    if (pen->offset < 0 || pen->offset + (long long)sizeof(Record) > pen->space.len)
-        return 0;
-    volatile Record *record = (volatile Record *)((char *)pen->space.buf + pen->offset);
-    record->begin = begin;
-    record->duration = duration;
-    record->value = value;
-    record->tail = tail;
-    pen->offset += (long long)sizeof(Record);
-    return 1;
-}
-
-static int open_span(Pen *pen, int64_t now, long long code)
-{
-    if (pen->top < HEAD_OPEN || pen->top + 2 > pen->page.len / 8)
-        return 0;
-    Word *span = (Word *)pen->page.buf + pen->top;
-    span[0] = now;
-    span[1] = code;
-    pen->top += 2;
-    return 1;
-}
-
-static int close_span(Pen *pen, int64_t now, long long code, double value, long long mode)
-{
-    if (pen->top < HEAD_OPEN + 2 || pen->top > pen->page.len / 8 || !(code & 255))
-        return 0;
-    Word *span = (Word *)pen->page.buf + pen->top - 2;
-    if (span[1] != code)
-        return 0;
-    int64_t begin = span[0];
-    if (!write_record(pen, begin, now - begin, value, tail_of(code & 255, code >> 8, mode, pen->low_step)))
-        return 0;
-    span[1] = 0;
-    pen->top -= 2;
-    return 1;
-}
-
-/* Call a method, with what `format` builds; NULL when it raised. */
-static PyObject *ask(PyObject *whom, const char *method, PyObject *arguments)
-{
-    if (arguments == NULL)
-        return NULL;
-    PyObject *bound = PyObject_GetAttrString(whom, method);
-    PyObject *result = bound == NULL ? NULL : PyObject_CallObject(bound, arguments);
-    Py_XDECREF(bound);
-    Py_DECREF(arguments);
-    return result;
-}
+/* Raised with every change that Python must know of. */
+#define INTERFACE 2
 
 static PyObject *moment_after(PyObject *result, int64_t now)
 {
@@ -155,19 +67,25 @@ static PyObject *pen_add(PyObject *self, PyObject *const *given, Py_ssize_t coun
     return ask(pen->rare, "add_slow", rest);
 }
 
-static PyObject *pen_settle(PyObject *self, PyObject *argument)
+int pen_settle_at(Pen *pen, long long step)
 {
-    Pen *pen = (Pen *)self;
-    long long step = PyLong_AsLongLong(argument);
-    if (step == -1 && PyErr_Occurred())
-        return NULL;
     pen->low_step = step & LOW;
     if (pen->page.len <= HEAD_STEP * 8)
-        Py_RETURN_NONE;
+        return 1;
     ((Word *)pen->page.buf)[HEAD_STEP] = step;
     if ((step & COST_EVERY) != 1)
-        Py_RETURN_NONE;
-    return ask(pen->rare, "cost", PyTuple_New(0));
+        return 1;
+    PyObject *cost = ask(pen->rare, "cost", PyTuple_New(0));
+    Py_XDECREF(cost);
+    return cost != NULL;
+}
+
+static PyObject *pen_settle(PyObject *self, PyObject *argument)
+{
+    long long step = PyLong_AsLongLong(argument);
+    if ((step == -1 && PyErr_Occurred()) || !pen_settle_at((Pen *)self, step))
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 /* -- a range: `__enter__` and `__exit__` for one code */
@@ -290,6 +208,28 @@ static PyObject *pen_new(PyTypeObject *type, PyObject *given, PyObject *named)
     return (PyObject *)pen;
 }
 
+int set_memory(Py_buffer *memory, PyObject *view)
+{
+    Py_buffer found;
+    if (view == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "memory cannot be deleted, only replaced");
+        return -1;
+    }
+    if (PyObject_GetBuffer(view, &found, PyBUF_WRITABLE))
+        return -1;
+    Py_buffer before = *memory;
+    *memory = found;
+    PyBuffer_Release(&before);
+    return 0;
+}
+
+PyObject *get_memory(Py_buffer *memory)
+{
+    PyObject *view = memory->obj == NULL ? Py_None : memory->obj;
+    Py_INCREF(view);
+    return view;
+}
+
 static int pen_traverse(PyObject *self, visitproc visit, void *arg)
 {
     /* Not its memory: no cycle leads through it, and a view that was cleared before us cannot be given back. */
@@ -323,28 +263,6 @@ static void pen_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static int set_memory(Py_buffer *memory, PyObject *view)
-{
-    Py_buffer found;
-    if (view == NULL) {
-        PyErr_SetString(PyExc_AttributeError, "a pen's memory cannot be deleted, only replaced");
-        return -1;
-    }
-    if (PyObject_GetBuffer(view, &found, PyBUF_WRITABLE))
-        return -1;
-    Py_buffer before = *memory;
-    *memory = found;
-    PyBuffer_Release(&before);
-    return 0;
-}
-
-static PyObject *get_memory(Py_buffer *memory)
-{
-    PyObject *view = memory->obj == NULL ? Py_None : memory->obj;
-    Py_INCREF(view);
-    return view;
-}
-
 static PyObject *get_page(PyObject *self, void *unused) { return get_memory(&((Pen *)self)->page); }
 static int set_page(PyObject *self, PyObject *to, void *unused) { return set_memory(&((Pen *)self)->page, to); }
 static PyObject *get_space(PyObject *self, void *unused) { return get_memory(&((Pen *)self)->space); }
@@ -353,7 +271,8 @@ static int set_space(PyObject *self, PyObject *to, void *unused) { return set_me
 static PyGetSetDef pen_memory[] = {{"page", get_page, set_page, NULL, NULL},
                                    {"space", get_space, set_space, NULL, NULL},
                                    {NULL, NULL, NULL, NULL, NULL}};
-static PyMemberDef pen_members[] = {{"top", T_LONGLONG, offsetof(Pen, top), 0, NULL},
+static PyMemberDef pen_members[] = {{"rare", T_OBJECT, offsetof(Pen, rare), READONLY, NULL},
+                                    {"top", T_LONGLONG, offsetof(Pen, top), 0, NULL},
                                     {"offset", T_LONGLONG, offsetof(Pen, offset), 0, NULL},
                                     {"low_step", T_LONGLONG, offsetof(Pen, low_step), 0, NULL},
                                     {"ranged", T_LONGLONG, offsetof(Pen, ranged), 0, NULL},
@@ -373,15 +292,17 @@ static PyType_Slot pen_slots[] = {{Py_tp_new, pen_new},           {Py_tp_methods
 static PyType_Spec pen_spec = {"holter.recorder._pen.Pen", sizeof(Pen), 0,
                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, pen_slots};
 
+PyTypeObject *pen_type;
+
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "holter.recorder._pen", NULL, -1, NULL, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__pen(void)
 {
     PyObject *made = PyModule_Create(&module);
-    PyObject *pen = made == NULL ? NULL : PyType_FromSpec(&pen_spec);
-    stretch_type = pen == NULL ? NULL : (PyTypeObject *)PyType_FromSpec(&stretch_spec);
-    if (stretch_type == NULL || PyModule_AddObject(made, "Pen", pen) ||
-        PyModule_AddIntConstant(made, "INTERFACE", INTERFACE))
+    pen_type = made == NULL ? NULL : (PyTypeObject *)PyType_FromSpec(&pen_spec);
+    stretch_type = pen_type == NULL ? NULL : (PyTypeObject *)PyType_FromSpec(&stretch_spec);
+    if (stretch_type == NULL || PyModule_AddObject(made, "Pen", (PyObject *)pen_type) || !add_steps(made) ||
+        !add_usual(made) || PyModule_AddIntConstant(made, "INTERFACE", INTERFACE))
         return NULL;
     return made;
 }

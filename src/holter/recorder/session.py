@@ -9,7 +9,7 @@ import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder import cost, failure, imports
+from holter.recorder import cost, failure, hotpath, imports
 from holter.recorder.guard import Collector, Faults, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
@@ -23,6 +23,10 @@ from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from holter.recorder.hotpath import Steps
+else:
+    Steps = getattr(hotpath.compiled(), "Steps", hotpath.Steps)
 
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
 _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
@@ -43,7 +47,7 @@ def activate() -> Session | None:
     return current
 
 
-class Session:
+class Session(Steps):
     """Records one process. Nothing is written before the first span, so idle processes leave no trace."""
 
     def __init__(
@@ -54,11 +58,11 @@ class Session:
         segment_records: int = record.SEGMENT_RECORDS,
         max_segments: int = record.MAX_SEGMENTS,
     ) -> None:
+        super().__init__()
         self.identity = Identity(started)
         self.spool = Spool(
             directory, self.process, segment_records=segment_records, max_segments=max_segments
         )
-        self.manual_steps = False  # whether the user marks steps; then an adapter's boundaries do not count
         self.told: set[str] = set()  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.by_hand: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
@@ -70,15 +74,13 @@ class Session:
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None  # id of the exception that was journaled last
-        self.step = 0  # of the current step; -1 where steps mean nothing, as in a data-loader worker
-        self.since = 0  # when the current step began, monotonic ns; 0 before the first
         self.sticky: dict[str, Any] = {}  # facts that a forked child repeats: framework, rank
         self._lock = threading.RLock()
         self.collectors: dict[str, Collector] = {}
         self._detachers: dict[str, Callable[[], None]] = {}
         self._undo: list[Callable[[], None]] = []
         self._ended = False
-        self.threads = Threads(self)
+        self.threads = Threads(self, self.pens)
         self.local = self.threads.local
         self.windows = Windows(self)
 
@@ -88,7 +90,7 @@ class Session:
         return self.identity.key
 
     def go_to(self, step: int) -> None:
-        """Be at another step from now on, in every thread."""
+        """Be at another step from now on, in every thread; -1 where steps mean nothing, as in a worker."""
         self.step = step
         for each in self.threads.all:
             each.settle(step)
@@ -126,14 +128,9 @@ class Session:
         except Exception as error:
             self.fault("boundary", error)
 
-    def next_step(self, now: int) -> None:
-        """Begin the next step at `now`, where the end of this one has been written already."""
-        self.since = now
-        self.step = step = self.step + 1
-        for each in self.threads.all:
-            each.settle(step)
-        if step >= self.windows.wake[0]:
-            self.windows.look(step, now)
+    def woken(self, step: int, now: int) -> None:
+        """Let windows begin and end."""
+        self.windows.look(step, now)
 
     def first_activity(self, now: int | None = None) -> None:
         """Let the first step begin at `now` (monotonic ns), unless it has begun."""

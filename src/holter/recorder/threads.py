@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import threading
+from typing import TYPE_CHECKING
 
 from holter.recorder.marks import Marks, Recording
 
+if TYPE_CHECKING:
+    from holter.recorder.hotpath import Pen
+
 
 class Threads:
-    """The marks of every thread of a process. `local` is the calling thread's own place."""
+    """The marks of every thread of a process, and their pens. `local` is the calling thread's own place."""
 
-    def __init__(self, session: Recording) -> None:
+    def __init__(self, session: Recording, pens: list[Pen]) -> None:
         self.all: list[Marks] = []
         self._session = session
+        self._pens = pens
         self._idle: list[Marks] = []
         self._indices = itertools.count(1)
         self.local = Local(self)
@@ -28,6 +33,7 @@ class Threads:
             marks.adopt()
         if marks not in self.all:
             self.all.append(marks)
+            self._pens.append(marks.pen)
         return marks
 
     def take_back(self, marks: Marks) -> None:
@@ -51,7 +57,7 @@ class Threads:
         for each in self.all:
             each.detach()
         mine.adopt()
-        self.all = [mine]
+        self.all, self._pens[:] = [mine], [mine.pen]
         self._idle.clear()
         self._indices = itertools.count(1)
 

@@ -16,7 +16,7 @@ from holter.schema import windows as page
 from holter.schema.dividing import FREE, divided
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableSequence
+    from collections.abc import Callable
 
     from holter.recorder.profilers import Found
     from holter.recorder.session import Session
@@ -55,12 +55,12 @@ class _Run(NamedTuple):
 
 
 class Windows:
-    """What `Session.next_step` asks when the step says so: `step >= wake[0]`."""
+    """What a session asks when it is woken; it shares the word that wakes it with the agent once open."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.wake: MutableSequence[int] | memoryview = [page.NEVER]
-        """Its first word is the step from which on `look` is called; shared with the agent once open."""
+        session.wake = memoryview(bytearray(4)).cast("i")
+        self.session.wake[page.WAKE] = page.NEVER
         self._text: memoryview | None = None
         self._waiting: list[Waiting] = []
         self._running: _Run | None = None
@@ -80,7 +80,7 @@ class Windows:
         memory = memoryview(create(session.spool.path(page.orders_name(session.process)), page.PAGE_SIZE))
         words = memory.cast("i")
         words[page.WAKE] = page.NEVER
-        self.wake, self._text = words, memory[page.TEXT :]
+        session.wake, self._text = words, memory[page.TEXT :]
         asked = os.environ.get(page.ENV_PROFILE)
         if asked:
             self._take(asked, session.step, time.perf_counter_ns())
@@ -113,7 +113,7 @@ class Windows:
             self._begin_due(step, now)
             self._sleep(step)
         except Exception as error:
-            self.wake[page.WAKE] = page.NEVER
+            self.session.wake[page.WAKE] = page.NEVER
             self.session.fault("windows", error)
 
     def cut_short(self) -> None:
@@ -126,7 +126,7 @@ class Windows:
         self._waiting.clear()
         self._stop_all(time.perf_counter_ns())
         self.wait()
-        self.wake[page.WAKE] = page.NEVER
+        self.session.wake[page.WAKE] = page.NEVER
 
     def forked(self) -> None:
         """Forget everything: it is the parent's."""
@@ -136,7 +136,7 @@ class Windows:
 
     def _read(self, step: int, now: int) -> None:
         """Take an order from the page, unless it is being written right now."""
-        words = self.wake
+        words = self.session.wake
         if self._text is None or words[page.NUMBER] == words[page.TAKEN]:
             return
         number = words[page.NUMBER]
@@ -193,7 +193,9 @@ class Windows:
         """Say when to look again: at every step in a window or before one by time, else at a start."""
         by_time = any(one.first_step is None for one in self._waiting)
         starts = [one.first_step for one in self._waiting if one.first_step is not None]
-        self.wake[page.WAKE] = step + 1 if by_time or self._runs() else min(starts, default=page.NEVER)
+        self.session.wake[page.WAKE] = (
+            step + 1 if by_time or self._runs() else min(starts, default=page.NEVER)
+        )
 
     # -- those that run
 

@@ -17,7 +17,9 @@ import pytest
 from tests.recorder.frameworks.warm import Warm
 
 from holter.agent.segments import RECORD, unfold
+from holter.recorder import hotpath
 from holter.schema.phases import Mode, Phase
+from holter.schema.record import ENV_COMPILE
 
 BOOTSTRAP = Path(__file__).parents[3] / "src" / "holter" / "recorder" / "bootstrap"
 
@@ -221,3 +223,13 @@ def warm() -> Iterator[Warm]:
 def record(tmp_path: Path, warm: Warm) -> Runner:
     """Run scripts in processes that have torch already; see `warm.py`."""
     return Runner(tmp_path, warm)
+
+
+@pytest.fixture(params=["compiled", "python"])
+def hooks(request, monkeypatch):
+    """Have hooks of a usual step be compiled, and then not; returns whether they are."""
+    if request.param == "python":
+        monkeypatch.setenv(ENV_COMPILE, "0")
+    elif hotpath.compiled() is None:
+        pytest.skip("the hot path was not compiled here: `python hatch_build.py` says why")
+    return request.param == "compiled"

@@ -46,7 +46,7 @@ def attach(session: Session) -> Callable[[], None]:
     backward = Backward(flow, clock)
     transfers = Transfers(flow, roots)
     compilers = Compilers(flow, roots)
-    distributed = Distributed(flow, backward)
+    distributed = Distributed(flow)
     saving = Saving(flow)
     evaluations = Evaluations(flow, roots)
     tensors = Tensors(flow, clock, roots, backward)

@@ -15,9 +15,10 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import At, Flow
+    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.steps import StepClock
+    from holter.recorder.frameworks.pytorch.usual import At
 
 LOSS, SCALAR = int(Phase.LOSS), int(Phase.SCALAR)
 DEVICE_LOSS_NS = 20_000_000
@@ -32,28 +33,22 @@ class Backward:
         self.flow = flow
         self.clock = clock
         self.collector = flow.collector("backward")
-        self.losses = flow.collector("loss")
-        self.before_end: list[Callable[[int], None]] = []
-        """Called with the begin of the pass, just before its span ends."""
+        self.losses = flow.losses = flow.collector("loss")
         self.on_nonfinite: Callable[[Any, float], None] | None = None
         """Called with a loss on the host that is not finite, while its graph is whole."""
         self.on_late: Callable[[int, float], None] | None = None
         """Called with the step and value of a loss that has arrived from a device."""
-        self.look: Callable[[Any, Any], None] | None = None
-        """Called with every loss, unscaled and as the pass begins from it, as long as somebody wants to."""
-        self.healthy = (-1, 0.0)
-        """Step and value of the last finite loss on the host."""
-        self._code = flow.code(Phase.BACKWARD, "backward")
-        self._loss_name = flow.session.name("loss")
-        self._scaled: weakref.ref[Any] | None = None
+        self._code = flow.backward_code = flow.code(Phase.BACKWARD, "backward")
+        self._loss_name = flow.loss_name = flow.session.name("loss")
         self._unscaled: Any = None
         self._pending: deque[tuple[int, Any, Any]] = deque()
         self._next_copy = 0
         torch = flow.torch
-        self._tensor = torch.Tensor
+        flow.tensor = torch.Tensor
         # Somebody who watches tensor operations (a function or dispatch mode) must not see ours.
-        self._observed = torch.overrides.has_torch_function_unary
-        self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
+        flow.observed = torch.overrides.has_torch_function_unary
+        flow.modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
+        flow.begin_pass, flow.end_pass, flow.read_loss = self._begin, self._end, self._loss
 
     def attach(self, patches: Patches) -> None:
         """Wrap `torch.autograd.backward`, which `Tensor.backward` calls, and the scalers of losses."""
@@ -64,62 +59,60 @@ class Backward:
 
     def _watch_backward(self, original: Any) -> Any:
         flow, here, collector = self.flow, self.flow.here, self.collector
-        begin, end = self._begin, self._end
+        begins, ends = flow.pass_begins, flow.pass_ends
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if (flow.compiles and flow.is_compiling()) or (at := here.at).backward or not collector.on:
+            if (flow.compiles and flow.is_compiling()) or not collector.on or not begins(tensors):
                 return original(tensors, *args, **kwargs)
-            inside = at.forward
-            at.backward = at.forward = at.seen = True  # what is recomputed in here is no forward pass
-            began = begin(tensors, at)
             try:
                 return original(tensors, *args, **kwargs)
             except BaseException as error:
-                at.fail(error)
+                here.at.fail(error)
                 raise
             finally:
-                at.backward, at.forward = False, inside
-                end(began, at)
+                ends()
 
         return backward
 
-    def _begin(self, tensors: Any, at: At) -> int:
+    def _begin(self, tensors: Any) -> bool:
+        at = self.flow.here.at
+        if at.backward:
+            return False
+        at.inside = at.forward
+        at.backward = at.forward = at.seen = True  # what is recomputed in here is no forward pass
+        at.pass_began = 0
         try:
-            now = at.begin(self._code)
+            at.pass_began = now = at.begin(self._code)
             self.flow.backward_open = True
             if self.flow.evaluated:  # a model in evaluation mode trains: this is the loss
                 self.flow.evaluated.clear()
-            loss = NAN
-            if self.losses.on:
-                try:
-                    loss = self._loss(tensors, at, now)
-                except Exception as error:
-                    self.losses.fault(error)
+            loss = self._loss(tensors, at, now)
             begin = at.forward_end
             if begin:
                 at.forward_end = 0
                 at.add(LOSS, self._loss_name, begin, now - begin, loss)
             elif loss == loss:
                 at.add(SCALAR, self._loss_name, now, 0, loss)
-            return now
         except Exception as error:
             self.collector.fault(error)
-            return 0
+        return True
 
-    def _end(self, began: int, at: At) -> None:
+    def _end(self) -> None:
         flow = self.flow
+        at = flow.here.at
+        at.backward, at.forward = False, at.inside
         flow.backward_open = False
-        if not began:
+        if not at.pass_began:
             return
         try:
-            for call in self.before_end:
-                call(began)
+            for call in flow.before_end:
+                call(at.pass_began)
             at.end_of(self._code)
             deferred = flow.deferred
             if deferred is not None:
                 flow.deferred = None
                 deferred()
-            elif self.clock.predicting is not False:
+            elif flow.predicting is not False:
                 self.clock.on_backward_end()
         except Exception as error:
             self.collector.fault(error)
@@ -144,22 +137,29 @@ class Backward:
     def _remember(self, scaled: Any, unscaled: Any) -> None:
         tensor = self.flow.torch.Tensor
         if type(scaled) is tensor and type(unscaled) is tensor:
-            self._scaled, self._unscaled = weakref.ref(scaled), unscaled.detach()
+            self.flow.scaled, self._unscaled = weakref.ref(scaled), unscaled.detach()
 
     def _loss(self, tensors: Any, at: At, now: int) -> float:
         """Return the loss if it is to be recorded and a number, else NaN; write one that is not a number."""
-        kind = type(tensors)
+        try:
+            return self._value(tensors, at, now) if self.losses.on else NAN
+        except Exception as error:
+            self.losses.fault(error)
+            return NAN
+
+    def _value(self, tensors: Any, at: At, now: int) -> float:
+        flow, kind = self.flow, type(tensors)
         if (kind is tuple or kind is list) and len(tensors) == 1:
             tensors = tensors[0]
         graph = tensors
-        if self._scaled is not None:
-            if self._scaled() is tensors:
+        if flow.scaled is not None:
+            if flow.scaled() is tensors:
                 tensors = self._unscaled
-            self._scaled = self._unscaled = None
-        if type(tensors) is not self._tensor or self._observed(tensors) or self._modes():
+            flow.scaled = self._unscaled = None
+        if type(tensors) is not flow.tensor or flow.observed(tensors) or flow.modes():
             return NAN
-        if self.look is not None and tensors.numel() == 1:
-            self.look(tensors, graph)
+        if flow.look is not None and tensors.numel() == 1:
+            flow.look(tensors, graph)
         if tensors.is_cpu:
             try:
                 value = tensors.item()
@@ -168,10 +168,9 @@ class Backward:
                     return NAN
                 raise
             if type(value) is float:  # not complex
-                session = self.flow.session
-                told = "loss" in session.told
+                told = "loss" in flow.told
                 if value - value == 0.0:
-                    self.healthy = (session.step, value)
+                    flow.healthy_step, flow.healthy_loss = flow.session.step, value
                 else:
                     if value != value and not told:
                         at.add(SCALAR, self._loss_name, now, 0, value)
@@ -179,7 +178,7 @@ class Backward:
                         self.on_nonfinite(graph, value)
                 return NAN if told else value
         elif tensors.is_cuda and tensors.numel() == 1 and tensors.is_floating_point():
-            self.flow.note_device("cuda")
+            flow.note_device("cuda")
             self._copy(tensors)
         return NAN
 
@@ -205,7 +204,7 @@ class Backward:
         while pending and pending[0][2].query():
             step, host, _ = pending.popleft()
             value = host.item()
-            if "loss" not in self.flow.session.told:
+            if "loss" not in self.flow.told:
                 self.flow.session.scalar("loss", value, step)
             if self.on_late is not None:
                 self.on_late(step, value)

@@ -15,8 +15,9 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import At, Flow
+    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.usual import At
 
 WORTH = 5
 """In the training process: one part in this many of its time must go into batches for a closer look.
@@ -198,7 +199,7 @@ class Batches:
                 return original(*args, **kwargs)
             finally:
                 leave()
-                if flow.has_pauses():
+                if flow.pauses:
                     flow.write_pauses()
 
         return _worker_loop

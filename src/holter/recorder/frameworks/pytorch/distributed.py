@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.backward import Backward
     from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
 
@@ -47,7 +46,7 @@ NAN = float("nan")
 class Distributed:
     """Times what this rank waits for others; which rank it is goes into the journal."""
 
-    def __init__(self, flow: Flow, backward: Backward) -> None:
+    def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.collector = flow.collector("communication")
         self._last_gradient = 0
@@ -56,7 +55,6 @@ class Distributed:
         self._gradient_bytes = NAN
         self._codes: dict[tuple[str, str], int] = {}
         """Of spans of groups other than the one of all ranks, by collective and group."""
-        self._before_end = backward.before_end
 
     def attach(self, patches: Patches) -> None:
         """Wrap collectives under both names that they have, process groups, and DDP."""
@@ -163,8 +161,8 @@ class Distributed:
         These hooks sit on parameters, but neither a copy nor a pickle of a parameter takes them along.
         """
         self._ddp = weakref.ref(ddp)
-        if self._end_backward not in self._before_end:  # nobody else pays for it
-            self._before_end.append(self._end_backward)
+        if self._end_backward not in self.flow.before_end:  # nobody else pays for it
+            self.flow.before_end.append(self._end_backward)
         trained = [p for p in ddp.module.parameters() if p.requires_grad]
         self._gradient_bytes = float(sum(map(_bytes, trained)))
         for parameter in trained[:WATCHED_PARAMETERS]:

@@ -145,7 +145,7 @@ class Evaluations:
         losses, flow.evaluated = flow.evaluated, []
         if any("loss" in name for name in flow.session.told):
             return
-        mode = PREDICT if self._roots.clock.predicting else EVAL
+        mode = PREDICT if self.flow.predicting else EVAL
         for when, step, function, value in losses:
             name = flow.session.name("loss" if len(losses) == 1 else f"loss/{function}")
             if isinstance(value, float):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.usual import COMPILED, NEVER, Here, Usual
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from holter.recorder.guard import Collector
-    from holter.recorder.marks import Marks
     from holter.recorder.session import Session
 
 NAN = float("nan")
@@ -27,96 +26,37 @@ PAUSE_NS = 1_000_000
 _MAX_PAUSES = 1000
 
 
-class At:
-    """What one thread is inside of, and its marks. Of spans of one kind only the outermost is recorded."""
-
-    __slots__ = (
-        "add",
-        "backward",
-        "began",
-        "begin",
-        "depth",
-        "end_of",
-        "fail",
-        "fetching",
-        "forward",
-        "forward_end",
-        "loading",
-        "marks",
-        "moving",
-        "optimizer",
-        "optimizers",
-        "saving",
-        "scaling",
-        "seen",
-        "waiting",
-    )
-
-    def __init__(self, marks: Marks) -> None:
-        self.marks = marks
-        self.begin = marks.begin
-        self.end_of = marks.end_of
-        self.add = marks.add
-        self.fail = marks.fail
-        self.forward = False
-        """A forward pass, or something in which a module's call is not one: a backward pass, a fetch."""
-        self.depth = 0
-        """Module calls open as the discovery hooks see them."""
-        self.backward = False
-        self.loading = False
-        self.fetching = 0
-        """Fetches open: a dataset may load from another one."""
-        self.moving = False
-        self.saving = False
-        self.waiting = False
-        self.optimizers = 0
-        self.began = 0
-        """When the outermost optimizer that steps began to, ns."""
-        self.scaling = False
-        """A gradient scaler steps an optimizer: that is the span, the optimizer's own hooks only count."""
-        self.optimizer = 0
-        """Id of the outermost optimizer that steps; it stays when the step raises."""
-        self.seen = True
-        """A forward, backward or optimizer was seen since the last batch was asked for."""
-        self.forward_end = 0
-        """When the last outermost forward pass ended, ns; 0 when something else came after it."""
-
-
-class Here(threading.local):
-    """Leads each thread to its own state: one slow look, then plain attributes."""
-
-    def __init__(self, session: Session) -> None:
-        self.at = At(session.marks())
-
-
-class Flow:
+class Flow(Usual):
     """The session, the framework, and the little that the adapter's parts must tell one another."""
 
     def __init__(self, session: Session, torch: ModuleType) -> None:
         self.session = session
+        self.told = session.told
         self.torch = torch
-        self.here = Here(session)
+        self.local = Here(session)
+        self.here: Usual | Here = self if COMPILED else self.local
         self.is_compiling: Callable[[], bool] = getattr(
             getattr(torch, "compiler", None), "is_compiling", lambda: False
         )
         self.compiles = False
         """A compiler or an export was at work: hot paths ask `is_compiling`, which is dear, from then on."""
+        self.before_step = self.after_step = None
+        self.inner_steps = self.sole = self.sole_code = self.rate_left = 0
+        self.sole_type = self.rate = None
         self.backward_open = False
-        """A backward pass runs: a step that ends inside it ends with it."""
-        self.deferred: Callable[[], None] | None = None
-        self.evaluated: list[tuple[int, int, str, Any]] = []
-        """Time, step, function and value of losses since the last call of a model that evaluates."""
+        self.look = self.scaled = self.deferred = self.predicting = None
+        self.healthy_step, self.healthy_loss = -1, 0.0
+        self.evaluated = []
+        self.before_end = []
         self.on_eval_loss: Callable[[Any], None] | None = None
         """Called with each of them."""
         self._device = ""
-        self._pauses: list[tuple[int, int, int]] = []
         self._pause_begin = 0
         self._gc_code = self.code(Phase.GC, "gc")
-        self.wake_at = 1 << 62
-        """Step at whose end `wake` is called, before the step number changes."""
+        self.wake_at = NEVER
         self.wake: Callable[[], None] = lambda: None
-        self.boundary_calls: set[Callable[[], None]] = set()
-        """Called at every step boundary, before the step number changes; empty most of the time."""
+        self.boundary_calls = set()
+        self.pauses = []
 
     def code(self, phase: Phase, name: str) -> int:
         """Return what `Marks.begin` takes for spans of `phase` called `name`."""
@@ -194,7 +134,7 @@ class Flow:
         return not (
             self.backward_open
             or self.boundary_calls
-            or self._pauses
+            or self.pauses
             or session.manual_steps
             or not session.since
             or session.step >= self.wake_at
@@ -210,7 +150,7 @@ class Flow:
         if self.boundary_calls:
             for call in tuple(self.boundary_calls):
                 call()
-        if self._pauses:
+        if self.pauses:
             self.write_pauses()
         session = self.session
         if session.step >= self.wake_at:
@@ -221,7 +161,7 @@ class Flow:
         """Record pauses of the garbage collector from now on; return what ends that."""
         gc.callbacks.append(self._on_gc)
         # A forked worker would write its parent's pauses once more.
-        os.register_at_fork(after_in_child=lambda: self._pauses.clear())
+        os.register_at_fork(after_in_child=lambda: self.pauses.clear())
 
         def stop() -> None:
             if self._on_gc in gc.callbacks:
@@ -235,16 +175,12 @@ class Flow:
             return
         duration = perf_counter_ns() - self._pause_begin
         # A collection can start in the middle of writing a record, so this one is written later.
-        if duration >= PAUSE_NS and self._pause_begin and len(self._pauses) < _MAX_PAUSES:
-            self._pauses.append((self._pause_begin, duration, info.get("generation", -1)))
-
-    def has_pauses(self) -> bool:
-        """Whether pauses wait to be written."""
-        return bool(self._pauses)
+        if duration >= PAUSE_NS and self._pause_begin and len(self.pauses) < _MAX_PAUSES:
+            self.pauses.append((self._pause_begin, duration, info.get("generation", -1)))
 
     def write_pauses(self) -> None:
         """Write the pauses seen since the last call."""
-        pauses, self._pauses = self._pauses, []
+        pauses, self.pauses = self.pauses, []
         add = self.here.at.add
         for begin, duration, generation in pauses:
             add(GC, self._gc_code >> 8, begin, duration, float(generation))

@@ -47,9 +47,9 @@ def watch_phases(flow: Flow, call: Callable[[str, bool, int | None], None]) -> C
         tell(code, False, mode)
         return plain_end_of(code, value, mode)
 
-    at.begin, at.end_of = begin, end_of
+    at.begin, at.end_of, at.heard = begin, end_of, True
 
     def undo() -> None:
-        at.begin, at.end_of = plain_begin, plain_end_of
+        at.begin, at.end_of, at.heard = plain_begin, plain_end_of, False
 
     return undo

@@ -12,8 +12,9 @@ from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import At, Flow
+    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.usual import At
 
 ENV_LOADER = "HOLTER_LOADER"
 """While a loader starts its workers: key of this process, colon, index of the loader."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holter.recorder.session import Session
+    from holter.recorder.frameworks.pytorch.flow import Flow
 
 LR_EVERY = 100
 """Steps after which an unchanged learning rate is recorded again."""
@@ -14,18 +14,19 @@ LR_EVERY = 100
 class LearningRate:
     """That of an optimizer's first group."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
         self._value: float | None = None
-        self._age = 0
 
     def note(self, optimizer: Any) -> None:
         """A step of this optimizer is over."""
         groups = optimizer.param_groups
         value = groups[0].get("lr") if groups else None
-        self._age += 1
-        if value is self._value and self._age < LR_EVERY:
+        flow = self._flow
+        flow.rate_left -= 1
+        if value is flow.rate and value is not None and flow.rate_left >= 0:
             return
+        rate = value if type(value) is float else None  # a tensor may be changed where it is
         if type(value) is not float:
             if isinstance(value, int):
                 value = float(value)
@@ -33,7 +34,8 @@ class LearningRate:
                 return  # on a device: reading it would wait for the device
             else:
                 value = float(value)
-        if value != self._value or self._age >= LR_EVERY:
-            self._value, self._age = value, 0
-            if "lr" not in self._session.told:
-                self._session.scalar("lr", value)
+        flow.rate = rate
+        if value != self._value or flow.rate_left < 0:
+            self._value, flow.rate_left = value, LR_EVERY - 1
+            if "lr" not in flow.told:
+                flow.session.scalar("lr", value)

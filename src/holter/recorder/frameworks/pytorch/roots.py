@@ -20,8 +20,9 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import At, Flow
+    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.steps import StepClock
+    from holter.recorder.frameworks.pytorch.usual import At
 
 DISCOVERY_STEPS = 3
 DISCOVERY_CALLS = 50
@@ -115,7 +116,7 @@ class Roots:
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         flow, here, collector = self.flow, self.flow.here, self.collector
-        begin, end, roots, clock, codes = self._begin, self._end, self, self.clock, self._codes
+        begin, end, roots, codes = self._begin, self._end, self, self._codes
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if (flow.compiles and flow.is_compiling()) or (at := here.at).forward or not collector.on:
@@ -126,7 +127,7 @@ class Roots:
             code = codes.get(type(self), 0)
             at.forward = at.seen = True
             try:
-                usual = code and clock.predicting is False and roots.on_forward is None
+                usual = code and flow.predicting is False and roots.on_forward is None
                 if usual and self.training and not roots.evaluates:
                     at.begin(code)
                 else:
@@ -144,7 +145,7 @@ class Roots:
             finally:
                 at.forward = False
                 try:
-                    if code and clock.predicting is False:
+                    if code and flow.predicting is False:
                         at.forward_end = at.end_of(code, NAN, TRAIN if self.training else EVAL)
                     elif code:
                         end(self, at, code)
@@ -172,7 +173,7 @@ class Roots:
 
     def _begin(self, module: Any, at: At) -> int:
         at.forward = at.seen = True
-        if self.clock.predicting is None:
+        if self.flow.predicting is None:
             self.clock.on_forward_begin()
         if self.evaluates or not module.training:
             self.evaluates = not module.training
@@ -185,7 +186,7 @@ class Roots:
 
     def _end(self, module: Any, at: At, code: int) -> None:
         at.forward = False
-        predicting = self.clock.predicting
+        predicting = self.flow.predicting
         at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if module.training else EVAL)
         if predicting is not False:
             self.clock.on_forward_end(module.training, at.forward_end)
@@ -224,9 +225,9 @@ class Roots:
 
     def end_unseen_step(self) -> None:
         """A batch is asked for, and nothing was seen since the last: the whole step was compiled."""
-        clock = self.clock
-        if self.compiled and clock.predicting is False and self.flow.torch.is_grad_enabled():
-            self.flow.boundary()
+        flow = self.flow
+        if self.compiled and flow.predicting is False and flow.torch.is_grad_enabled():
+            flow.boundary()
 
     def on_move(self, module: Any) -> None:
         """A whole module went to a device: with a compiler in use the only sign of an eager model."""

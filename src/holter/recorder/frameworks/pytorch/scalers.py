@@ -36,7 +36,7 @@ def watch_step(clock: StepClock, original: Any) -> Callable[..., Any]:
         if flow.is_compiling() or (at := here.at).scaling or not clock.collector.on:
             return original(self, optimizer, *args, **kwargs)
         at.scaling = True
-        inner = clock.inner_steps
+        inner = flow.inner_steps
         begun = done = False
         try:
             if clock.on_scaler is not None:
@@ -53,7 +53,7 @@ def watch_step(clock: StepClock, original: Any) -> Callable[..., Any]:
             at.scaling = False
             try:
                 if begun:
-                    if done and clock.inner_steps == inner:
+                    if done and flow.inner_steps == inner:
                         at.add(SKIPPED, clock.codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
                         if clock.on_skipped is not None:
                             clock.on_skipped(optimizer)

@@ -21,8 +21,9 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import At, Flow
+    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.usual import At
 
 PATIENCE = 6
 """Steps of the first optimizer without those that were made beside it, until they are no longer awaited."""
@@ -40,13 +41,9 @@ class StepClock:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.collector = flow.collector("optimizer")
-        self.predicting: bool | None = None
-        """Forward passes are steps; None while that is not known, False once an optimizer exists."""
         self.on_new_optimizer: Callable[[], None] = lambda: None
-        self.before_step: Callable[[Any], None] | None = None
-        """Called with an optimizer about to step, where its tensors are read; so are the next three."""
-        self.after_step: Callable[[Any], None] | None = None
         self.on_skipped: Callable[[Any], None] | None = None
+        """Called with an optimizer whose step a scaler left out; the next with the scaler."""
         self.on_scaler: Callable[[Any], None] | None = None
         self._awaited: dict[int, weakref.ref[Any]] = {}
         self._known: set[int] = set()
@@ -60,9 +57,7 @@ class StepClock:
         self._since = 0
         self.codes: dict[type, int] = {}
         """Of OPTIMIZER spans, by class."""
-        self.inner_steps = 0
-        """Optimizer steps so far, those inside others or inside scalers too."""
-        self._note_learning_rate = LearningRate(flow.session).note
+        self._note_learning_rate = LearningRate(flow).note
         self._pending = 0
         """Forward passes so far that may have been steps of a training by hand, or of an inference."""
         self._trains_by_hand = False
@@ -102,7 +97,8 @@ class StepClock:
         return __init__
 
     def _expect(self, optimizer: Any) -> None:
-        self.predicting = False
+        self.flow.predicting = False
+        self.flow.sole = 0
         key = id(optimizer)
         awaited = self._awaited
         awaited[key] = weakref.ref(optimizer, lambda _: awaited.pop(key, None))
@@ -111,22 +107,23 @@ class StepClock:
     def _hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         """Return what is called before and after each step of any optimizer."""
         here, collector = self.flow.here, self.collector
-        flow, session, clock = self.flow, self.flow.session, self
-        enter, leave, leads, codes = self.enter, self.leave, self._leads, self.codes
-        note_rate = self._note_learning_rate
+        flow, clock = self.flow, self
+        begins, ended = flow.optimizer_begins, flow.optimizer_ended
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             if (flow.compiles and flow.is_compiling()) or not collector.on:
                 return
             try:
+                if begins(optimizer):
+                    return
                 at = here.at
-                if clock.before_step is not None:
-                    clock.before_step(optimizer)
+                if flow.before_step is not None:
+                    flow.before_step(optimizer)
                 if at.scaling:
                     return
                 if at.optimizers and at.optimizer == id(optimizer):
                     clock.end_stale()
-                enter(optimizer, at)
+                clock.enter(optimizer, at)
             except Exception as error:
                 collector.fault(error)
 
@@ -134,19 +131,22 @@ class StepClock:
             if flow.compiles and flow.is_compiling():
                 return
             try:
-                clock.inner_steps += 1
+                if ended(optimizer):
+                    return
+                flow.inner_steps += 1
                 at = here.at
-                if clock.after_step is not None:
-                    clock.after_step(optimizer)
+                if flow.after_step is not None:
+                    flow.after_step(optimizer)
                 if at.scaling or not at.optimizers:
                     return
-                if at.optimizers == 1 and leads(optimizer) and flow.plain_boundary():
+                if at.optimizers == 1 and clock._leads(optimizer) and flow.plain_boundary():
                     # The usual case: the end of the step is told by the record of its optimizer.
                     at.optimizers = 0
-                    note_rate(optimizer)
-                    session.next_step(at.end_of(codes[type(optimizer)], at.began - session.since))
+                    clock._note_learning_rate(optimizer)
+                    session = flow.session
+                    session.next_step(at.end_of(clock.codes[type(optimizer)], at.began - session.since))
                 else:
-                    leave(optimizer, at, stepped=True)
+                    clock.leave(optimizer, at, stepped=True)
             except Exception as error:
                 collector.fault(error)
 
@@ -169,7 +169,7 @@ class StepClock:
         if len(self._known) > 100_000:  # ids of the dead
             self._known.clear()
         self._known.add(key)
-        self.predicting = False
+        self.flow.predicting = False
         self.on_new_optimizer()
 
     def _code(self, optimizer: Any) -> int:
@@ -205,6 +205,7 @@ class StepClock:
             self.flow.boundary(TRAIN, now)
             return
         self._since += 1
+        self.flow.sole = 0
         if self._awaited:
             self._awaited.pop(id(optimizer), None)
         leader = self._leader() if self._leader is not None else None
@@ -234,10 +235,13 @@ class StepClock:
         """Whether this optimizer ends every step, being the only one: the usual case."""
         if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
             self._cycle = 1
+            flow, kind = self.flow, type(optimizer)
+            flow.sole, flow.sole_type, flow.sole_code = id(optimizer), kind, self.codes[kind]
             return True
         return False
 
     def _lead(self, optimizer: Any, *, settled: bool = False) -> None:
+        self.flow.sole = 0
         self._leader = weakref.ref(optimizer)
         self._last_other = None
         self._settled = settled
@@ -257,7 +261,7 @@ class StepClock:
         """The loop calls a model: what came after the last call is now known not to be training."""
         if self._pending >= UNDECIDED:
             self._pending = 0
-            self.predicting = True
+            self.flow.predicting = True
             self.flow.boundary(PREDICT)
 
     def on_forward_end(self, training: bool, now: int) -> None:
@@ -267,14 +271,14 @@ class StepClock:
         if self._trains_by_hand or thread != self._thread:  # replicas of a model run on threads of their own
             return
         torch = self.flow.torch
-        if self.predicting is None and training and torch.is_grad_enabled():
+        if self.flow.predicting is None and training and torch.is_grad_enabled():
             self._pending += 1
             return
-        self.predicting = True
+        self.flow.predicting = True
         self.flow.boundary(PREDICT, now)
 
     def on_backward_end(self) -> None:
         """A backward pass with no optimizer: parameters are updated by hand, each pass is a step."""
-        if self.predicting is not False and not self._known:
-            self.predicting, self._trains_by_hand, self._pending = None, True, 0
+        if self.flow.predicting is not False and not self._known:
+            self.flow.predicting, self._trains_by_hand, self._pending = None, True, 0
             self.flow.boundary()

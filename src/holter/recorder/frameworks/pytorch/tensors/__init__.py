@@ -61,7 +61,7 @@ class Tensors:
         self._models = Models()
         self._updates = Updates(flow.torch, self._models, self._sink)
         self._activations = Activations(flow, roots, self._sink, self._patience)
-        self._nonfinite = Nonfinite(flow, self._models, self._sink, backward)
+        self._nonfinite = Nonfinite(flow, self._models, self._sink)
         self._by_hand = ByHand(flow, clock, self._models, self._sink, self._patience)
         self._diet = Diet(flow, self._arrivals, self._nonfinite.on_gradients)
         self._due: Sequence[Collection] = ()
@@ -101,7 +101,7 @@ class Tensors:
         self._disarm()
         self._nonfinite.places.remove()
         self._roots.on_forward = None
-        self._backward.on_nonfinite = self._backward.on_late = self._backward.look = None
+        self._backward.on_nonfinite = self._backward.on_late = self.flow.look = None
         self.flow.wake_at = NEVER
         self.flow.session.watch = self.flow.session.by_hand = None
         self._finish()
@@ -115,7 +115,7 @@ class Tensors:
         self._files.describe(collections)
         self._by_hand.collections = self.collections
         self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
-        self._backward.look = self._on_loss
+        self.flow.look = self._on_loss
         self._roots.on_forward = self._on_forward
         self._unmatched.begin()
         self._disarm()
@@ -137,8 +137,8 @@ class Tensors:
         self._updates.begin()
         self._diet.begin()
         if self._dieting or any(one.sources & _AT_UPDATE for one in self._due):
-            self._clock.before_step = self._before_step
-            self._clock.after_step = self._diet.after if self._dieting else None
+            self.flow.before_step = self._before_step
+            self.flow.after_step = self._diet.after if self._dieting else None
             self._clock.on_skipped = self._on_skipped
             self._clock.on_scaler = self._diet.note_scale if self._dieting else None
             self._clipping = True
@@ -146,10 +146,10 @@ class Tensors:
     def _disarm(self) -> None:
         self._armed = -1
         self._due, self._dieting, self._clipping = (), False, False
-        if self._backward.look is None:
+        if self.flow.look is None:
             self._roots.on_forward = None
-        clock = self._clock
-        clock.before_step = clock.after_step = clock.on_skipped = clock.on_scaler = None
+        self.flow.before_step = self.flow.after_step = None
+        self._clock.on_skipped = self._clock.on_scaler = None
         self._activations.remove()
 
     def _wake(self) -> None:
@@ -246,7 +246,7 @@ class Tensors:
             places.learn_parameters(graph, {id(one): what.name for one, what in self._models.named()})
         self._activations.on_loss(loss, graph)
         if places.learned and not self._activations.collections:
-            self._backward.look = None
+            self.flow.look = None
             self._roots.on_forward = None  # but in steps that are read, where new models are met
 
     def _watch_clip(self, original: Any) -> Any:

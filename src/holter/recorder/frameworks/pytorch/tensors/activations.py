@@ -61,8 +61,7 @@ class Activations:
     def on_forward(self, module: Any) -> None:
         """A model is about to be called by the loop: watch this pass if it is due."""
         try:
-            clock = self._roots.clock
-            mode = PREDICT if clock.predicting else TRAIN if module.training else EVAL
+            mode = PREDICT if self.flow.predicting else TRAIN if module.training else EVAL
             step = self.flow.session.step
             number = step
             if mode != TRAIN:

@@ -39,7 +39,7 @@ class ByHand:
 
     def mode(self) -> int:
         """Return the mode the loop is in: that of the model it called last."""
-        if self._clock.predicting:
+        if self._flow.predicting:
             return PREDICT
         last = self._models.last
         model = None if last is None else last()

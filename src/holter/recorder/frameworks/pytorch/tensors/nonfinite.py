@@ -20,7 +20,6 @@ from holter.recorder.tensors.patience import TooLong
 from holter.schema.tensor_spool import COUNTS, STATISTICS
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.backward import Backward
     from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
 
@@ -31,9 +30,8 @@ _TOLD = 3
 class Nonfinite:
     """Examines the first steps that are not finite."""
 
-    def __init__(self, flow: Flow, models: Models, sink: Sink, backward: Backward) -> None:
+    def __init__(self, flow: Flow, models: Models, sink: Sink) -> None:
         self.flow = flow
-        self._backward = backward
         self.collector = flow.collector("nonfinite")
         self.places = Places(flow)
         self._models = models
@@ -134,7 +132,7 @@ class Nonfinite:
         more: dict[str, Any],
     ) -> None:
         healthy = more.pop("healthy", {})
-        loss_step, loss = max(self._loss, self._backward.healthy)
+        loss_step, loss = max(self._loss, (self.flow.healthy_step, self.flow.healthy_loss))
         if loss_step >= 0:
             healthy = {**healthy, "step": loss_step, "loss": loss}
         for name in (f"{module}_input_0", f"{module}_output_0"):
