@@ -45,8 +45,10 @@ _PATIENCE_S = 300
 
 COMPILED = "src/holter/recorder/_pen.abi3.so"
 """The hot path; a wheel that holds it is for any CPython from 3.11 on."""
+_TORCH = "frameworks/pytorch"
 PEN = tuple(
-    f"src/holter/recorder/{name}" for name in ("pen.c", "steps.c", "frameworks/pytorch/usual.c", "pen.h")
+    f"src/holter/recorder/{name}"
+    for name in ("pen.c", "steps.c", f"{_TORCH}/at.c", f"{_TORCH}/usual.c", "pen.h", f"{_TORCH}/usual.h")
 )
 """What it is compiled from."""
 FUNCTIONS = {

@@ -48,6 +48,7 @@ class Backward:
         # Somebody who watches tensor operations (a function or dispatch mode) must not see ours.
         flow.observed = torch.overrides.has_torch_function_unary
         flow.modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
+        flow.item = torch.Tensor.item
         flow.begin_pass, flow.end_pass, flow.read_loss = self._begin, self._end, self._loss
 
     def attach(self, patches: Patches) -> None:
@@ -78,7 +79,7 @@ class Backward:
         at = self.flow.here.at
         if at.backward:
             return False
-        at.inside = at.forward
+        at.before_pass = at.forward
         at.backward = at.forward = at.seen = True  # what is recomputed in here is no forward pass
         at.pass_began = 0
         try:
@@ -100,7 +101,7 @@ class Backward:
     def _end(self) -> None:
         flow = self.flow
         at = flow.here.at
-        at.backward, at.forward = False, at.inside
+        at.backward, at.forward = False, at.before_pass
         flow.backward_open = False
         if not at.pass_began:
             return

@@ -42,12 +42,14 @@ class Flow(Usual):
         """A compiler or an export was at work: hot paths ask `is_compiling`, which is dear, from then on."""
         self.before_step = self.after_step = None
         self.inner_steps = self.sole = self.sole_code = self.rate_left = 0
-        self.sole_type = self.rate = None
+        self.sole_type = self.rate = self.on_forward = None
+        self.evaluates = False
         self.backward_open = False
         self.look = self.scaled = self.deferred = self.predicting = None
         self.healthy_step, self.healthy_loss = -1, 0.0
         self.evaluated = []
         self.before_end = []
+        self.model_codes = {}
         self.on_eval_loss: Callable[[Any], None] | None = None
         """Called with each of them."""
         self._device = ""

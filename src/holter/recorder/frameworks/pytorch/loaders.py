@@ -31,7 +31,8 @@ class Loaders:
         self.end_unseen_step: Callable[[], None] = lambda: None
         self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._count = 0
-        self._next_code = flow.code(Phase.DATA_LOADING, NEXT_BATCH)
+        self._next_code = flow.next_code = flow.code(Phase.DATA_LOADING, NEXT_BATCH)
+        flow.begin_next, flow.end_next = self._begin_next, self._end_next
         self._start_code = flow.code(Phase.DATA_LOADING, ITERATOR_START)
 
     def attach(self, patches: Patches) -> None:
@@ -122,49 +123,52 @@ class Loaders:
         return __init__
 
     def _watch_next(self, original: Any) -> Any:
-        here, collector, code = self.flow.here, self.waits, self._next_code
-        before = self._before_next
+        here, collector = self.flow.here, self.waits
+        begins, ends = self.flow.next_begins, self.flow.next_ends
 
         def __next__(self: Any) -> Any:  # noqa: N807
-            at = here.at
-            if at.loading or not collector.on:
+            if not collector.on or not begins():
                 return original(self)
-            at.loading = True
-            inside = at.forward
-            at.forward = True  # models that a dataset calls are not the one that trains
-            begun = False
-            try:
-                if at.optimizers or not at.seen:
-                    before(at)
-                at.seen = False
-                at.forward_end = 0
-                at.begin(code)
-                begun = True
-            except Exception as error:
-                collector.fault(error)
             try:
                 return original(self)
             except StopIteration:
                 raise
             except BaseException as error:
-                at.fail(error)
+                here.at.fail(error)
                 raise
             finally:
-                at.loading = False
-                at.forward = inside
-                try:
-                    if begun:
-                        at.end_of(code, getattr(self, "_holter_loader", NAN))
-                except Exception as error:
-                    collector.fault(error)
+                ends(self)
 
         return __next__
 
-    def _before_next(self, at: At) -> None:
-        if at.optimizers:
-            self.before_next()
-        if not at.seen:
-            self.end_unseen_step()
+    def _begin_next(self) -> bool:
+        at = self.flow.here.at
+        if at.loading:
+            return False
+        at.before_next = at.forward
+        at.loading = at.forward = True  # models that a dataset calls are not the one that trains
+        at.asked = False
+        try:
+            if at.optimizers:
+                self.before_next()
+            if not at.seen:
+                self.end_unseen_step()
+            at.seen = False
+            at.forward_end = 0
+            at.begin(self._next_code)
+            at.asked = True
+        except Exception as error:
+            self.waits.fault(error)
+        return True
+
+    def _end_next(self, iterator: Any) -> None:
+        at = self.flow.here.at
+        at.loading, at.forward = False, at.before_next
+        try:
+            if at.asked:
+                at.end_of(self._next_code, getattr(iterator, "_holter_loader", NAN))
+        except Exception as error:
+            self.waits.fault(error)
 
 
 def _batches(loader: Any) -> int | None:

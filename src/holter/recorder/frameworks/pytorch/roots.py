@@ -39,14 +39,10 @@ class Roots:
         self.clock = clock
         self.collector = flow.collector("forward")
         self.compiled = False
-        self.on_forward: Callable[[Any], None] | None = None
-        """Called with a model that the loop is about to call."""
-        self.evaluates = False
         self.on_evaluation: Callable[[bool], object] = bool
         """Called before a model evaluates, and before the first that trains again: whether it evaluates."""
         self.on_compiler: Callable[[], None] = lambda: None
         self._classes: dict[type, Callable[[], None]] = {}
-        self._codes: dict[type, int] = {}
         self._examined: set[type] = set()
         self._handles: list[Any] = []
         self._steps_left = 0
@@ -54,6 +50,7 @@ class Roots:
         self._root = 0
         """Code of the forward span that the discovery hooks opened, 0 for none."""
         self._module = flow.torch.nn.Module
+        flow.begin_call, flow.end_call = self._begin_call, self._end_call
 
     def attach(self) -> None:
         """Start the first discovery, and know the wrappers that are roots by nature."""
@@ -116,45 +113,47 @@ class Roots:
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         flow, here, collector = self.flow, self.flow.here, self.collector
-        begin, end, roots, codes = self._begin, self._end, self, self._codes
+        begins, ends = flow.call_begins, flow.call_ends
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if (flow.compiles and flow.is_compiling()) or (at := here.at).forward or not collector.on:
+            if (flow.compiles and flow.is_compiling()) or not collector.on or not begins(self):
                 # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
                 return own(self, *args, **kwargs)
-            code = codes.get(type(self), 0)
-            at.forward = at.seen = True
-            try:
-                usual = code and flow.predicting is False and roots.on_forward is None
-                if usual and self.training and not roots.evaluates:
-                    at.begin(code)
-                else:
-                    code = begin(self, at)
-            except Exception as error:
-                collector.fault(error)
-                code = 0
             try:
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
                 return own(self, *args, **kwargs)
             except BaseException as error:
-                at.fail(error)
+                here.at.fail(error)
                 raise
             finally:
-                at.forward = False
-                try:
-                    if code and flow.predicting is False:
-                        at.forward_end = at.end_of(code, NAN, TRAIN if self.training else EVAL)
-                    elif code:
-                        end(self, at, code)
-                except Exception as error:
-                    collector.fault(error)
+                ends(self)
 
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
         _skip_frame(self.flow.torch, __call__)
         return __call__
+
+    def _begin_call(self, module: Any) -> bool:
+        at = self.flow.here.at
+        if at.forward:
+            return False
+        at.call_code = 0
+        try:
+            at.call_code = self._begin(module, at)
+        except Exception as error:
+            self.collector.fault(error)
+        return True
+
+    def _end_call(self, module: Any) -> None:
+        at = self.flow.here.at
+        at.forward = False
+        try:
+            if at.call_code:
+                self._end(module, at, at.call_code)
+        except Exception as error:
+            self.collector.fault(error)
 
     def _code(self, module: Any) -> int:
         inner, wrapped = module, False
@@ -168,19 +167,19 @@ class Roots:
                 break
         code = self.flow.code(Phase.FORWARD, type(inner).__qualname__)
         if not wrapped:  # a wrapper's class may hold many models
-            self._codes[type(module)] = code
+            self.flow.model_codes[type(module)] = code
         return code
 
     def _begin(self, module: Any, at: At) -> int:
         at.forward = at.seen = True
         if self.flow.predicting is None:
             self.clock.on_forward_begin()
-        if self.evaluates or not module.training:
-            self.evaluates = not module.training
-            self.on_evaluation(self.evaluates)
-        if self.on_forward is not None:
-            self.on_forward(module)
-        code = self._codes.get(type(module)) or self._code(module)
+        if self.flow.evaluates or not module.training:
+            self.flow.evaluates = not module.training
+            self.on_evaluation(self.flow.evaluates)
+        if self.flow.on_forward is not None:
+            self.flow.on_forward(module)
+        code = self.flow.model_codes.get(type(module)) or self._code(module)
         at.begin(code)
         return code
 
@@ -208,7 +207,7 @@ class Roots:
 
     def stop_discovery(self) -> None:
         """Take the hooks out because a compiler comes into use, and never put them in again."""
-        self.compiled, self.evaluates = True, False
+        self.compiled, self.flow.evaluates = True, False
         self._close()
         self.on_evaluation(False)
         self.on_compiler()

@@ -27,9 +27,13 @@ class At:
 
     __slots__ = (
         "add",
+        "asked",
         "backward",
+        "before_next",
+        "before_pass",
         "began",
         "begin",
+        "call_code",
         "depth",
         "end_of",
         "fail",
@@ -37,7 +41,6 @@ class At:
         "forward",
         "forward_end",
         "heard",
-        "inside",
         "loading",
         "marks",
         "moving",
@@ -63,11 +66,15 @@ class At:
         self.backward = False
         self.pass_began = 0
         """When the backward pass began, ns; 0 when its begin could not be written."""
-        self.inside = False
-        """What `forward` was before the backward pass."""
+        self.before_pass = self.before_next = False
+        """What `forward` was before the backward pass, and before the batch."""
+        self.call_code = 0
+        """Code of the forward pass; 0 when its begin could not be written."""
         self.heard = False
         """Somebody is told of begins and ends: `begin` and `end_of` are not the marks' own."""
         self.loading = False
+        self.asked = False
+        """The span of the loading has begun."""
         self.fetching = 0
         """Fetches open: a dataset may load from another one."""
         self.moving = False
@@ -119,7 +126,17 @@ class InPython:
     """The class of tensors that are nothing but that; the next two say who watches operations on them."""
     observed: Callable[[Any], bool]
     modes: Callable[[], int]
+    item: Callable[[Any], Any]
+    """Copies the number in a tensor of one."""
     losses: Collector
+    next_code: int
+    """Code of the span of a batch that is asked for."""
+    model_codes: dict[type, int]
+    """Codes of the spans of models that were called, by class."""
+    on_forward: Callable[[Any], None] | None
+    """Called with a model that the loop is about to call."""
+    evaluates: bool
+    """The last model that was called does."""
     backward_code: int
     loss_name: int
     look: Callable[[Any, Any], None] | None
@@ -144,6 +161,22 @@ class InPython:
         """The calling thread's."""
         return self.local.at
 
+    def next_begins(self) -> bool:
+        """Return whether a batch is asked for, not inside of asking for another."""
+        return self.begin_next()
+
+    def next_ends(self, iterator: Any) -> None:
+        """It is there, or there is none."""
+        self.end_next(iterator)
+
+    def call_begins(self, module: Any) -> bool:
+        """Return whether a model is called, not inside of another or of what is no forward pass."""
+        return self.begin_call(module)
+
+    def call_ends(self, module: Any) -> None:
+        """It returns."""
+        self.end_call(module)
+
     def optimizer_begins(self, optimizer: Any) -> bool:
         """Return whether the begin of an optimizer's step is recorded with this."""
         return False
@@ -161,8 +194,12 @@ class InPython:
         self.end_pass()
 
     if TYPE_CHECKING:
+        begin_next: Callable[[], bool]
+        """What `next_begins` does, in Python; so for the others, and for the reading of a loss."""
+        end_next: Callable[[Any], None]
+        begin_call: Callable[[Any], bool]
+        end_call: Callable[[Any], None]
         begin_pass: Callable[[Any], bool]
-        """What `pass_begins` does, in Python; so for the next, and for the reading of a loss."""
         end_pass: Callable[[], None]
         read_loss: Callable[[Any, At, int], float]
 

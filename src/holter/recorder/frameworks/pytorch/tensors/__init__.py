@@ -100,7 +100,7 @@ class Tensors:
         atexit.unregister(self._finish)
         self._disarm()
         self._nonfinite.places.remove()
-        self._roots.on_forward = None
+        self.flow.on_forward = None
         self._backward.on_nonfinite = self._backward.on_late = self.flow.look = None
         self.flow.wake_at = NEVER
         self.flow.session.watch = self.flow.session.by_hand = None
@@ -116,7 +116,7 @@ class Tensors:
         self._by_hand.collections = self.collections
         self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
         self.flow.look = self._on_loss
-        self._roots.on_forward = self._on_forward
+        self.flow.on_forward = self._on_forward
         self._unmatched.begin()
         self._disarm()
         self._prepare(self.flow.session.step)
@@ -133,7 +133,7 @@ class Tensors:
         self.flow.wake_at = self._armed = step
         self._due = [one for one in self.collections if one.due("train", step)]
         self._dieting = self._diet.next(step) == step
-        self._roots.on_forward = self._roots.on_forward or self._models.meet
+        self.flow.on_forward = self.flow.on_forward or self._models.meet
         self._updates.begin()
         self._diet.begin()
         if self._dieting or any(one.sources & _AT_UPDATE for one in self._due):
@@ -147,7 +147,7 @@ class Tensors:
         self._armed = -1
         self._due, self._dieting, self._clipping = (), False, False
         if self.flow.look is None:
-            self._roots.on_forward = None
+            self.flow.on_forward = None
         self.flow.before_step = self.flow.after_step = None
         self._clock.on_skipped = self._clock.on_scaler = None
         self._activations.remove()
@@ -247,7 +247,7 @@ class Tensors:
         self._activations.on_loss(loss, graph)
         if places.learned and not self._activations.collections:
             self.flow.look = None
-            self._roots.on_forward = None  # but in steps that are read, where new models are met
+            self.flow.on_forward = None  # but in steps that are read, where new models are met
 
     def _watch_clip(self, original: Any) -> Any:
         by_norm = original.__name__ == "clip_grad_norm_"
