@@ -1,6 +1,7 @@
 """Spans of one thread: how they nest, what the head page says, and what bad use costs (nothing)."""
 
 import math
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,6 +10,7 @@ from tests.recorder.reading import only
 
 import holter
 from holter.recorder import session as sessions
+from holter.recorder.room import coldness
 from holter.schema.phases import Mode, Phase
 
 pytestmark = pytest.mark.usefixtures("pen")
@@ -180,6 +182,18 @@ def test_cost_is_measured_and_shown(session, spool):
     assert 1000 * session.mark_ns <= only(spool).main.cost_ns < 1e9
     session.close()
     assert only(spool).facts("end")[0]["cost_ns"] >= 1000 * session.mark_ns
+
+
+def test_hooks_between_long_work_are_told_for_more(session, spool):
+    marks = session.marks()
+    for _ in range(10):
+        marks.begin(Phase.FORWARD)
+        time.sleep(0.006)
+        marks.end()
+    session.close()
+    told = only(spool).facts("end")[0]["cost_ns"]
+    assert 10 * session.mark_ns * coldness(6e6) <= told
+    assert [coldness(gap) for gap in (0, 1e6, 6e6, 1e12)] == [1.0, 2.0, 6.0, 6.0]
 
 
 def test_a_range_is_told_for_what_it_costs_without_a_hook(session, spool):

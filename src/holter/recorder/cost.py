@@ -12,7 +12,7 @@ from holter.schema.record import HEAD_SIZE, RECORD_SIZE
 _ROUNDS = 4
 _MARKS = 16
 _COLD = 3
-"""What a mark costs after a training's own work, which has emptied the caches, by what it costs in a row."""
+"""What a mark costs after short work of a training, by what it costs in a row; see also `room.coldness`."""
 _HOOK = 24
 """What the hook around a mark costs a training, as a multiple of the calls of a small Python function.
 

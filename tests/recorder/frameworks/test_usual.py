@@ -126,20 +126,8 @@ os.waitpid(pid, 0)
 }
 
 
-HOOKED = {
-    Phase[one]
-    for one in [
-        "STEP",
-        "DATA_LOADING",
-        "FORWARD",
-        "LOSS",
-        "BACKWARD",
-        "OPTIMIZER",
-        "SCALAR",
-        "EVAL",
-        "SKIPPED",
-    ]
-}
+HOOKED = [Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.LOSS, Phase.BACKWARD, Phase.OPTIMIZER]
+HOOKED += [Phase.SCALAR, Phase.EVAL, Phase.SKIPPED]
 """Others are written now and then, as time allows."""
 
 
