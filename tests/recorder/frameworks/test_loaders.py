@@ -257,3 +257,21 @@ def test_a_dataset_that_raises_raises(record):
     assert "OSError" in recording.stderr
     (exception,) = recording.trainer.facts["exception"]
     assert exception["phase"] == "data_loading"
+
+
+def test_threads_that_load_at_the_same_time_are_no_fault(record):
+    recording = record("""
+        import sys, threading
+        sys.setswitchinterval(1e-5)
+        def train():
+            model = Net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in DataLoader(data(256), batch_size=4):
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+        for _ in range(3):
+            threads = [threading.Thread(target=train) for _ in range(4)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+    """)  # a fault fails
+    assert len(recording.trainer.of(Phase.DATA_LOADING, "next batch")) > 700

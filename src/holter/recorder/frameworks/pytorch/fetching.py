@@ -50,6 +50,8 @@ class ThreadFiles:
                 os.close(descriptor)
         self._times = self._call = -1
 
+    __del__ = close  # not before: where several threads fetch, another one may be looking into them
+
 
 class Fetching:
     """Which thread builds a batch now, and what time went into building batches, collating apart."""
@@ -68,21 +70,15 @@ class Fetching:
 
     def forget(self) -> None:
         """This is another process now: the files speak of a thread of its parent's."""
-        if self.files is not None:
-            self.files.close()
-            self.files = None
+        self.files = None
 
     def start(self, now: int) -> None:
         """The calling thread works on samples from now on."""
-        native = threading.get_native_id()
-        if self.files is None or self.files.native_id != native:
-            self.forget()
-            self.files = ThreadFiles(native)
+        native, files = threading.get_native_id(), self.files
+        if files is None or files.native_id != native:
+            files = self.files = ThreadFiles(native)
             self.thread = threading.get_ident()
-        if self._short:
-            self._computed_before = -1
-        else:
-            self._computed_before = self.files.computed()
+        self._computed_before = -1 if self._short else files.computed()
         self.began = now
 
     def stop(self, now: int) -> None:
