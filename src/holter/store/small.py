@@ -3,7 +3,7 @@
 A file of Parquet for each table costs some 700 bytes before its first row, and each of its columns is
 compressed by itself: of a trace of a thousand events that is half. Here columns follow each other, and zstd
 begins with the words that most traces hold (`words.txt`, which never changes: another one would be another
-format).
+format). Very small ones are written as symbols (`tiny`).
 """
 
 from __future__ import annotations
@@ -59,8 +59,12 @@ def packed(tables: Sequence[Rows], document: Mapping[str, Any]) -> bytes:
     Raises:
         ValueError: A text holds a NUL, which separates texts here.
     """
-    if sum(len(rows.columns["time"]) for rows in tables) <= tiny.MOST_ROWS:
-        return tiny.packed(tables, document)
+    rows = sum(len(one.columns["time"]) for one in tables)
+    return (tiny.packed if rows <= tiny.MOST_ROWS else framed)(tables, document)
+
+
+def framed(tables: Sequence[Rows], document: Mapping[str, Any]) -> bytes:
+    """Return tables, and what is said of them, as one frame of zstd; raises as `packed` does."""
     known: dict[str, int] = {}
     streams: list[bytes] = []
     head = _Head(json.dumps(dict(document), separators=(",", ":")).encode(), [])
