@@ -140,6 +140,10 @@ def test_more_values_than_are_read_are_not_written() -> None:
     rows = math.isqrt(1 << 16) + 1
     with pytest.raises(ValueError, match="more values"):
         Walk(Coder()).table(rows, rows, [[0] * rows] * rows, [False] * rows)
+    texts = [f'"{n}" ' * 40 for n in range(2000)]
+    data = small.packed([table(texts)], {})
+    assert not data.startswith(tiny.MAGIC)
+    assert details_of(data) == texts
 
 
 def test_damage_with_a_right_sum_is_named_or_gives_rows() -> None:

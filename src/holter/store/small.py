@@ -9,6 +9,7 @@ format). Very small ones are written as symbols (`tiny`).
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -60,7 +61,10 @@ def packed(tables: Sequence[Rows], document: Mapping[str, Any]) -> bytes:
         ValueError: A text holds a NUL, which separates texts here.
     """
     rows = sum(len(one.columns["time"]) for one in tables)
-    return (tiny.packed if rows <= tiny.MOST_ROWS else framed)(tables, document)
+    if rows <= tiny.MOST_ROWS:
+        with suppress(ValueError):
+            return tiny.packed(tables, document)
+    return framed(tables, document)
 
 
 def framed(tables: Sequence[Rows], document: Mapping[str, Any]) -> bytes:
