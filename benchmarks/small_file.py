@@ -1,10 +1,8 @@
-"""Say where the bytes of a small import go, and what three changes of the format together would leave.
+"""Say where the bytes of a small import go, beside what its rows would take as one frame of zstd.
 
-The three are heads of two bytes a table and three bits a column; a manifest without blanks and nulls; and an
-arithmetic coder of numbers, which learns how many bits the values of a column have, or their differences, and
-takes the bits below the first as they are: each column by it, by zstd among the others, whichever is less. It
-is no bound: a coder that knows more of traces could do better. `without words` is what would be stored did
-zstd not begin with the words that most traces share, `store/words.txt`: what these are worth to a trace.
+Up to 2,048 rows the one file of a small import holds numbers as symbols and what is left of texts (decision
+58); `as one frame` is what the job would take did it hold its rows as larger ones do (decision 51). A trace
+that is not compressed is compared with what gzip, at its greatest effort, makes of it.
 
     python benchmarks/small_file.py TRACE…
 """
@@ -12,25 +10,15 @@ zstd not begin with the words that most traces share, `store/words.txt`: what th
 from __future__ import annotations
 
 import argparse
-import json
+import gzip
 import tempfile
-from collections import Counter
-from math import log2
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from holter.importers import import_job
-from holter.schema.tables import TABLES
-from holter.store import small
+from holter.store import small, tiny
 from holter.store.layout import SMALL
-
-if TYPE_CHECKING:
-    from holter.store.small import Rows
-
-_CLASSES = 20
-"""So many lengths of numbers the coder thinks of before it has seen any."""
+from holter.store.rows import unpressed
 
 
 def main() -> None:
@@ -40,8 +28,8 @@ def main() -> None:
     )
     parser.add_argument("traces", nargs="+", type=Path)
     titles = (
-        "trace", "json.gz", "stored", "manifest", "of files", "heads", "numbers", "texts", "stored/json.gz",
-        "without words", "with all three",
+        "trace", "json.gz", "stored", "manifest", "texts", "numbers", "stored/json.gz", "as one frame",
+        "written, s", "read, s",
     )  # fmt: skip
     print(f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
     for trace in parser.parse_args().traces:
@@ -50,64 +38,27 @@ def main() -> None:
 
 def told(trace: Path) -> None:
     """Import one trace and print its line."""
+    given = trace.read_bytes()
+    size = len(given if trace.suffix == ".gz" else gzip.compress(given))
     with tempfile.TemporaryDirectory() as store:
         folder, _ = import_job([trace], store, "job", now_ns=0)
         place = Path(folder.url)
-        manifest, file = (place / "job.json").read_bytes(), place / SMALL
-        if not file.exists():
-            print(f"| {trace.name[:60]} | is no small import |")
-            return
-        data = file.read_bytes()
+        stored = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+        manifest, file = (place / "job.json").stat().st_size, place / SMALL
+        data = file.read_bytes() if file.exists() else b""
+    if not data.startswith(tiny.MAGIC):
+        print(f"| {trace.name[:60]} | {size} | {stored} | {manifest} | | | {stored / size:.3f} | | | |")
+        return
+    _, coded = unpressed(data[len(tiny.MAGIC) + 4 :])
+    began = time.process_time()
     tables, document = small.unpacked(data)
-    texts = sorted({text for one in tables for name in one.values for text in one.values[name]})
-    size = trace.stat().st_size
-    files = _pressed(json.dumps(document, separators=(",", ":")).encode())
-    words = _pressed("\0".join(texts).encode())
-    numbers = _pressed(b"".join(stream for one in tables for _, stream in map(small._packed, _columns(one))))
-    heads = len(data) - files - words - numbers
-    kept = {key: value for key, value in json.loads(manifest).items() if value is not None}
-    fewer = len(json.dumps(kept, separators=(",", ":"))) + files + words
-    fewer += sum(2 + 3 * len(TABLES[one.table].columns) / 8 for one in tables)
-    fewer += sum(_least(column) for one in tables for column in _columns(one))
-    parts = (len(manifest), files, heads, numbers, words)
-    stored = len(manifest) + len(data)
-    body = small.zstd.decompress(data[len(small._MAGIC) :], zstd_dict=small._words())
-    plain = len(manifest) + len(small._MAGIC) + len(small.zstd.compress(body, options=small._OPTIONS))
-    ratios = [f"{part / size:.3f}" for part in (stored, plain, fewer)]
-    cells = [trace.name[:60], size, stored, *parts, *ratios]
-    print(f"| {' | '.join(map(str, cells))} |")
-
-
-def _columns(rows: Rows) -> list[Any]:
-    return list(rows.columns.values())
-
-
-def _pressed(data: bytes) -> int:
-    """Return the bytes of data between others: without a frame of its own."""
-    options = {**small._OPTIONS, small.zstd.CompressionParameter.checksum_flag: 0}
-    return len(small.zstd.compress(data, options=options, zstd_dict=small._words())) - 9
-
-
-def _least(column: Any) -> float:
-    """Return the least bytes of a column; none for one that always says the same."""
-    stored = _pressed(small._packed(column)[1])
-    if column.dtype.kind == "f":
-        return stored
-    numbers = column.astype(np.int64)
-    if (numbers == numbers[0]).all():
-        return 0.0
-    tried = map(_coded, (small._unsigned(numbers), small._unsigned(np.diff(numbers))))
-    return min(stored, *tried)
-
-
-def _coded(numbers: Any) -> float:
-    seen: Counter[int] = Counter()
-    bits = 0.0
-    for count, number in enumerate(numbers.tolist()):
-        length = number.bit_length()
-        bits += max(0, length - 1) - log2((seen[length] + 0.5) / (count + _CLASSES / 2))
-        seen[length] += 1
-    return bits / 8
+    read = time.process_time() - began
+    tiny.packed(tables, document)
+    written = time.process_time() - began - read
+    frame = manifest + len(small.framed(tables, document))
+    ratios = f"{stored / size:.3f} | {frame / size:.3f} | {written:.3f} | {read:.3f}"
+    texts = len(data) - len(coded)
+    print(f"| {trace.name[:60]} | {size} | {stored} | {manifest} | {texts} | {len(coded)} | {ratios} |")
 
 
 if __name__ == "__main__":

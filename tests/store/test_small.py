@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from holter.schema.tables import TABLES
-from holter.store import job, layout, small
-from holter.store.small import DamagedError, Rows
+from holter.store import job, layout, small, tiny
+from holter.store.rows import DamagedError, Rows, words, zstd
 from holter.store.trial import Trial
 
 if TYPE_CHECKING:
@@ -56,10 +57,16 @@ def same(given: Rows, found: Rows) -> None:
             assert np.array_equal(column, found.columns[name], equal_nan=column.dtype.kind == "f")
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+BOTH = pytest.mark.parametrize("count", [50, 2500], ids=["tiny", "small"])
+"""Rows of a file in either way."""
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 100, 1000])
 def test_what_was_given_comes_back(count: int) -> None:
     given = [rows(table, count, seed) for seed, table in enumerate(TABLES)]
-    found, document = small.unpacked(small.packed(given, {"files": {"a": "ü"}}))
+    data = small.packed(given, {"files": {"a": "ü"}})
+    assert data.startswith(tiny.MAGIC) == (count * len(TABLES) <= tiny.MOST_ROWS)
+    found, document = small.unpacked(data)
     assert document == {"files": {"a": "ü"}}
     for one, other in zip(given, found, strict=True):
         same(one, other)
@@ -72,9 +79,10 @@ def test_all_numbers_that_there_are() -> None:
     assert found[0].columns["correlation"].tolist() == EXTREMES.tolist()
 
 
-def test_damage_is_named_whatever_it_is() -> None:
-    data = small.packed([rows("kernels", 50), rows("tracks", 4)], {"a": 1})
-    for length in range(0, len(data), 7):
+@BOTH
+def test_damage_is_named_whatever_it_is(count: int) -> None:
+    data = small.packed([rows("kernels", count), rows("tracks", 4)], {"a": 1})
+    for length in range(0, len(data), len(data) // 300):
         with pytest.raises(DamagedError):
             small.unpacked(data[:length])
     random = np.random.default_rng(1)
@@ -86,13 +94,15 @@ def test_damage_is_named_whatever_it_is() -> None:
 
 
 def test_a_bomb_is_refused() -> None:
-    data = small.zstd.compress(bytes(1 << 27), level=1, zstd_dict=small._words())
-    with pytest.raises(DamagedError, match="more than any small job"):
-        small.unpacked(small._MAGIC + data)
+    data = zstd.compress(bytes(1 << 27), level=1, zstd_dict=words())
+    for head in (small._MAGIC, tiny.MAGIC + zlib.crc32(data).to_bytes(4, "little")):
+        with pytest.raises(DamagedError, match="more than any small job"):
+            small.unpacked(head + data)
 
 
-def test_other_columns_than_those_known_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = small.packed([rows("launches", 3), rows("syncs", 3)], {})
+@BOTH
+def test_other_columns_than_those_known_are_refused(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = small.packed([rows("launches", count), rows("syncs", 3)], {})
     schema = TABLES["launches"]
     other = dataclasses.replace(schema, columns=(*schema.columns[1:], schema.columns[0]))
     monkeypatch.setitem(TABLES, "launches", other)

@@ -7,7 +7,7 @@ import struct
 import tempfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -99,11 +99,15 @@ def import_job(
     except BaseException:
         folder.place.destroy()
         raise
+    said: dict[str, Any] = {"imported": report.said()}
+    if report.small:
+        said = {"imported": {}, "command": None}  # both stand in its one file
     folder.update(
         start=now_ns if report.start_ns is None else report.start_ns,
         end=now_ns if report.end_ns is None else report.end_ns,
         status="Completed",
-        imported={} if report.small else report.said(),
+        interval_ms=None,
+        **said,
     )
     if kept and len(report.files) >= MIN_FILES:
         compact(folder)
@@ -207,7 +211,8 @@ class _Job:
         if any(parse_part(entry.key) for entry in self._folder.place.files()):
             return
         try:
-            data = small.packed([rows for writer in writers for rows in writer.waits()], self._report.said())
+            said = {**self._report.said(), "command": self._folder.manifest().get("command")}
+            data = small.packed([rows for writer in writers for rows in writer.waits()], said)
         except ValueError:
             return
         self._folder.place.write(SMALL, data, new=True)

@@ -153,7 +153,7 @@ class Job(JobPart):
         return f"holter.open({self.url!r})"
 
     def _repr_html_(self) -> str:
-        manifest = self.folder.manifest()
+        manifest = self.trial.manifest
         command = " ".join(map(str, manifest.get("command") or []))
         status = escape(str(manifest.get("status")))
         return f"<b>{escape(self.name)}</b> · {status} · <code>{escape(command)}</code>"

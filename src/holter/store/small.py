@@ -3,58 +3,33 @@
 A file of Parquet for each table costs some 700 bytes before its first row, and each of its columns is
 compressed by itself: of a trace of a thousand events that is half. Here columns follow each other, and zstd
 begins with the words that most traces hold (`words.txt`, which never changes: another one would be another
-format).
+format). Very small ones are written as symbols (`tiny`).
 """
 
 from __future__ import annotations
 
-import functools
 import json
-import sys
-import zlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from holter.schema.tables import TABLES
-
-zstd: Any
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from holter.store import tiny
+from holter.store.rows import SEPARATOR, DamagedError, Rows, check, pressed, unpressed, zstd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from holter.schema.columns import Column
 
 MOST_ROWS = 8192
 """Up to so many rows of all tables a job is small."""
-_MOST_BYTES = 1 << 26
-"""Bytes that such a file unpacks to, at most."""
 _MAGIC = b"HSJ1"
 _TRIED = 3
-_OPTIONS = {zstd.CompressionParameter.compression_level: 22, zstd.CompressionParameter.checksum_flag: 1}
-_SEPARATOR = "\0"
 _CONSTANT, _PLANES, _PLANES_OF_DIFFERENCES, _VARINTS, _VARINTS_OF_DIFFERENCES, _FRACTIONS = range(6)
-
-
-class DamagedError(ValueError):
-    """The file is none of these, or damaged."""
-
-
-class Rows(NamedTuple):
-    """Rows of one table of one node; text columns are codes into `values`."""
-
-    table: str
-    node: str
-    columns: Mapping[str, NDArray[Any]]
-    values: Mapping[str, Sequence[str]]
 
 
 class _Table(msgspec.Struct, array_like=True):
@@ -85,6 +60,15 @@ def packed(tables: Sequence[Rows], document: Mapping[str, Any]) -> bytes:
     Raises:
         ValueError: A text holds a NUL, which separates texts here.
     """
+    rows = sum(len(one.columns["time"]) for one in tables)
+    if rows <= tiny.MOST_ROWS:
+        with suppress(ValueError):
+            return tiny.packed(tables, document)
+    return framed(tables, document)
+
+
+def framed(tables: Sequence[Rows], document: Mapping[str, Any]) -> bytes:
+    """Return tables, and what is said of them, as one frame of zstd; raises as `packed` does."""
     known: dict[str, int] = {}
     streams: list[bytes] = []
     head = _Head(json.dumps(dict(document), separators=(",", ":")).encode(), [])
@@ -103,22 +87,22 @@ def packed(tables: Sequence[Rows], document: Mapping[str, Any]) -> bytes:
             ways.append(way)
             streams.append(stream)
         sizes = [len(stream) for stream in streams[len(streams) - len(own) :]]
-        check = _check(columns)
+        checked = check(columns)
         count = len(rows.columns["time"])
         head.tables.append(
-            _Table(rows.table, rows.node, count, len(columns), check, bytes(ways), sizes, counts)
+            _Table(rows.table, rows.node, count, len(columns), checked, bytes(ways), sizes, counts)
         )
-    if any(_SEPARATOR in text for text in known):
+    if any(SEPARATOR in text for text in known):
         raise ValueError("a text holds a NUL")
     told = msgspec.msgpack.encode(head)
-    body = b"".join((len(told).to_bytes(4, "little"), told, *streams, _SEPARATOR.join(known).encode()))
-    return _MAGIC + bytes(zstd.compress(body, options=_OPTIONS, zstd_dict=_words()))
+    body = b"".join((len(told).to_bytes(4, "little"), told, *streams, SEPARATOR.join(known).encode()))
+    return _MAGIC + pressed(body, checked=True)
 
 
 def unpacked(data: bytes) -> tuple[list[Rows], dict[str, Any]]:
     """Return tables, and what is said of them; raises `DamagedError`."""
     try:
-        return _unpacked(data)
+        return tiny.unpacked(data) if data.startswith(tiny.MAGIC) else _unpacked(data)
     except (
         msgspec.MsgspecError,
         zstd.ZstdError,
@@ -134,20 +118,17 @@ def unpacked(data: bytes) -> tuple[list[Rows], dict[str, Any]]:
 def _unpacked(data: bytes) -> tuple[list[Rows], dict[str, Any]]:
     if not data.startswith(_MAGIC):
         raise DamagedError("is none of holter's, or of a newer one")
-    decompressor = zstd.ZstdDecompressor(zstd_dict=_words())
-    body = decompressor.decompress(data[len(_MAGIC) :], _MOST_BYTES)
-    if not decompressor.eof:
-        raise DamagedError("it ends too early, or unpacks to more than any small job")
+    body, _ = unpressed(data[len(_MAGIC) :])
     at = 4 + int.from_bytes(body[:4], "little")
     head = msgspec.msgpack.decode(body[4:at], type=_Head)
     view, found = memoryview(body), []
-    texts = body[at + sum(sum(one.sizes) for one in head.tables) :].decode().split(_SEPARATOR)
+    texts = body[at + sum(sum(one.sizes) for one in head.tables) :].decode().split(SEPARATOR)
     for one in head.tables:
         if one.table not in TABLES:
             at += sum(one.sizes)  # of a newer holter
             continue
         listed = TABLES[one.table].columns[: one.columns]
-        if not 0 < one.rows <= MOST_ROWS or len(listed) < one.columns or _check(listed) != one.check:
+        if not 0 < one.rows <= MOST_ROWS or len(listed) < one.columns or check(listed) != one.check:
             raise DamagedError(f"its table {one.table!r} has other columns than this holter knows")
         streams = zip(one.ways, one.sizes, strict=True)
         counts = iter(one.texts)
@@ -163,10 +144,6 @@ def _unpacked(data: bytes) -> tuple[list[Rows], dict[str, Any]]:
             at += size
         found.append(Rows(one.table, one.node, columns, values))
     return found, dict(json.loads(head.document))
-
-
-def _check(columns: Sequence[Column]) -> int:
-    return zlib.crc32(" ".join(f"{column.name} {column.type}" for column in columns).encode()) & 0xFFFF
 
 
 def _packed(array: NDArray[Any]) -> tuple[int, bytes]:
@@ -237,8 +214,3 @@ def _from_varints(stream: NDArray[np.uint8]) -> NDArray[np.uint64]:
         sevens = stream[np.minimum(at, ends)].astype(np.uint64) & np.uint64(127)
         numbers |= np.where(inside, sevens << np.uint64(7 * place), np.uint64(0))
     return numbers
-
-
-@functools.cache
-def _words() -> Any:
-    return zstd.ZstdDict(Path(__file__).with_name("words.txt").read_bytes(), is_raw=True)

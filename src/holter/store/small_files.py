@@ -61,10 +61,11 @@ class SmallFiles:
         except FileNotFoundError:
             return {}
         from holter.store import small  # no agent beside a training needs it
+        from holter.store.rows import DamagedError
 
         try:
             tables, self._document = small.unpacked(data)
-        except small.DamagedError as error:
+        except DamagedError as error:
             self.fault = str(error)
             return {}
         self.folder.mkdir(mode=0o700)

@@ -38,13 +38,16 @@ class Trial:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The job's manifest as it is now."""
-        return self.folder.manifest()
+        """The job's manifest as it is now; of a small import with what stands in its one file."""
+        manifest = self.folder.manifest()
+        if "imported" in manifest and "command" not in manifest:
+            manifest["command"] = self._reader.catalog.small.document.get("command")
+        return manifest
 
     @property
     def imported(self) -> dict[str, Any]:
         """What an import keeps of its files: `files`, `ranks` and `facts`; empty for other jobs."""
-        said: dict[str, Any] = self.manifest.get("imported") or {}
+        said: dict[str, Any] = self.folder.manifest().get("imported") or {}
         return said or self._reader.catalog.small.document
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.store.job import JobFolder
-    from holter.store.small import Rows
+    from holter.store.rows import Rows
 
 MAX_ROWS = 50_000
 """A file is written when so many rows wait …"""
@@ -127,7 +127,7 @@ class Writer:
 
     def waits(self) -> list[Rows]:
         """Return all that waits, table by table, for who writes it otherwise."""
-        from holter.store.small import Rows  # no agent beside a training needs it
+        from holter.store.rows import Rows  # no agent beside a training needs it
 
         return [
             Rows(name, self.node, *batch.ordered()) for name, batch in self._batches.items() if batch.rows
