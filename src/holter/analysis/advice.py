@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.analysis.dataloading import HAND_OVER_MS
-from holter.analysis.evidence import ms, part_name
+from holter.analysis.evidence import counted, ms, part_name
 
 if TYPE_CHECKING:
     from holter.analysis.dataloading import DataLoading
@@ -140,16 +140,12 @@ def _prepared(pipeline: _Pipeline, items: list[Callable]) -> Advice:
         text = f"Read ahead what {names} reads: a local copy, larger files, or a cache in memory."
     else:
         text = f"Prepare the data once, ahead of the training, in place of {names} at every access."
-    over = f" over {_workers(pipeline.workers)}" if pipeline.workers else ""
+    over = f" over {counted(pipeline.workers, 'worker')}" if pipeline.workers else ""
     why = (
         f"it is {100 * removed:.0f} % of a fetch of {ms(pipeline.fetch)}; "
         f"without it the fetch takes {ms(left)}{over}, the rest of the step {ms(pipeline.rest)}"
     )
     return Advice(text, expected, why)
-
-
-def _workers(count: int) -> str:
-    return f"{count} worker" + ("" if count == 1 else "s")
 
 
 def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
@@ -159,7 +155,8 @@ def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
     if load is None or load.cpus is None or load.cpu_p50 is None:
         if wanted <= pipeline.workers:
             return []
-        why = f"a fetch of {ms(pipeline.fetch)} hides behind {ms(pipeline.rest)} with {_workers(wanted)}"
+        workers = counted(wanted, "worker")
+        why = f"a fetch of {ms(pipeline.fetch)} hides behind {ms(pipeline.rest)} with {workers}"
         return [Advice(f"Raise num_workers to {wanted}, if there are cores for it.", None, why)]
     free = load.cpus * max(_CPU_FULL - load.cpu_p50, 0.0) / 100
     if not pipeline.workers:
@@ -173,7 +170,7 @@ def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
         return []
     expected = pipeline.expected(workers=target)
     why = (
-        f"{_workers(wanted)} would hide a fetch of {ms(pipeline.fetch)} behind {ms(pipeline.rest)}; "
+        f"{counted(wanted, 'worker')} would hide a fetch of {ms(pipeline.fetch)} behind {ms(pipeline.rest)}; "
         f"of {load.cpus} cores {free:.0f} are free"
     )
     return [Advice(f"Raise num_workers from {pipeline.workers} to {target}.", expected, why)]

@@ -9,7 +9,7 @@ from holter.analysis.candidates import GPU_BUSY, GPU_SATURATED
 from holter.analysis.device_advice import ADVICE, faster
 from holter.analysis.device_candidates import HOST_SHARE, TESTS, seen, who
 from holter.analysis.device_facts import DeviceFacts, device_facts
-from holter.analysis.evidence import ms, pct, us
+from holter.analysis.evidence import counted, ms, pct, us
 from holter.analysis.host_verdict import without_device
 from holter.analysis.suspects import UNEXPLAINED, Verdict
 
@@ -41,11 +41,10 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
     if not facts.kernels:
         return without_device(facts)
     if facts.kernels < LEAST_KERNELS:
-        ran = "1 kernel" if facts.kernels == 1 else f"{facts.kernels} kernels"
         return Verdict(
             suspect="inconclusive",
-            sentence=f"Only {ran} ran, and the accelerator was busy {pct(facts.busy_pct)} "
-            f"of {ms(facts.window_ns / 1e6)}: too few to say what holds it back.",
+            sentence=f"Only {counted(facts.kernels, 'kernel')} ran, and the accelerator was busy "
+            f"{pct(facts.busy_pct)} of {ms(facts.window_ns / 1e6)}: too few to say what holds it back.",
             missing=["a trace of several steps after warm-up"],
         )
     tested = {name: test(facts) for name, test in TESTS.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.cli import options
 from holter.cli.options import Refusal
 from holter.cli.stop import running, tell
@@ -124,7 +125,7 @@ def _told(order: windows.Order, rank: int | None) -> str:
     if one.duration_ns is not None:
         long = f"{one.duration_ns / 1e9:g} s"
     else:
-        long = f"{one.steps or 1} step{'s' if (one.steps or 1) != 1 else ''}"
+        long = counted(one.steps or 1, "step")
     begin = "the next step" if one.start_step is None else f"step {one.start_step}"
     if one.start_ns is not None:
         begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.start_ns / 1e9))

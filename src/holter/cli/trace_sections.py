@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.views.wording import milliseconds, percent, words
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
     if more is None:
         return
     if steps := more["steps"]:
-        yield "Steps on the accelerator", [f"{steps['count']} steps: {_spread(steps)}"]
+        yield "Steps on the accelerator", [f"{counted(steps['count'], 'step')}: {_spread(steps)}"]
     yield "Critical path of the first step, as HTA defines it", _shares(more["hta_critical_path"] or {})
     yield "Steps by role, as the TensorBoard plug-in has it", _shares(more["roles"] or {})
     for name, (title, line) in _LISTS.items():
@@ -34,7 +35,7 @@ def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
         yield title, said + [line(row) for row in more[name][:_MOST]]
     if launches := more["launches"]:
         told = [f"{what}: {_spread(launches[key])}" for key, what in _LAUNCHES.items()]
-        yield "From launch to run", [f"{launches['count']:,} launches", *told]
+        yield "From launch to run", [counted(launches["count"], "launch", "launches"), *told]
 
 
 _LAUNCHES = {"call": "the call takes", "delay": "from its end until the run begins", "run": "the run takes"}
@@ -90,7 +91,9 @@ def _copies(row: Row) -> str:
 
 
 def _collective(row: Row) -> str:
-    what = f"{row['collective'] or 'collective'} of {row['bytes']:,} bytes, {row['group_size']} ranks"
+    what = (
+        f"{row['collective'] or 'collective'} of {row['bytes']:,} bytes, {counted(row['group_size'], 'rank')}"
+    )
     time = _us(row["time_ns"] / 1e3)
     return f"{what}: {row['operations']:,} x, {time}, {row['bus_gb_per_s']:.3g} GB/s on the bus"
 

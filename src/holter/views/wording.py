@@ -7,6 +7,8 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -114,7 +116,7 @@ def number_text(one: Mapping[str, Any]) -> str:
     """Say what became of a number of the training: `loss: 2.303 in step 0, 0.05214 in step 399, …`."""
     name = one["name"] + ("" if one["mode"] in ("train", "global") else f" ({one['mode']})")
     if one["first"] is None:
-        return f"{name}: never a finite number in {one['steps']:,} steps"
+        return f"{name}: never a finite number in {counted(one['steps'], 'step')}"
     if one["steps"] == 1:
         said = f"{one['first']:.4g} in step {one['first_step']}"
     elif one["least"] == one["most"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.analysis.kernel_statistics import kernel_table, memory_table, precision
 from holter.analysis.operator_tree import operator_table
 from holter.dashboard.pages._asking import choice, entry, form, lines, link, number, picture, pictures
@@ -84,13 +85,13 @@ def _said(reading: Reading, tables: Mapping[str, Table]) -> str:
         told.append(f'<p class="empty">There are no kernels: {where}. {prose(HOW)}</p>')
         return "".join(told)
     counts = [
-        f"{tables['kernels'].rows:,} kernels",
-        f"{tables['memory_operations'].rows:,} copies and fills",
-        f"{tables['launches'].rows:,} launches",
-        f"{tables['operators'].rows:,} events of the host",
+        counted(tables["kernels"].rows, "kernel"),
+        counted(tables["memory_operations"].rows, "copy or fill", "copies and fills"),
+        counted(tables["launches"].rows, "launch", "launches"),
+        counted(tables["operators"].rows, "event of the host", "events of the host"),
     ]
     from_trace = "an imported trace" if "imported" in reading.trial.manifest else "windows of the profiler"
-    gpus = f"{len(seen.places)} {'GPU' if len(seen.places) == 1 else 'GPUs'}"
+    gpus = counted(len(seen.places), "GPU")
     return f'<p class="dim">From {from_trace}: {", ".join(counts)}, on {gpus}.</p>' + "".join(told)
 
 
