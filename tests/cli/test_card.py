@@ -13,11 +13,13 @@ from tests.cli.conftest import told
 
 import holter.views
 from holter.agent.outcome import Outcome
+from holter.analysis.device_facts import PARTS
 from holter.cli.bar import bar, legend
 from holter.cli.card import MOST_LINES, print_card
 from holter.cli.describe import show
 from holter.cli.finish import finish
-from holter.cli.output import console
+from holter.cli.output import console, plain
+from holter.schema.phases import BREAKDOWN
 from holter.store.trial import Trial
 from holter.views.description import describe
 
@@ -220,3 +222,11 @@ def test_a_store_that_is_full_at_the_end_is_told_of_on_the_card(tmp_path):
     assert " 5.0 s " in card.getvalue().splitlines()[0]
     assert "300" in card.getvalue()
     assert "nothing dropped" not in card.getvalue()
+
+
+@pytest.mark.parametrize("parts", [BREAKDOWN, PARTS])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_all_parts_of_a_step_can_be_told_apart_without_color(parts, encoding):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    drawn = plain(bar(dict.fromkeys(parts, 100 / len(parts)), 10 * len(parts)).plain, stream)
+    assert len(set(drawn)) == len(parts)
