@@ -80,7 +80,7 @@ def main(words: list[str]) -> int:
     for skipped in trial.skipped:
         options.warn(f"left out {skipped['file']}: {skipped['why']}")
     rows = counted(written, "row or value", "rows or values")
-    print(f"job {folder.name}: {rows}; show them: {form.SHOW.format(output=shown)}")
+    options.say(f"job {folder.name}: {rows}; show them: {form.SHOW.format(output=shown)}")
     return 0
 
 

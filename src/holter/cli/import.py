@@ -87,7 +87,7 @@ def _tell(name: str, report: Report) -> None:
         (report.events, "event"),
     )
     print(f"job {name}: {', '.join(counted(*one) for one in counts)}")
-    print(f"  {rows or 'no events'}")
+    options.say(f"  {rows or 'no events'}")
     faults = [
         f"{file}: {times:,} x {why}" if times > 1 else f"{file}: {why}"
         for file, counts in report.skipped.items()

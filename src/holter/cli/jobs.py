@@ -64,11 +64,11 @@ def main(words: list[str]) -> int:
     elif chosen:
         _print(chosen)
     elif listed:
-        print(
+        options.say(
             f"None of the {counted(len(listed), 'job')} in {url} is like that; `holter jobs` lists them all."
         )
     else:
-        print(f"No job in {url} yet. Record one: holter run -- python train.py (or try: holter demo)")
+        options.say(f"No job in {url} yet. Record one: holter run -- python train.py (or try: holter demo)")
     return 0
 
 

@@ -266,6 +266,11 @@ def store_of(folder: JobFolder) -> str:
     return store if near.startswith("..") else near
 
 
+def say(line: str) -> None:
+    """Print one line for people to standard output."""
+    print(wrapped(line, sys.stdout))
+
+
 def warn(text: str) -> None:
     """Print one line for people to standard error."""
     print(wrapped(f"holter: {text}", sys.stderr), file=sys.stderr)

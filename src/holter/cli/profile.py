@@ -53,9 +53,9 @@ def main(words: list[str]) -> int:
     folder = running(options.find_job(given.job, given.store))
     _check_obeyed(folder)
     tell(folder, {"profile": {**document, "id": f"cli-{time.time_ns()}"}})
-    print(f"job {folder.name}: {_told(order, given.rank)}")
+    options.say(f"job {folder.name}: {_told(order, given.rank)}")
     for line in told(order.requests):
-        print(line)
+        options.say(line)
     return 0
 
 
