@@ -15,6 +15,7 @@ from holter.cli.machine import utilization
 from holter.cli.output import clean
 from holter.views.bill import bill_lines
 from holter.views.issues import not_judged, ordered
+from holter.views.saved_tensors import saved_text
 from holter.views.wording import (
     advice_text,
     duration,
@@ -98,6 +99,8 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
         yield ("Steps", list(_steps(d)))
     if d.get("numbers"):
         yield ("Numbers", [number_text(one) for one in d["numbers"]])
+    if d["tensors"]:
+        yield ("Tensors saved", [saved_text(d["tensors"])])
     if stages_text(d["dataloading"]) or (d["dataloading"] or {}).get("workers") is not None:
         yield ("Data loading", list(_loading(d)))
     if d["operators"]:

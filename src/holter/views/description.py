@@ -23,6 +23,7 @@ from holter.views.bill import bill_of
 from holter.views.cost import cost, details
 from holter.views.nodes import nodes_of
 from holter.views.reading import Stretches, steps_of, utilization_of
+from holter.views.saved_tensors import saved_tensors
 from holter.views.trace_description import describe_trace, is_trace
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
         "steps": _steps(worst, facts.statistics) if steps.rows else None,
         "numbers": numbers(scalars),
+        "tensors": saved_tensors(trial),
         "breakdown": facts.breakdown or None,
         "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization_of(trial, samples, stretches),
