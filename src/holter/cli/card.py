@@ -9,6 +9,7 @@ from holter.analysis.evidence import counted
 from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
 from holter.views.bill import bill_lines
+from holter.views.cost import unwritten
 from holter.views.issues import ordered
 from holter.views.wording import (
     advice_text,
@@ -114,6 +115,8 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     if failure:
         yield ("", failure, "bold red", 4)
         sentence = f"Apart from that: {sentence}"
+    if lost := unwritten(description):
+        yield ("", lost, "yellow", 3)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
     yield ("", sentence, style, 3)

@@ -14,6 +14,7 @@ from holter.cli.detail import operators
 from holter.cli.machine import utilization
 from holter.cli.output import clean
 from holter.views.bill import bill_lines
+from holter.views.cost import unwritten
 from holter.views.issues import not_judged, ordered
 from holter.views.saved_tensors import saved_text
 from holter.views.wording import (
@@ -173,6 +174,8 @@ def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
     verdict = d["verdict"]
     if d["job"]["headline"]:
         yield Text(clean(d["job"]["headline"]), style="bold red")
+    if lost := unwritten(d):
+        yield Text(clean(lost), style="yellow")
     yield verdict["sentence"]
     for fact in verdict["evidence"]:
         yield f"- {fact['text']}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holter.analysis.evidence import counted
 from holter.report.pieces import prose
 from holter.rules import catalogue
+from holter.views.cost import unwritten
 from holter.views.issues import not_judged, ordered
 from holter.views.jobs import RUNNING
 from holter.views.wording import (
@@ -67,6 +68,8 @@ def verdict(told: Mapping[str, Any]) -> Iterator[str]:
     yield f'<section class="verdict {mood}">'
     if told["job"]["headline"]:
         yield f'<p class="headline">{escape(told["job"]["headline"])}</p>'
+    if lost := unwritten(told):
+        yield f'<p class="headline">{escape(lost)}</p>'
     yield f'<p class="said">{escape(found["sentence"])}</p>'
     yield bullets(fact["text"] for fact in found["evidence"])
     if found["advice"]:
