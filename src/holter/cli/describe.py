@@ -20,6 +20,7 @@ from holter.views.saved_tensors import saved_text
 from holter.views.wording import (
     advice_text,
     duration,
+    gpus_text,
     issue_text,
     milliseconds,
     number_text,
@@ -138,7 +139,7 @@ def _job(d: Mapping[str, Any]) -> Iterator[str]:
         cpus = counted(node["cpus"], "CPU") if node["cpus"] else "CPUs unknown"
         part = f"; {_part(node)}" if len(d["nodes"]) > 1 else ""
         memory = f"{size(node['memory_bytes'])} memory"
-        yield f"node {node['node']}: {cpus}, {memory}, {_gpus(node['gpus'])}{part}"
+        yield f"node {node['node']}: {cpus}, {memory}, {gpus_text(node['gpus'])}{part}"
     if (expected := job.get("nodes_expected") or 0) > len(d["nodes"]):
         yield f"of {expected} nodes {len(d['nodes'])} recorded"
 
@@ -159,13 +160,6 @@ def _part(node: Mapping[str, Any]) -> str:
                 f"{counted(clock['collectives'], 'collective')}"
             )
     return "; ".join(said) or "nothing else is known of it"
-
-
-def _gpus(gpus: list[Mapping[str, Any]] | None) -> str:
-    if not gpus:
-        return "GPUs unknown" if gpus is None else "no GPU"
-    names = sorted({str(gpu.get("name")) for gpu in gpus})
-    return f"{counted(len(gpus), 'GPU')} ({', '.join(names)})"
 
 
 def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from holter.views.issues import not_judged, ordered
 from holter.views.jobs import RUNNING
 from holter.views.wording import (
     duration,
+    gpus_text,
     issue_text,
     milliseconds,
     percent,
@@ -107,10 +108,13 @@ def job(told: Mapping[str, Any]) -> str:
         ("ranks", len(told["ranks"]) or None),
     ]
     for node in told["nodes"]:
-        gpus = [str(gpu.get("name")) for gpu in node["gpus"] or []]
         cpus = counted(node["cpus"], "CPU") if node["cpus"] else "CPUs unknown"
-        named = f"{len(gpus)} x {', '.join(sorted(set(gpus)))}" if gpus else "no GPU seen"
-        rows.append((f"node {node['node']}", f"{cpus}, {size(node['memory_bytes'])} memory, {named}"))
+        rows.append(
+            (
+                f"node {node['node']}",
+                f"{cpus}, {size(node['memory_bytes'])} memory, {gpus_text(node['gpus'])}",
+            )
+        )
     return table(("", ""), [(name, value) for name, value in rows if value not in (None, "")])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holter.analysis.evidence import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from holter.views.issues import Found
 
@@ -99,6 +99,14 @@ def stages_text(dataloading: Mapping[str, Any] | None) -> str:
         if share >= LEAST_PCT
     )
     return ", ".join(said)
+
+
+def gpus_text(gpus: Sequence[Mapping[str, Any]] | None) -> str:
+    """Name a node's GPUs: `2 GPUs (NVIDIA H100)`; None is not known."""
+    if not gpus:
+        return "GPUs unknown" if gpus is None else "no GPU"
+    names = sorted({str(gpu["name"]) for gpu in gpus if gpu.get("name")})
+    return counted(len(gpus), "GPU") + (f" ({', '.join(names)})" if names else "")
 
 
 def advice_text(advice: Mapping[str, Any]) -> str:

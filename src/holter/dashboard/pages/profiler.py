@@ -35,10 +35,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     parts = [f"<h1>{TITLE}</h1>", _said(reading, tables)]
     if seen.ranks:
         parts.append(_filter(reading, asked))
-    parts += [
-        "<h2>Busy or idle</h2>",
-        pictures(reading, asked, "gpu_active", "gpu_over_time", "cpu_active", "cpu_over_time"),
-    ]
+    parts += ["<h2>Busy or idle</h2>", pictures(reading, asked, *_busy(reading))]
     if seen.ran:
         parts += _of_devices(reading, asked, tables)
     parts += ["<h2>Steps and named ranges</h2>", *_ranges(reading, asked)]
@@ -47,6 +44,13 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     if seen.windows:
         parts += ["<h2>Windows of the profiler</h2>", _windows_table(reading)]
     return "".join(parts)
+
+
+def _busy(reading: Reading) -> list[str]:
+    """Name the charts of who was busy; of what nobody read one, which says so once."""
+    read = {str(row["metric"]) for row in reading.description["utilization"]}
+    gpu, cpu = reading.profiled.ran or "gpu.util" in read, "cpu.util" in read
+    return ["gpu_active", *["gpu_over_time"] * gpu, "cpu_active", *["cpu_over_time"] * cpu]
 
 
 def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]) -> list[str]:
