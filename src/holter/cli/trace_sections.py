@@ -129,7 +129,9 @@ _LISTS: dict[str, tuple[str, Callable[[Row], str]]] = {
 
 def _breakdown(part: Row) -> str:
     where = f"rank {part['rank']}" + ("" if part["device"] is None else f", device {part['device']}")
-    span = max(part["span_us"], 1e-9)
+    span = part["span_us"]
+    if span <= 0:
+        return f"{part['definition']}: {where}: its events have no duration"
     kinds = ("idle", "compute", "communication", "memory")
     shares = ", ".join(f"{kind} {percent(100 * part[f'{kind}_us'] / span)}" for kind in kinds)
     return f"{part['definition']}: {where}: {_us(part['span_us'])}, {shares}"

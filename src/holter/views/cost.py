@@ -50,7 +50,7 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
 
 def unwritten(description: Mapping[str, Any]) -> str | None:
     """Say of a described job that its store could not take all of it; None where nothing was lost so."""
-    cost = description["cost"]
+    cost = description.get("cost") or {"faults": ()}  # a trace that was never a job has none
     faults = [str(f.get("error")) for f in cost["faults"] if str(f.get("where")).split()[-1:] == ["store"]]
     if not faults or not cost["dropped"]:
         return None
