@@ -275,3 +275,10 @@ def test_traces_that_began_years_apart_have_a_report(tmp_path):
     text = page(Reading(Trial(folder)))
     assert 'data-ask="timeline"' not in text, "scripts do not count so far: the picture stays"
     assert 'id="timeline"' in text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.00034, "3.4e-4"), (-3e-5, "-3e-5"), (1.25e7, "1.25e7"), (0.25, "0.25")]
+)
+def test_numbers_beside_an_axis_are_as_short_as_in_the_browser(value, said):
+    assert number(value) == said

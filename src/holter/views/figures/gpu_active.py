@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
 
 MISSING = (
-    "No GPU was seen over any time. `holter doctor` says what can be measured on this machine, and why not "
+    "No GPU was seen to run anything. `holter doctor` says what can be measured on this machine, and why not "
     "the rest."
 )
 
