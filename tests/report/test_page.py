@@ -21,6 +21,7 @@ from holter.handout.bundle import bundle
 from holter.report.cells import image
 from holter.report.formats import notebook, report
 from holter.report.html import body
+from holter.report.overview import operations
 from holter.report.pieces import prose
 from holter.report.svg import svg
 from holter.report.thin import thin
@@ -282,3 +283,13 @@ def test_traces_that_began_years_apart_have_a_report(tmp_path):
 )
 def test_numbers_beside_an_axis_are_as_short_as_in_the_browser(value, said):
     assert number(value) == said
+
+
+def test_a_window_is_advised_as_the_job_can_have_one():
+    running, ended = (
+        operations({"operators": None, "job": {"name": "mine", "status": status}})
+        for status in ("InProgress", "Completed")
+    )
+    assert "holter profile mine" in running
+    assert "holter profile" not in ended
+    assert "holter run --profile-steps 100:101" in ended

@@ -38,14 +38,6 @@ class Advice:
     why: str
 
 
-LOOK_AT_PYTHON = Advice(
-    "See which functions take it: `holter profile JOB --python cprofile` while it runs.",
-    None,
-    "no hook of holter's sees what a loop does of its own",
-)
-"""What to do about time in the loop's own code."""
-
-
 def ordered(advice: list[Advice]) -> list[Advice]:
     """Sort by expected gain, the largest first; what cannot be told comes last."""
     return sorted(advice, key=lambda a: (a.expected_step_ms is None, a.expected_step_ms or 0.0))
@@ -146,6 +138,17 @@ def _prepared(pipeline: _Pipeline, items: list[Callable]) -> Advice:
         f"without it the fetch takes {ms(left)}{over}, the rest of the step {ms(pipeline.rest)}"
     )
     return Advice(text, expected, why)
+
+
+def own_code(facts: Facts) -> list[Advice]:
+    """Advise on time in the loop's own code: look closer, now or, of a job that has ended, in the next."""
+    text = "See which functions take it: `holter profile JOB --python cprofile` while it runs."
+    if not facts.running:
+        first = facts.window["step_start"] if facts.window else 10
+        text = (
+            f"See which functions take it: run it again with `--profile-steps {first}:{first + 3}:cprofile`."
+        )
+    return [Advice(text, None, "no hook of holter's sees what a loop does of its own")]
 
 
 def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 _MOST = 10
 _OF_HOST = "by the time on the host; what its CPU could do at most is not known"
-_NO_SHAPES = "no shapes of products, convolutions or attention; `holter profile JOB --shapes` records them"
+_NO_SHAPES = (
+    "no shapes of products, convolutions or attention; `holter profile JOB --shapes` while it runs, or "
+    "`holter run --profile-steps 100:103:shapes`, records them"
+)
 _LONGEST_NAME = 80
 
 

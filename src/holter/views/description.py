@@ -21,6 +21,7 @@ from holter.schema.signals import signal_name
 from holter.views import description_kept, profiled_steps
 from holter.views.bill import bill_of
 from holter.views.cost import cost, details
+from holter.views.jobs import why_not_running
 from holter.views.nodes import nodes_of
 from holter.views.reading import Stretches, steps_of, utilization_of
 from holter.views.saved_tensors import saved_tensors
@@ -87,6 +88,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         events=events,
         nodes=nodes,
         profiled=profiled,
+        running=why_not_running(trial.folder) is None,
     )
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
