@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from holter.analysis.evidence import counted
 from holter.analysis.numbers import numbers
 from holter.schema.table import Table
 from holter.views.wording import number_text
@@ -48,7 +49,7 @@ def test_what_is_not_finite_is_counted_and_never_drawn_into_a_mean():
     assert set(found) == {"loss", "auc"}, "a number without a step has no first one"
     assert (found["loss"]["last"], found["loss"]["nonfinite"]) == (1.0, 1)
     assert found["auc"]["first"] is None
-    assert number_text(found["auc"]) == "auc: never a finite number in 1 steps"
+    assert number_text(found["auc"]) == "auc: never a finite number in 1 step"
     assert number_text(found["loss"]).endswith("; 1 not finite")
 
 
@@ -65,3 +66,12 @@ def test_losses_and_rates_come_first_and_parts_of_a_norm_are_joined():
 
 def test_without_numbers_there_is_nothing_to_tell():
     assert numbers(Table.empty("scalars")) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "0 steps"), (1, "1 step"), (1.0, "1 step"), (1.5, "1.5 steps"), (2_000_000, "2,000,000 steps")],
+)
+def test_one_of_a_thing_is_said_as_one(count, said):
+    assert counted(count, "step") == said
+    assert counted(2, "copy or fill", "copies and fills") == "2 copies and fills"

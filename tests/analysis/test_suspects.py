@@ -171,7 +171,8 @@ def test_time_outside_of_every_part_is_inconclusive():
     found = verdict(unknown)
     assert found.suspect == "inconclusive"
     assert "profile of the Python code" in found.missing
-    assert "--python cprofile" in found.advice[0].text
+    assert "run it again with `--profile-steps 1001:1004:cprofile`" in found.advice[0].text
+    assert "`holter profile JOB --python cprofile`" in verdict(replace(unknown, running=True)).advice[0].text
 
 
 def test_a_kernel_trace_decides_on_framework_overhead():

@@ -13,11 +13,13 @@ from tests.cli.conftest import told
 
 import holter.views
 from holter.agent.outcome import Outcome
+from holter.analysis.device_facts import PARTS
 from holter.cli.bar import bar, legend
 from holter.cli.card import MOST_LINES, print_card
 from holter.cli.describe import show
 from holter.cli.finish import finish
-from holter.cli.output import console
+from holter.cli.output import console, plain
+from holter.schema.phases import BREAKDOWN
 from holter.store.trial import Trial
 from holter.views.description import describe
 
@@ -208,6 +210,7 @@ def test_a_store_that_is_full_at_the_end_is_told_of_on_the_card(tmp_path):
     outcome = Outcome(
         exit_code=1, signal=None, failure=None, status="Failed", started=0, ended=5 * 10**9,
         faults=[
+            {"where": "store", "error": "spans: No space left on device", "count": 1},
             {"where": "store", "error": lost, "count": 1},
             {"where": "manifest", "error": "OSError: [Errno 28] No space left on device", "count": 1},
         ],
@@ -218,5 +221,24 @@ def test_a_store_that_is_full_at_the_end_is_told_of_on_the_card(tmp_path):
     finish(folder, outcome, "node-0", "holter describe before", card)
     assert "running for" not in card.getvalue()
     assert " 5.0 s " in card.getvalue().splitlines()[0]
-    assert "300" in card.getvalue()
+    said = " ".join(card.getvalue().split())
+    early = r"Recording stopped early [\d.]+ m?s after the start: the store could not be written "
+    assert re.search(early + r"\(spans: No space left on device\), 300 records are lost\.", said)
     assert "nothing dropped" not in card.getvalue()
+
+
+def test_a_recording_that_lost_rows_on_its_way_is_said_to_have_gaps(slow):
+    lost = "300 rows of spans were lost, because the store could not be written"
+    cost = {**slow["cost"], "dropped": 300, "faults": [{"where": "agent: store", "error": lost}]}
+    said = "The recording has gaps: the store could not be written for a while, 300 records are lost."
+    assert said in " ".join(drawn({**slow, "cost": cost}).split())
+    assert "gaps" not in drawn({**slow, "cost": {**cost, "dropped": 0}})
+    assert "gaps" not in drawn({**slow, "cost": {**cost, "faults": [{"where": "spool", "error": lost}]}})
+
+
+@pytest.mark.parametrize("parts", [BREAKDOWN, PARTS])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_all_parts_of_a_step_can_be_told_apart_without_color(parts, encoding):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    drawn = plain(bar(dict.fromkeys(parts, 100 / len(parts)), 10 * len(parts)).plain, stream)
+    assert len(set(drawn)) == len(parts)

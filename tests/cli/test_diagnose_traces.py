@@ -148,6 +148,21 @@ def test_a_trace_without_kernels_is_no_reason_to_guess(holter, tmp_path):
     assert document["breakdown"] is None
 
 
+@pytest.mark.parametrize("category", ["kernel", "cpu_op"])
+def test_events_without_duration_have_no_shares_of_time(holter, tmp_path, category):
+    trace = Kineto()
+    for name in ("a", "b"):
+        trace.host(name, 10, 0, category, device=0, stream=7)
+    path = trace.write(tmp_path / "moment.json")
+    answer = holter("diagnose", str(path))
+    assert "All events of the trace lie at one moment and none has a duration" in answer.out
+    assert "0 %" not in answer.out
+    assert "0.0 %" not in holter("diagnose", str(path), "--detail").out.partition("Operators")[0]
+    assert json.loads(holter("diagnose", str(path), "--json").out)["breakdown"] is None
+    assert holter("import", str(path), "--job", "moment").code == 0
+    assert holter("report", "moment").code == 0
+
+
 def test_an_imported_job_gets_the_same_verdict(holter, tmp_path):
     waiting_for_batches().write(tmp_path / "trace.json")
     assert holter("import", "trace.json", "--job", "slow").code == 0

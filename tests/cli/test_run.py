@@ -44,6 +44,7 @@ def test_a_command_that_does_not_train(tmp_path):
     assert "holter describe python" in lines[1]
     assert 2 <= len(lines[2:]) <= 3, done.stderr
     assert "no training was seen" in done.stderr
+    assert max(map(len, lines)) <= 100
     document = described()
     assert document["job"]["exit_code"] == 7
     assert document["job"]["status"] == "Failed"

@@ -57,6 +57,18 @@ def test_a_damaged_job_is_listed_as_such(holter):
     holter("stop", "bad").refused(65, "job.json")
 
 
+def test_a_job_of_another_schema_version_is_listed_as_it_is_described(holter):
+    job("newer", verdict={"suspect": "data_pipeline", "headline": None})
+    manifest = Path("holter-jobs/newer/job.json")
+    manifest.write_text(manifest.read_text().replace('"schema": 1', '"schema": 2'))
+    (listed,) = json.loads(holter("jobs", "--json").out)["jobs"]
+    described = json.loads(holter("describe", "newer", "--json").out)
+    assert listed["status"] == described["job"]["status"] == "Completed"
+    assert listed["fault"] == "job.json has schema version 2; this holter reads 1"
+    assert described["skipped"] == [{"file": "job.json", "why": "has schema version 2; this holter reads 1"}]
+    assert "has schema version 2" in holter("jobs").out
+
+
 def test_a_job_is_found_by_name_start_path_or_latest(holter):
     job("train-a-1", age_s=100)
     job("train-b-1", age_s=50)

@@ -118,3 +118,21 @@ def test_a_line_for_people_fits_the_terminal(tmp_path):
     assert len(words) > 3
     assert all(len(one) <= 40 for one in words)
     assert address.strip() == line.split()[-1], "what is copied stays whole"
+
+
+@pytest.mark.parametrize("words", [("jobs", "--name", "none"), ("describe", "none"), ("descibe",)])
+def test_what_commands_say_fits_the_terminal(tmp_path, words):
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    with os.fdopen(theirs, "w") as terminal:
+        subprocess.run(
+            [sys.executable, "-m", "holter", *words],
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            stdout=terminal,
+            stderr=terminal,
+        )
+    said = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert said.startswith(("holter", "No job"))
+    assert len(said.splitlines()) > 1
+    assert max(map(len, said.splitlines())) <= 60

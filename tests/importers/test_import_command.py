@@ -40,7 +40,7 @@ def test_it_says_in_words_what_it_did_and_skipped(written, store, capsys):
     path = written(json.dumps({"traceEvents": [EVENT]}).encode()[:-2])
     assert main(["import", str(path)]) == 0
     out, err = capsys.readouterr()
-    assert "1 file, 1 rank, 1 events" in out
+    assert "1 file, 1 rank, 1 event\n" in out
     assert "cut off before its events end" in err
     (job,) = store.iterdir()
     assert job.name.startswith("trace-")
@@ -59,3 +59,19 @@ def test_refusals(written, store, capsys, tmp_path):
     assert main(["import"]) == 64
     assert main(["import", str(written([EVENT])), "--job", "twice"]) == 0
     assert main(["import", str(written([EVENT])), "--job", "twice"]) == 64
+
+
+def test_gpus_that_only_readings_tell_of_are_counted(tmp_path, store, capsys):
+    reading = {"Type": "gpu", "Dimension": "GPUUtilization", "Value": 5.0, "NodeId": "algo-1"}
+    lines = [json.dumps({**reading, "Name": f"gpu{n % 2}", "Timestamp": 1.7e9 + n // 2}) for n in range(6)]
+    core = {**reading, "Type": "cpu", "Name": "cpu0", "Dimension": "CPUUtilization", "Timestamp": 1.7e9}
+    lines.append(json.dumps(core))
+    (path := tmp_path / "1700000000.algo-1.json").write_text("\n".join(lines))
+    assert main(["import", str(path), "--job", "old"]) == 0
+    capsys.readouterr()
+    assert main(["describe", "old"]) == 0
+    assert "memory, 2 GPUs\n" in capsys.readouterr().out
+    page = tmp_path / "old.html"
+    assert main(["report", "old", "-o", str(page)]) == 0
+    assert "memory, 2 GPUs<" in page.read_text()
+    assert "no GPU" not in page.read_text()

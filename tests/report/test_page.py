@@ -21,6 +21,7 @@ from holter.handout.bundle import bundle
 from holter.report.cells import image
 from holter.report.formats import notebook, report
 from holter.report.html import body
+from holter.report.overview import operations
 from holter.report.pieces import prose
 from holter.report.svg import svg
 from holter.report.thin import thin
@@ -275,3 +276,20 @@ def test_traces_that_began_years_apart_have_a_report(tmp_path):
     text = page(Reading(Trial(folder)))
     assert 'data-ask="timeline"' not in text, "scripts do not count so far: the picture stays"
     assert 'id="timeline"' in text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.00034, "3.4e-4"), (-3e-5, "-3e-5"), (1.25e7, "1.25e7"), (0.25, "0.25")]
+)
+def test_numbers_beside_an_axis_are_as_short_as_in_the_browser(value, said):
+    assert number(value) == said
+
+
+def test_a_window_is_advised_as_the_job_can_have_one():
+    running, ended = (
+        operations({"operators": None, "job": {"name": "mine", "status": status}})
+        for status in ("InProgress", "Completed")
+    )
+    assert "holter profile mine" in running
+    assert "holter profile" not in ended
+    assert "holter run --profile-steps 100:101" in ended

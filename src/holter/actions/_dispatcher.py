@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
 from holter.actions._orders import Order, choose
+from holter.analysis.evidence import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -233,7 +234,7 @@ class Dispatcher:
         if len(acted) >= order.limits.max_per_run:
             return (
                 "skipped_limit",
-                f"it acted {len(acted)} times in this job, max_per_run={order.limits.max_per_run}",
+                f"it acted {counted(len(acted), 'time')} in this job, max_per_run={order.limits.max_per_run}",
             )
         since = now - max((at for _, at in acted), default=-(2**62))
         if since < order.limits.cooldown_s * 1e9:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, TryAgain, parameter
+from holter.analysis.evidence import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,5 +61,5 @@ class StartProfiling(Action):
                 f"refused: no agent of this job{where} starts profiling windows; they are older than this "
                 "command: run the job with this version of holter. The request is written"
             )
-        told = f"asked for {self.steps} steps" + (f" of rank {rank}" if rank is not None else "")
+        told = f"asked for {counted(self.steps, 'step')}" + (f" of rank {rank}" if rank is not None else "")
         return told + (f"; not on {', '.join(deaf)}, whose agent is too old" if deaf else "")

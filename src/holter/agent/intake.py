@@ -12,7 +12,7 @@ from holter.agent.profiling import Profiling
 from holter.agent.sampling import Sampler
 from holter.agent.tensors import TensorDrain
 from holter.store.place import LocalPlace
-from holter.store.writer import Writer
+from holter.store.writer import UNWRITTEN, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,7 +158,7 @@ class Intake:
             self._notes.fault("store", self.writer.fault)
         self.writer.close()
         for table, rows in self.writer.dropped.items():
-            text = f"{rows} rows of {table} were lost, because the store could not be written"
+            text = f"{rows} rows of {table} were lost, {UNWRITTEN}"
             self._notes.fault("store", text)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.analysis.dataloading import HAND_OVER_MS
-from holter.analysis.evidence import ms, part_name
+from holter.analysis.evidence import counted, ms, part_name
 
 if TYPE_CHECKING:
     from holter.analysis.dataloading import DataLoading
@@ -36,14 +36,6 @@ class Advice:
     text: str
     expected_step_ms: float | None
     why: str
-
-
-LOOK_AT_PYTHON = Advice(
-    "See which functions take it: `holter profile JOB --python cprofile` while it runs.",
-    None,
-    "no hook of holter's sees what a loop does of its own",
-)
-"""What to do about time in the loop's own code."""
 
 
 def ordered(advice: list[Advice]) -> list[Advice]:
@@ -140,7 +132,7 @@ def _prepared(pipeline: _Pipeline, items: list[Callable]) -> Advice:
         text = f"Read ahead what {names} reads: a local copy, larger files, or a cache in memory."
     else:
         text = f"Prepare the data once, ahead of the training, in place of {names} at every access."
-    over = f" over {_workers(pipeline.workers)}" if pipeline.workers else ""
+    over = f" over {counted(pipeline.workers, 'worker')}" if pipeline.workers else ""
     why = (
         f"it is {100 * removed:.0f} % of a fetch of {ms(pipeline.fetch)}; "
         f"without it the fetch takes {ms(left)}{over}, the rest of the step {ms(pipeline.rest)}"
@@ -148,8 +140,15 @@ def _prepared(pipeline: _Pipeline, items: list[Callable]) -> Advice:
     return Advice(text, expected, why)
 
 
-def _workers(count: int) -> str:
-    return f"{count} worker" + ("" if count == 1 else "s")
+def own_code(facts: Facts) -> list[Advice]:
+    """Advise on time in the loop's own code: look closer, now or, of a job that has ended, in the next."""
+    text = "See which functions take it: `holter profile JOB --python cprofile` while it runs."
+    if not facts.running:
+        first = facts.window["step_start"] if facts.window else 10
+        text = (
+            f"See which functions take it: run it again with `--profile-steps {first}:{first + 3}:cprofile`."
+        )
+    return [Advice(text, None, "no hook of holter's sees what a loop does of its own")]
 
 
 def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
@@ -159,7 +158,8 @@ def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
     if load is None or load.cpus is None or load.cpu_p50 is None:
         if wanted <= pipeline.workers:
             return []
-        why = f"a fetch of {ms(pipeline.fetch)} hides behind {ms(pipeline.rest)} with {_workers(wanted)}"
+        workers = counted(wanted, "worker")
+        why = f"a fetch of {ms(pipeline.fetch)} hides behind {ms(pipeline.rest)} with {workers}"
         return [Advice(f"Raise num_workers to {wanted}, if there are cores for it.", None, why)]
     free = load.cpus * max(_CPU_FULL - load.cpu_p50, 0.0) / 100
     if not pipeline.workers:
@@ -173,7 +173,7 @@ def _more_workers(facts: Facts, pipeline: _Pipeline) -> list[Advice]:
         return []
     expected = pipeline.expected(workers=target)
     why = (
-        f"{_workers(wanted)} would hide a fetch of {ms(pipeline.fetch)} behind {ms(pipeline.rest)}; "
+        f"{counted(wanted, 'worker')} would hide a fetch of {ms(pipeline.fetch)} behind {ms(pipeline.rest)}; "
         f"of {load.cpus} cores {free:.0f} are free"
     )
     return [Advice(f"Raise num_workers from {pipeline.workers} to {target}.", expected, why)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holter.analysis.dataloading import HAND_OVER_MS
-from holter.analysis.evidence import Evidence, ms, part_name, pct, seen
+from holter.analysis.evidence import Evidence, counted, ms, part_name, pct, seen
 
 if TYPE_CHECKING:
     from holter.analysis.dataloading import DataLoading
@@ -99,7 +99,7 @@ def _workers(facts: Facts, loading: DataLoading) -> list[Evidence]:
     there = "an unknown number" if loading.workers is None else loading.workers
     text = (
         f"a batch takes one worker {ms(fetch)}, compute takes {ms(loading.compute_ms)}: "
-        f"hiding it takes {needed} workers, there {'is' if there == 1 else 'are'} {there}"
+        f"hiding it takes {counted(needed, 'worker')}, there {'is' if there == 1 else 'are'} {there}"
     )
     return [seen(facts, text, "needed_workers", needed, loading.workers)]
 

@@ -9,7 +9,7 @@ from holter.analysis.candidates import GPU_BUSY, GPU_SATURATED
 from holter.analysis.device_advice import ADVICE, faster
 from holter.analysis.device_candidates import HOST_SHARE, TESTS, seen, who
 from holter.analysis.device_facts import DeviceFacts, device_facts
-from holter.analysis.evidence import ms, pct, us
+from holter.analysis.evidence import counted, ms, pct, us
 from holter.analysis.host_verdict import without_device
 from holter.analysis.suspects import UNEXPLAINED, Verdict
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LEAST_KERNELS = 50
 """Fewer kernels are no ground for a verdict."""
+_TIMED = ("kernels", "memory_operations", "operators", "spans")
 MINOR = 0.5
 """A second suspect is told with the first if it costs at least this part of what that costs."""
 
@@ -38,14 +39,20 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
         facts: What `device_facts` says of them, if that is known already.
     """
     facts = facts or device_facts(tables)
+    if momentary(tables):
+        return Verdict(
+            suspect="inconclusive",
+            sentence="All events of the trace lie at one moment and none has a duration: "
+            "where the time goes cannot be told.",
+            missing=["durations"],
+        )
     if not facts.kernels:
         return without_device(facts)
     if facts.kernels < LEAST_KERNELS:
-        ran = "1 kernel" if facts.kernels == 1 else f"{facts.kernels} kernels"
         return Verdict(
             suspect="inconclusive",
-            sentence=f"Only {ran} ran, and the accelerator was busy {pct(facts.busy_pct)} "
-            f"of {ms(facts.window_ns / 1e6)}: too few to say what holds it back.",
+            sentence=f"Only {counted(facts.kernels, 'kernel')} ran, and the accelerator was busy "
+            f"{pct(facts.busy_pct)} of {ms(facts.window_ns / 1e6)}: too few to say what holds it back.",
             missing=["a trace of several steps after warm-up"],
         )
     tested = {name: test(facts) for name, test in TESTS.items()}
@@ -77,6 +84,15 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
         advice=[advice for name in guilty for advice in ADVICE[name](facts)],
         missing=_missing(facts),
     )
+
+
+def momentary(tables: Mapping[str, Table]) -> bool:
+    """Tell whether a trace has events, but no time passes from the first begin to the last end."""
+    seen = [table for name in _TIMED if (table := tables.get(name)) is not None and table.rows]
+    if not seen:
+        return False
+    end = max(int((table["time"] + table["duration"]).max()) for table in seen)
+    return end <= min(int(table["time"].min()) for table in seen)
 
 
 def _innocent(facts: DeviceFacts, ruled_out: list[dict[str, str]]) -> Verdict:

@@ -61,6 +61,12 @@ def ms(value: float) -> str:
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
+def counted(count: float, noun: str, plural: str = "") -> str:
+    """Write how many there are: `1 step`, `2,000 steps`; `plural` for a noun that takes more than an s."""
+    number = f"{count:,g}" if isinstance(count, float) else f"{count:,}"
+    return f"{number} {noun if count == 1 else plural or noun + 's'}"
+
+
 def part_name(part: str) -> str:
     """Write a part of the step as a person would say it."""
     return "the loop's own code" if part == "other" else part.replace("_", " ")

@@ -59,6 +59,8 @@ class Facts:
     kernels: Kernels | None = None
     look: Look | None = None
     """What a profiling window saw."""
+    running: bool = False
+    """Whether the job takes orders still."""
 
     @property
     def load(self) -> Load | None:
@@ -105,6 +107,7 @@ def gather(
     baseline: Facts | None = None,
     kernels: Kernels | None = None,
     profiled: Mapping[str, Table] | None = None,
+    running: bool = False,
 ) -> Facts:
     """Compute the facts of a job; what is not given is not known.
 
@@ -117,11 +120,17 @@ def gather(
         baseline: Facts of a job to compare with.
         kernels: What a kernel trace says; by default what `profiled` says.
         profiled: The tables that `closer_look` asks for, of the steps that a window profiled.
+        running: Whether the job takes orders still.
     """
     mask = steady(steps)
     used = steps.where(mask)
     listed = loaders(events) if events is not None else []
-    found: dict[str, Any] = {"baseline": baseline, "kernels": kernels, "device": _device(events)}
+    found: dict[str, Any] = {
+        "baseline": baseline,
+        "kernels": kernels,
+        "device": _device(events),
+        "running": running,
+    }
     if used.rows:
         begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())
         numbers = {"step_start": int(used["step"].min()), "step_end": int(used["step"].max())}

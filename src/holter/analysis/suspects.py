@@ -182,7 +182,7 @@ def _innocent(facts: Facts, ruled_out: list[dict[str, str]], lacking: list[str])
         said = f"{pct(other)} of each step is spent outside of every known part, in the loop's own code."
         evidence = [seen(facts, said[:-1], "other", other, UNEXPLAINED), *evidence]
         unsure = _unsure(said, evidence, ruled_out, ["profile of the Python code", *lacking])
-        return replace(unsure, advice=[advise.LOOK_AT_PYTHON])
+        return replace(unsure, advice=advise.own_code(facts))
     busy = f", GPUs are busy {pct(gpu)}" if gpu is not None else ""
     little = "Nothing holds it back" if loading < DATA_INNOCENT else "Little holds it back"
     less = "" if loading < DATA_INNOCENT else f", which is a suspect from {pct(DATA_SHARE)} on"

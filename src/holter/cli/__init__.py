@@ -70,20 +70,17 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"holter {__version__}")
         return 0
-    from holter.cli.options import Refusal, nearest
+    from holter.cli.options import Refusal, nearest, warn, wrapped
 
     name = words[0]
     if name not in COMMANDS:
         what = "option" if name.startswith("-") else "command"
-        print(
-            f"holter: there is no {what} {name!r}{nearest(name, COMMANDS)}; commands: {', '.join(COMMANDS)}",
-            file=sys.stderr,
-        )
+        warn(f"there is no {what} {name!r}{nearest(name, COMMANDS)}; commands: {', '.join(COMMANDS)}")
         return Refusal.WRONG_USAGE
     try:
         return int(import_module(f"holter.cli.{name}").main(words[1:]))
     except Refusal as refusal:
-        print(f"holter {name}: {refusal}", file=sys.stderr)
+        print(wrapped(f"holter {name}: {refusal}", sys.stderr), file=sys.stderr)
         return refusal.code
 
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-_SHADES = "█▓▒░▚▞"
+_SHADES = "█▓▒░▚▞▌▄▖≡"
+"""One for each part that a step can have."""
 _COLORS = {
     "data_loading": "red",
     "h2d": "magenta",
@@ -51,7 +52,7 @@ def legend(breakdown: Mapping[str, float | None], width: int) -> list[Text]:
 
 
 def _drawn(breakdown: Mapping[str, float | None], cells: int) -> Iterator[tuple[str, str, int]]:
-    """Yield part, shade and length in the bar; neighbors differ in shade too, for where there is no color."""
+    """Yield part, shade and length in the bar; no two have the same shade, for where there is no color."""
     parts = shown(breakdown)
     whole = sum(share for _, share in parts) or 100.0
     drawn, total, shades = 0, 0.0, 0

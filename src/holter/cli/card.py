@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TextIO
 
+from holter.analysis.evidence import counted
 from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
 from holter.views.bill import bill_lines
+from holter.views.cost import unwritten
 from holter.views.issues import ordered
 from holter.views.wording import (
     advice_text,
@@ -113,6 +115,8 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     if failure:
         yield ("", failure, "bold red", 4)
         sentence = f"Apart from that: {sentence}"
+    if lost := unwritten(description):
+        yield ("", lost, "yellow", 3)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
     yield ("", sentence, style, 3)
@@ -191,7 +195,7 @@ def _facts(description: Mapping[str, Any], room: int) -> str:
     facts = [ending + duration(description["job"].get("duration_s"))]
     steps = description.get("steps") or {}
     if steps.get("count"):
-        facts.append(f"{steps['count']:,} steps")
+        facts.append(counted(steps["count"], "step"))
     if steps.get("mean_ms") is not None:  # not the median: with two workers every other batch is ready
         facts.append(f"{milliseconds(steps['mean_ms'])} a step")
     ranks = description.get("ranks") or []
@@ -235,7 +239,7 @@ def _cost(description: Mapping[str, Any]) -> Iterator[Block]:
         said.append(size(cost["bytes"]))
     dropped = cost.get("dropped")
     if dropped is not None:
-        said.append(f"{dropped:,} records dropped" if dropped else "nothing dropped")
+        said.append(f"{counted(dropped, 'record')} dropped" if dropped else "nothing dropped")
     if said:
         yield ("holter", ", ".join(said), "yellow" if dropped else "bright_black", 1)
     faults = cost.get("faults") or []

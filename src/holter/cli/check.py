@@ -54,7 +54,7 @@ def _main(words: list[str]) -> int:
     if given.json:
         output.write_json(result)
     else:
-        print(f"{result['result']}: {result['sentence']}")
+        options.say(f"{result['result']}: {result['sentence']}")
     return CODES[result["result"]]
 
 

@@ -7,16 +7,20 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.cli import options, output
 from holter.cli.bar import bar, legend
 from holter.cli.detail import operators
 from holter.cli.machine import utilization
 from holter.cli.output import clean
 from holter.views.bill import bill_lines
+from holter.views.cost import unwritten
 from holter.views.issues import not_judged, ordered
+from holter.views.saved_tensors import saved_text
 from holter.views.wording import (
     advice_text,
     duration,
+    gpus_text,
     issue_text,
     milliseconds,
     number_text,
@@ -97,6 +101,8 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
         yield ("Steps", list(_steps(d)))
     if d.get("numbers"):
         yield ("Numbers", [number_text(one) for one in d["numbers"]])
+    if d["tensors"]:
+        yield ("Tensors saved", [saved_text(d["tensors"])])
     if stages_text(d["dataloading"]) or (d["dataloading"] or {}).get("workers") is not None:
         yield ("Data loading", list(_loading(d)))
     if d["operators"]:
@@ -130,10 +136,10 @@ def _job(d: Mapping[str, Any]) -> Iterator[str]:
     if d["ranks"]:
         yield f"ranks: {', '.join(map(str, d['ranks'][:16]))}{' ...' if len(d['ranks']) > 16 else ''}"
     for node in d["nodes"]:
-        cpus = f"{node['cpus']:g} CPUs" if node["cpus"] else "CPUs unknown"
+        cpus = counted(node["cpus"], "CPU") if node["cpus"] else "CPUs unknown"
         part = f"; {_part(node)}" if len(d["nodes"]) > 1 else ""
         memory = f"{size(node['memory_bytes'])} memory"
-        yield f"node {node['node']}: {cpus}, {memory}, {_gpus(node['gpus'])}{part}"
+        yield f"node {node['node']}: {cpus}, {memory}, {gpus_text(node['gpus'])}{part}"
     if (expected := job.get("nodes_expected") or 0) > len(d["nodes"]):
         yield f"of {expected} nodes {len(d['nodes'])} recorded"
 
@@ -150,16 +156,10 @@ def _part(node: Mapping[str, Any]) -> str:
         else:
             apart, spread = clock["skew_ns"] / 1e6, clock["spread_ns"] / 1e6
             said.append(
-                f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of {clock['collectives']} collectives"
+                f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of "
+                f"{counted(clock['collectives'], 'collective')}"
             )
     return "; ".join(said) or "nothing else is known of it"
-
-
-def _gpus(gpus: list[Mapping[str, Any]] | None) -> str:
-    if not gpus:
-        return "GPUs unknown" if gpus is None else "no GPU"
-    names = sorted({str(gpu.get("name")) for gpu in gpus})
-    return f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''} ({', '.join(names)})"
 
 
 def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
@@ -168,6 +168,8 @@ def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
     verdict = d["verdict"]
     if d["job"]["headline"]:
         yield Text(clean(d["job"]["headline"]), style="bold red")
+    if lost := unwritten(d):
+        yield Text(clean(lost), style="yellow")
     yield verdict["sentence"]
     for fact in verdict["evidence"]:
         yield f"- {fact['text']}"
@@ -183,7 +185,7 @@ def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
 def _steps(d: Mapping[str, Any]) -> Iterator[str]:
     steps = d["steps"]
     warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
-    yield f"{steps['count']:,} steps{warmup}"
+    yield f"{counted(steps['count'], 'step')}{warmup}"
     if steps["mean_ms"] is not None:
         names = ("mean", "p50", "p90", "p95", "p99", "max")
         shown = ", ".join(f"{name} {milliseconds(steps[name + '_ms'])}" for name in names)
@@ -194,7 +196,7 @@ def _steps(d: Mapping[str, Any]) -> Iterator[str]:
         yield f"outlier: step {outlier['step']}{rank} took {milliseconds(outlier['duration_ms'])}{cause}"
     more = steps.get("outlier_count", len(steps["outliers"])) - 5
     if more > 0:
-        yield f"and {more} more outliers"
+        yield f"and {counted(more, 'more outlier')}"
 
 
 def _loading(d: Mapping[str, Any]) -> Iterator[str]:
@@ -237,7 +239,7 @@ def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
             yield f"{rule['name']}: {rule['status']}{': ' + str(rule['error']) if rule.get('error') else ''}"
         if rule.get("more_issues"):
-            yield f"{rule['name']}: {rule['more_issues']:,} more issues, only counted"
+            yield f"{rule['name']}: {counted(rule['more_issues'], 'more issue')}, only counted"
     unseen = not_judged(rules)
     quiet = [r["name"] for r in rules if r["status"] == "NoIssuesFound" and r["name"] not in unseen]
     if quiet:

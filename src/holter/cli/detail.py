@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.cli.output import clean, write
 from holter.cli.trace_sections import trace_sections
 from holter.views.wording import milliseconds, percent
@@ -27,7 +28,7 @@ def operators(d: Mapping[str, Any]) -> Section:
         if listed:
             lines.append(f"{what}:")
         for one in listed[:_MOST]:
-            calls = f"{one['count']:,} call{'s' if one['count'] != 1 else ''}"
+            calls = counted(one["count"], "call")
             name = one["name"][:_LONGEST_NAME]
             lines.append(f"  {percent(one['pct'])}, {milliseconds(one['total_ms'])}, {calls}: {name}")
     seen = d.get("window")

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from holter.analysis.evidence import counted
 from holter.cli import options, output
 from holter.views.wording import size
 
@@ -168,7 +169,7 @@ def _object_store(url: str) -> Finding:
         jobs = len(here.folders())
     except (OSError, ValueError) as error:
         return Finding("store", "no", str(error))
-    return Finding("store", "yes", f"{url}: writable, {jobs} job{'' if jobs == 1 else 's'}")
+    return Finding("store", "yes", f"{url}: writable, {counted(jobs, 'job')}")
 
 
 def _spool() -> Iterator[Finding]:
@@ -210,7 +211,7 @@ def _limits() -> Iterator[Finding]:
     quota, limit = group.cpus(), group.memory_limit()
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limited = f"limited to {quota:g} by the cgroup" if quota else "no cgroup limit"
-    yield Finding("CPUs", "yes", f"{cores} cores, {limited}")
+    yield Finding("CPUs", "yes", f"{counted(cores, 'core')}, {limited}")
     limited = f"limited to {size(limit)} by the cgroup" if limit else "no cgroup limit"
     yield Finding("memory", "yes", f"{size(total)}, {limited}")
     shared = Path("/dev/shm")  # noqa: S108

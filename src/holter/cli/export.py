@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holter.analysis.evidence import counted
 from holter.cli import options
 from holter.cli.options import Refusal, nearest
 
@@ -78,7 +79,8 @@ def main(words: list[str]) -> int:
         raise Refusal(f"{shown} cannot be written: {error}", Refusal.UNREADABLE) from error
     for skipped in trial.skipped:
         options.warn(f"left out {skipped['file']}: {skipped['why']}")
-    print(f"job {folder.name}: {written:,} rows or values; show them: {form.SHOW.format(output=shown)}")
+    rows = counted(written, "row or value", "rows or values")
+    options.say(f"job {folder.name}: {rows}; show them: {form.SHOW.format(output=shown)}")
     return 0
 
 

@@ -102,13 +102,10 @@ def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO)
         why = other.get("exception") or other.get("evidence")
         lines.append(f"the job failed on node {other.get('node')}: {why}")
     if outcome.processes:
-        seen = "PyTorch was loaded, but no training step was seen: no optimizer step and no forward pass."
+        seen = "PyTorch took no forward pass and no optimizer step"
     else:
-        seen = (
-            "no training was seen: no Python process of the command used PyTorch, "
-            "or it was hidden (python -I)."
-        )
-    lines.append(f"{duration(outcome.duration_s)}; {seen}")
+        seen = "no Python process used PyTorch, or was hidden (python -I)"
+    lines.append(f"{duration(outcome.duration_s)}; no training was seen: {seen}")
     lines += [
         f"own fault, the command was not touched: {f['where']}: {f['error']}" for f in outcome.faults[:2]
     ]

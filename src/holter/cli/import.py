@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holter.analysis.evidence import counted
 from holter.cli import options
 from holter.cli.options import Refusal
 
@@ -80,10 +81,13 @@ def _judge(folder: JobFolder) -> None:
 
 def _tell(name: str, report: Report) -> None:
     rows = ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in report.rows.most_common())
-    ranks = len(set(report.ranks.values()))
-    files = f"{len(report.files)} file{'s' * (len(report.files) != 1)}"
-    print(f"job {name}: {files}, {ranks} rank{'s' * (ranks != 1)}, {report.events:,} events")
-    print(f"  {rows or 'no events'}")
+    counts = (
+        (len(report.files), "file"),
+        (len(set(report.ranks.values())), "rank"),
+        (report.events, "event"),
+    )
+    print(f"job {name}: {', '.join(counted(*one) for one in counts)}")
+    options.say(f"  {rows or 'no events'}")
     faults = [
         f"{file}: {times:,} x {why}" if times > 1 else f"{file}: {why}"
         for file, counts in report.skipped.items()

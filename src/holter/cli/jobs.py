@@ -8,6 +8,7 @@ import time
 from fnmatch import fnmatchcase
 from typing import Any
 
+from holter.analysis.evidence import counted
 from holter.cli import options, output
 from holter.cli.options import Refusal
 from holter.views.jobs import said, summary
@@ -63,9 +64,11 @@ def main(words: list[str]) -> int:
     elif chosen:
         _print(chosen)
     elif listed:
-        print(f"None of the {len(listed)} jobs in {url} is like that; `holter jobs` lists them all.")
+        options.say(
+            f"None of the {counted(len(listed), 'job')} in {url} is like that; `holter jobs` lists them all."
+        )
     else:
-        print(f"No job in {url} yet. Record one: holter run -- python train.py (or try: holter demo)")
+        options.say(f"No job in {url} yet. Record one: holter run -- python train.py (or try: holter demo)")
     return 0
 
 

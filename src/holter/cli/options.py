@@ -236,13 +236,13 @@ def no_store(url: str, error: Exception) -> Refusal:
 
 def check_readable(folder: JobFolder) -> None:
     """Raise `Refusal` with code 65 for a job whose manifest cannot be read; warn of one left unfinished."""
-    if folder.fault and "start" not in folder.manifest():
-        why = folder.fault
+    from holter.views import jobs
+
+    if not jobs.readable(folder):
+        why = str(folder.fault)
         if why.endswith("is missing"):
             why += "; `holter run` records a job, `holter import` makes one of traces"
         raise Refusal(f"job {folder.name} cannot be read: {why}", Refusal.UNREADABLE)
-    from holter.views import jobs
-
     if folder.manifest().get("status") in jobs.RUNNING and (gone := jobs.why_not_running(folder)):
         warn(gone)
 
@@ -264,6 +264,11 @@ def store_of(folder: JobFolder) -> str:
     store = os.path.dirname(folder.url)
     near = store if "://" in store else os.path.relpath(store)
     return store if near.startswith("..") else near
+
+
+def say(line: str) -> None:
+    """Print one line for people to standard output."""
+    print(wrapped(line, sys.stdout))
 
 
 def warn(text: str) -> None:

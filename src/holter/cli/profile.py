@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.cli import options
 from holter.cli.options import Refusal
 from holter.cli.stop import running, tell
@@ -52,9 +53,9 @@ def main(words: list[str]) -> int:
     folder = running(options.find_job(given.job, given.store))
     _check_obeyed(folder)
     tell(folder, {"profile": {**document, "id": f"cli-{time.time_ns()}"}})
-    print(f"job {folder.name}: {_told(order, given.rank)}")
+    options.say(f"job {folder.name}: {_told(order, given.rank)}")
     for line in told(order.requests):
-        print(line)
+        options.say(line)
     return 0
 
 
@@ -124,7 +125,7 @@ def _told(order: windows.Order, rank: int | None) -> str:
     if one.duration_ns is not None:
         long = f"{one.duration_ns / 1e9:g} s"
     else:
-        long = f"{one.steps or 1} step{'s' if (one.steps or 1) != 1 else ''}"
+        long = counted(one.steps or 1, "step")
     begin = "the next step" if one.start_step is None else f"step {one.start_step}"
     if one.start_ns is not None:
         begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.start_ns / 1e9))

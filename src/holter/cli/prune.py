@@ -6,6 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.cli import options, output
 from holter.cli.options import Refusal
 from holter.views.wording import size
@@ -62,7 +63,7 @@ def main(words: list[str]) -> int:
         gone = prune(url, **limits)
     except (OSError, ValueError) as error:
         raise options.no_store(url, error) from None
-    print(f"Deleted {_jobs(len(gone))}, {size(sum(job.bytes for job in gone))}.")
+    print(f"Deleted {counted(len(gone), 'job')}, {size(sum(job.bytes for job in gone))}.")
     return 0
 
 
@@ -70,11 +71,7 @@ def _agreed(count: int) -> bool:
     if not sys.stdin.isatty():
         print("Run it again with --yes to delete.")
         return False
-    return input(f"Delete {_jobs(count)}? [y/N] ").strip().lower() in ("y", "yes")
-
-
-def _jobs(count: int) -> str:
-    return f"{count} job" + ("" if count == 1 else "s")
+    return input(f"Delete {counted(count, 'job')}? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _age(text: str | None) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.views.wording import milliseconds, percent, words
 
 if TYPE_CHECKING:
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 
 _MOST = 10
 _OF_HOST = "by the time on the host; what its CPU could do at most is not known"
-_NO_SHAPES = "no shapes of products, convolutions or attention; `holter profile JOB --shapes` records them"
+_NO_SHAPES = (
+    "no shapes of products, convolutions or attention; `holter profile JOB --shapes` while it runs, or "
+    "`holter run --profile-steps 100:103:shapes`, records them"
+)
 _LONGEST_NAME = 80
 
 
@@ -26,7 +30,7 @@ def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
     if more is None:
         return
     if steps := more["steps"]:
-        yield "Steps on the accelerator", [f"{steps['count']} steps: {_spread(steps)}"]
+        yield "Steps on the accelerator", [f"{counted(steps['count'], 'step')}: {_spread(steps)}"]
     yield "Critical path of the first step, as HTA defines it", _shares(more["hta_critical_path"] or {})
     yield "Steps by role, as the TensorBoard plug-in has it", _shares(more["roles"] or {})
     for name, (title, line) in _LISTS.items():
@@ -34,7 +38,7 @@ def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
         yield title, said + [line(row) for row in more[name][:_MOST]]
     if launches := more["launches"]:
         told = [f"{what}: {_spread(launches[key])}" for key, what in _LAUNCHES.items()]
-        yield "From launch to run", [f"{launches['count']:,} launches", *told]
+        yield "From launch to run", [counted(launches["count"], "launch", "launches"), *told]
 
 
 _LAUNCHES = {"call": "the call takes", "delay": "from its end until the run begins", "run": "the run takes"}
@@ -90,7 +94,9 @@ def _copies(row: Row) -> str:
 
 
 def _collective(row: Row) -> str:
-    what = f"{row['collective'] or 'collective'} of {row['bytes']:,} bytes, {row['group_size']} ranks"
+    what = (
+        f"{row['collective'] or 'collective'} of {row['bytes']:,} bytes, {counted(row['group_size'], 'rank')}"
+    )
     time = _us(row["time_ns"] / 1e3)
     return f"{what}: {row['operations']:,} x, {time}, {row['bus_gb_per_s']:.3g} GB/s on the bus"
 
@@ -126,7 +132,9 @@ _LISTS: dict[str, tuple[str, Callable[[Row], str]]] = {
 
 def _breakdown(part: Row) -> str:
     where = f"rank {part['rank']}" + ("" if part["device"] is None else f", device {part['device']}")
-    span = max(part["span_us"], 1e-9)
+    span = part["span_us"]
+    if span <= 0:
+        return f"{part['definition']}: {where}: its events have no duration"
     kinds = ("idle", "compute", "communication", "memory")
     shares = ", ".join(f"{kind} {percent(100 * part[f'{kind}_us'] / span)}" for kind in kinds)
     return f"{part['definition']}: {where}: {_us(part['span_us'])}, {shares}"

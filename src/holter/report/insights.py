@@ -6,6 +6,7 @@ import json
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.report.sections import table
 from holter.rules import catalogue
 from holter.views.issues import SEVERITIES, not_judged
@@ -53,7 +54,8 @@ def _rule(
     open_ = [issue for issue in issues if issue.get("status") != "resolved"]
     worst = min((i["severity"] for i in open_), key=_place, default="")
     status = "could not judge" if unseen else rule["status"]
-    counts = f"fired {rule.get('triggered') or 0:,} times in {rule.get('evaluations') or 0:,} looks"
+    looks = counted(rule.get("evaluations") or 0, "look")
+    counts = f"fired {counted(rule.get('triggered') or 0, 'time')} in {looks}"
     why = (rule.get("coverage") or {}).get("lacking") if unseen else rule.get("error")
     parts = [
         f'<p class="dim">{escape(known.description)}</p>' if known is not None else "",

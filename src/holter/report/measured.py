@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.report import measured_charts as charts
 from holter.report.pieces import prose
 from holter.report.sections import bullets, table
@@ -246,5 +247,7 @@ def most_fired(told: Mapping[str, Any]) -> str:
         return ""
     seen = (fired.get("coverage") or {}).get("points_seen")
     judged = f", at {seen:,} readings or steps" if seen else ""
-    looks = f"{fired['triggered']:,} times in {fired.get('evaluations') or 0:,} looks{judged}"
+    looks = (
+        f"{counted(fired['triggered'], 'time')} in {counted(fired.get('evaluations') or 0, 'look')}{judged}"
+    )
     return f"<p>{prose(str(fired['name']))} fired most often: {looks}.</p>"

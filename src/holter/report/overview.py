@@ -132,10 +132,13 @@ def operations(told: Mapping[str, Any]) -> str:
     if drawn:
         return drawn
     name = escape(str(told["job"]["name"]))
-    return (
-        '<p class="note">No operators were recorded. While the job runs, a window of one or two steps does: '
-        f"<code>holter profile {name} --steps 2</code>, or Settings.</p>"
+    how = (
+        f"While the job runs, a window of one or two steps does: <code>holter profile {name} --steps 2</code>"
+        ", or Settings."
+        if told["job"]["status"] in RUNNING
+        else "<code>holter run --profile-steps 100:101 -- …</code> records those of the steps that it names."
     )
+    return f'<p class="note">No operators were recorded. {how}</p>'
 
 
 def _clock(at: int | None) -> str:

@@ -8,12 +8,15 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.report.pieces import prose
 from holter.rules import catalogue
+from holter.views.cost import unwritten
 from holter.views.issues import not_judged, ordered
 from holter.views.jobs import RUNNING
 from holter.views.wording import (
     duration,
+    gpus_text,
     issue_text,
     milliseconds,
     percent,
@@ -66,6 +69,8 @@ def verdict(told: Mapping[str, Any]) -> Iterator[str]:
     yield f'<section class="verdict {mood}">'
     if told["job"]["headline"]:
         yield f'<p class="headline">{escape(told["job"]["headline"])}</p>'
+    if lost := unwritten(told):
+        yield f'<p class="headline">{escape(lost)}</p>'
     yield f'<p class="said">{escape(found["sentence"])}</p>'
     yield bullets(fact["text"] for fact in found["evidence"])
     if found["advice"]:
@@ -103,10 +108,13 @@ def job(told: Mapping[str, Any]) -> str:
         ("ranks", len(told["ranks"]) or None),
     ]
     for node in told["nodes"]:
-        gpus = [str(gpu.get("name")) for gpu in node["gpus"] or []]
-        cpus = f"{node['cpus']:g} CPUs" if node["cpus"] else "CPUs unknown"
-        named = f"{len(gpus)} x {', '.join(sorted(set(gpus)))}" if gpus else "no GPU seen"
-        rows.append((f"node {node['node']}", f"{cpus}, {size(node['memory_bytes'])} memory, {named}"))
+        cpus = counted(node["cpus"], "CPU") if node["cpus"] else "CPUs unknown"
+        rows.append(
+            (
+                f"node {node['node']}",
+                f"{cpus}, {size(node['memory_bytes'])} memory, {gpus_text(node['gpus'])}",
+            )
+        )
     return table(("", ""), [(name, value) for name, value in rows if value not in (None, "")])
 
 
@@ -154,7 +162,7 @@ def steps(told: Mapping[str, Any]) -> str:
     ]
     drawn = table(("step", "rank", "took", "longer by", "mostly in"), longest, numbers=range(4))
     count = found["outlier_count"]
-    said = "1 step took much longer" if count == 1 else f"{count:,} steps took much longer"
+    said = f"{counted(count, 'step')} took much longer"
     most = f", the longest {len(longest)} of them" if count > len(longest) else ""
     return f'{text}<details class="more"><summary>{said}{most}</summary>{drawn}</details>'
 

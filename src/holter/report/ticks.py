@@ -39,11 +39,12 @@ def _multiples(low: float, high: float, step: float) -> list[float]:
 
 
 def number(value: float) -> str:
-    """Write a number as short as it can be told from its neighbors: `1,200`, `0.25`, `3e-05`."""
+    """Write a number as short as it can be told from its neighbors: `1,200`, `0.25`, `3e-5`."""
     if value == 0:
         return "0"
     if abs(value) >= 1e7 or abs(value) < 1e-3:
-        return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e")
+        digits, _, exponent = f"{value:.2e}".partition("e")
+        return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from holter.analysis.evidence import counted
 from holter.rules import BadRule, Issue, Rule, Window, parameter
 from holter.rules._collections import belongs, has_role, matches, pairs_of, tested
 from holter.rules._latest import Latest
@@ -130,7 +131,7 @@ class TensorRule(Rule):
     def say(self, findings: list[Finding], step: int) -> str:
         """Put findings of one code at one step in a sentence, the worst first."""
         worst, more = findings[0], len(findings) - 1
-        others = f", and of {more} more tensor{'s' * (more > 1)}" if more else ""
+        others = f", and of {counted(more, 'more tensor')}" if more else ""
         numbers = f"{worst.value:.4g}{worst.unit} {worst.comparator} {worst.threshold:.4g}{worst.unit}"
         return f"{worst.what} of {worst.tensor} at step {step}: {numbers}{others}"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.evidence import counted
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules._layers import PARAMETERS
 from holter.rules._settled import settled
@@ -115,7 +116,7 @@ class DataRepeat(Rule):
             one["seen"][fingerprint] = step
         if one["run"] == self.again:
             yield self.issue(
-                f"batches come in the same order as {lag} steps before",
+                f"batches come in the same order as {counted(lag, 'step')} before",
                 code="order",
                 severity="info",
                 tensor=name,

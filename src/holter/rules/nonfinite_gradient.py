@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.evidence import counted
 from holter.analysis.shards import joined, whole
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules._logged import MAIN_LOSS, pattern, skips
@@ -194,6 +195,6 @@ def _origin(state: dict[str, Any]) -> dict[str, Any]:
         return {"where": where, "rank": rank, "seen": "recorder", **detail}
     if state["gradients"]:
         names = state["gradients"]
-        more = f" and {len(names) - 1} more parameters" if len(names) > 1 else ""
+        more = f" and {counted(len(names) - 1, 'more parameter')}" if len(names) > 1 else ""
         return {"where": names[0].removeprefix("gradient/") + more, "seen": "gradients"}
     return {"where": "the loss" if "loss" in state["what"] else "some gradient", "seen": "numbers"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.evidence import counted
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules._logged import pattern
 
@@ -96,7 +97,8 @@ class ValidationNotRun(Rule):
         if state.get("count", 0) >= 3 and step > due and state.get("told") != last:
             state["told"] = last
             yield self.issue(
-                f"no evaluation since step {last}; before, one came every {state['longest']} steps at least",
+                f"no evaluation since step {last}; before, one came every "
+                f"{counted(state['longest'], 'step')} at least",
                 code="stopped",
                 step_start=last,
                 step_end=due,

@@ -36,6 +36,8 @@ WATCHED_AGE_S = 0.8
 WATCHED_FILES = 600
 """While somebody looks: the age, and files after which it grows by a second each, for readers list them."""
 RETRY_S = 5.0
+UNWRITTEN = "because the store could not be written"
+"""How what is said of rows that were given up ends."""
 
 
 class Writer:

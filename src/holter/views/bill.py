@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.bill import bill
+from holter.analysis.evidence import counted
 from holter.views.wording import duration, percent
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def bill_of(
 
 def bill_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Say a bill in words: the job, its idle part, then what findings cost a day."""
-    machines = f"{found['machines']:g} machine{'' if found['machines'] == 1 else 's'}"
+    machines = counted(found["machines"], "machine")
     if found["cost"] is None:
         yield f"unknown: how long the job ran is not known ({found['price']:g} an hour, {machines})"
     else:

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.views.bill import money
 from holter.views.wording import duration, milliseconds, percent, size, words
 
@@ -126,7 +127,7 @@ def _hardware(nodes: list[Mapping[str, Any]]) -> str:
 
 def _machine(node: Mapping[str, Any]) -> str:
     gpus = Counter(str(gpu or "GPU") for gpu in node["gpus"])
-    cpus = "CPUs unknown" if node["cpus"] is None else f"{node['cpus']:g} CPUs"
+    cpus = "CPUs unknown" if node["cpus"] is None else counted(node["cpus"], "CPU")
     memory = "" if node["memory_bytes"] is None else f" {size(node['memory_bytes'])}"
     return " + ".join([f"{cpus}{memory}", *(f"{count} x {gpu}" for gpu, count in gpus.items())])
 

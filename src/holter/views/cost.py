@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.evidence import counted
 from holter.store.layout import PASSING
+from holter.store.writer import UNWRITTEN
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -41,6 +46,23 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
         "dropped": _dropped(kept, events),
         "faults": _faults(events),
     }
+
+
+def unwritten(description: Mapping[str, Any]) -> str | None:
+    """Say of a described job that its store could not take all of it; None where nothing was lost so."""
+    cost = description.get("cost") or {"faults": ()}  # a trace that was never a job has none
+    faults = [str(f.get("error")) for f in cost["faults"] if str(f.get("where")).split()[-1:] == ["store"]]
+    if not faults or not cost["dropped"]:
+        return None
+    lost = f"{counted(cost['dropped'], 'record')} {'is' if cost['dropped'] == 1 else 'are'} lost"
+    # What the last attempt failed with is told only where it was the last: nothing came after it.
+    why = next((text for text in faults if not text.endswith(UNWRITTEN)), None)
+    if why is None:
+        return f"The recording has gaps: the store could not be written for a while, {lost}."
+    job, phases = description["job"], description["phases"] or {}
+    until = phases.get("training_loop_end")
+    when = f" {duration((until - job['start']) / 1e9)} after the start" if until and job["start"] else ""
+    return f"Recording stopped early{when}: the store could not be written ({why}), {lost}."
 
 
 def details(events: Table, *kinds: str) -> list[dict[str, Any]]:

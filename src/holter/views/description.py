@@ -21,8 +21,10 @@ from holter.schema.signals import signal_name
 from holter.views import description_kept, profiled_steps
 from holter.views.bill import bill_of
 from holter.views.cost import cost, details
+from holter.views.jobs import why_not_running
 from holter.views.nodes import nodes_of
 from holter.views.reading import Stretches, steps_of, utilization_of
+from holter.views.saved_tensors import saved_tensors
 from holter.views.trace_description import describe_trace, is_trace
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         events=events,
         nodes=nodes,
         profiled=profiled,
+        running=why_not_running(trial.folder) is None,
     )
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
@@ -103,6 +106,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
         "steps": _steps(worst, facts.statistics) if steps.rows else None,
         "numbers": numbers(scalars),
+        "tensors": saved_tensors(trial),
         "breakdown": facts.breakdown or None,
         "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization_of(trial, samples, stretches),

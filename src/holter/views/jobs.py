@@ -26,13 +26,18 @@ def summary(folder: JobFolder, now_ns: int) -> dict[str, Any]:
     return {
         "name": folder.name,
         "created": manifest.get("created"),
-        "status": "Unreadable" if folder.fault else manifest.get("status", "Unreadable"),
+        "status": manifest.get("status", "Unreadable") if readable(folder) else "Unreadable",
         "duration_s": (until - start) / 1e9 if until and start else None,
         "exit_code": manifest.get("exit_code"),
         "verdict": manifest.get("verdict"),
         "silent_s": silent_s(folder, now_ns) if running else None,
         "fault": folder.fault,
     }
+
+
+def readable(folder: JobFolder) -> bool:
+    """Tell whether a job can be described: a manifest of another schema version may say when it began."""
+    return folder.fault is None or "start" in folder.manifest()
 
 
 def judged(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +49,8 @@ def judged(description: Mapping[str, Any]) -> dict[str, Any]:
 def said(job: dict[str, Any]) -> str:
     """Say in a few words what the card led with, or why there is no card; `job` is a `summary`."""
     if job["fault"]:
-        return str(job["fault"])
+        less = said({**job, "fault": None})
+        return f"{job['fault']}; {less}" if less else str(job["fault"])
     if job["silent_s"]:
         return f"its agent said nothing for {duration(job['silent_s'])}"
     verdict = job["verdict"]

@@ -33,9 +33,12 @@ def nodes_of(
         device: The device of the framework, as in `cuda`; None when nobody said.
     """
     ranks = {name: _ranks(ranked.where(ranked["node"] == name)) for name in nodes}
+    read = _gpus_read(trial) if any(facts.get("gpus") is None for facts in nodes.values()) else {}
     described = []
     for name, facts in nodes.items():
         kept = {key: facts.get(key) for key in ("cpus", "memory_bytes", "gpus")}
+        if kept["gpus"] is None and name in read:
+            kept["gpus"] = [{"name": None, "memory_bytes": None}] * read[name]
         described.append({"node": name, **kept, "ranks": ranks[name], "status": facts.get("status")})
     order = sorted((name for name in nodes if ranks[name]), key=lambda name: ranks[name][0])
     if len(order) > 1:
@@ -46,6 +49,14 @@ def nodes_of(
             if (skew := skews.get(str(node["node"]))) is not None:
                 node["clock"] = skew.to_json()
     return described
+
+
+def _gpus_read(trial: Trial) -> dict[str, int]:
+    """Return of how many GPUs each node has readings: nodes of imports say nothing of theirs."""
+    found = trial.sql(
+        "SELECT node, count(DISTINCT device) AS gpus FROM samples WHERE metric LIKE 'gpu.%' GROUP BY node"
+    )
+    return {str(row["node"]): int(row["gpus"]) for row in found.to_rows()}
 
 
 def _ranks(rows: Table) -> list[int]:

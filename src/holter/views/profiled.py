@@ -155,8 +155,12 @@ class Profiled:
         return self._narrowed[key]
 
     def activity(self, tables: Mapping[str, Table]) -> dict[tuple[int, int], Activity]:
-        """Return when each accelerator of some tables was looked at, and when it ran anything."""
-        return activity(device_work(tables), self._open)
+        """Return when each accelerator of some tables was looked at, and when it ran anything.
+
+        One whose events all lie at one moment is left out.
+        """
+        found = activity(device_work(tables), self._open)
+        return {place: one for place, one in found.items() if one.looked.length}
 
     def annotations(self) -> list[str]:
         """Return the names of ranges that can be looked at, those that took longest first."""

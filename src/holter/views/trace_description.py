@@ -8,7 +8,7 @@ import numpy as np
 
 from holter.analysis.critical_path import critical_path, path_shares
 from holter.analysis.device_facts import DeviceFacts, device_facts
-from holter.analysis.device_verdict import verdict
+from holter.analysis.device_verdict import momentary, verdict
 from holter.analysis.idle_time import idle_time
 from holter.analysis.kernel_statistics import activity, kernel_precision, kernel_table, memory_table
 from holter.analysis.operator_tree import operator_table
@@ -94,7 +94,7 @@ def describe_trace(
         }
         if steps.rows
         else None,
-        "breakdown": facts.breakdown or None,
+        "breakdown": None if momentary(read) else facts.breakdown or None,
         "dataloading": None,
         "operators": {
             "cpu": [

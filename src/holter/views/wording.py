@@ -7,8 +7,10 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from holter.views.issues import Found
 
@@ -99,6 +101,14 @@ def stages_text(dataloading: Mapping[str, Any] | None) -> str:
     return ", ".join(said)
 
 
+def gpus_text(gpus: Sequence[Mapping[str, Any]] | None) -> str:
+    """Name a node's GPUs: `2 GPUs (NVIDIA H100)`; None is not known."""
+    if not gpus:
+        return "GPUs unknown" if gpus is None else "no GPU"
+    names = sorted({str(gpu["name"]) for gpu in gpus if gpu.get("name")})
+    return counted(len(gpus), "GPU") + (f" ({', '.join(names)})" if names else "")
+
+
 def advice_text(advice: Mapping[str, Any]) -> str:
     """One advice, after the step time that it promises."""
     expected = advice.get("expected_step_ms")
@@ -114,7 +124,7 @@ def number_text(one: Mapping[str, Any]) -> str:
     """Say what became of a number of the training: `loss: 2.303 in step 0, 0.05214 in step 399, …`."""
     name = one["name"] + ("" if one["mode"] in ("train", "global") else f" ({one['mode']})")
     if one["first"] is None:
-        return f"{name}: never a finite number in {one['steps']:,} steps"
+        return f"{name}: never a finite number in {counted(one['steps'], 'step')}"
     if one["steps"] == 1:
         said = f"{one['first']:.4g} in step {one['first_step']}"
     elif one["least"] == one["most"]:

@@ -31,6 +31,11 @@ export function number(value) {
   return size >= 1000 ? Math.round(value).toLocaleString("en-US") : digits(value);
 }
 
+/** How many there are: `1 event`, `2,000 events`. @param {number} count @param {string} noun */
+export function counted(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** How long ago. @param {number} seconds */
 export function ago(seconds) {
   if (seconds < 1.5) return "just now";

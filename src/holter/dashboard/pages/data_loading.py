@@ -26,8 +26,8 @@ _EMPTY = (
 )
 _UNSEEN = (
     "What the wait is made of is not known: no torch DataLoader was seen. Of one its workers, their batches "
-    "and every stage of building them stand here; `holter profile JOB --python cprofile` says which "
-    "functions take the time."
+    "and every stage of building them stand here; `holter profile JOB --python cprofile` while it "
+    "runs, or `holter run --profile-steps 60:63:cprofile`, says which functions take the time."
 )
 _TOLD = {
     "next_batch": "wait for a batch",

@@ -6,6 +6,7 @@ import time
 from html import escape
 from typing import TYPE_CHECKING
 
+from holter.analysis.evidence import counted
 from holter.dashboard.frame import job_address
 from holter.dashboard.islands import chart, charts, heatmap
 from holter.report import overview, sections
@@ -53,7 +54,7 @@ def _unread(told: Mapping[str, Any]) -> str:
     count = len(told["skipped"])
     if not count:
         return ""
-    files = "1 file of this job" if count == 1 else f"{count:,} files of this job"
+    files = f"{counted(count, 'file')} of this job"
     return (
         f'<p class="headline">{files} could not be read; what should stand there is missing below.</p>'
         f"<details><summary>Files that could not be read, and why</summary>{sections.skipped(told)}</details>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.analysis.kernel_statistics import kernel_table, memory_table, precision
 from holter.analysis.operator_tree import operator_table
 from holter.dashboard.pages._asking import choice, entry, form, lines, link, number, picture, pictures
@@ -34,10 +35,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     parts = [f"<h1>{TITLE}</h1>", _said(reading, tables)]
     if seen.ranks:
         parts.append(_filter(reading, asked))
-    parts += [
-        "<h2>Busy or idle</h2>",
-        pictures(reading, asked, "gpu_active", "gpu_over_time", "cpu_active", "cpu_over_time"),
-    ]
+    parts += ["<h2>Busy or idle</h2>", pictures(reading, asked, *_busy(reading))]
     if seen.ran:
         parts += _of_devices(reading, asked, tables)
     parts += ["<h2>Steps and named ranges</h2>", *_ranges(reading, asked)]
@@ -46,6 +44,13 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     if seen.windows:
         parts += ["<h2>Windows of the profiler</h2>", _windows_table(reading)]
     return "".join(parts)
+
+
+def _busy(reading: Reading) -> list[str]:
+    """Name the charts of who was busy; of what nobody read one, which says so once."""
+    read = {str(row["metric"]) for row in reading.description["utilization"]}
+    gpu, cpu = reading.profiled.ran or "gpu.util" in read, "cpu.util" in read
+    return ["gpu_active", *["gpu_over_time"] * gpu, "cpu_active", *["cpu_over_time"] * cpu]
 
 
 def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]) -> list[str]:
@@ -84,13 +89,13 @@ def _said(reading: Reading, tables: Mapping[str, Table]) -> str:
         told.append(f'<p class="empty">There are no kernels: {where}. {prose(HOW)}</p>')
         return "".join(told)
     counts = [
-        f"{tables['kernels'].rows:,} kernels",
-        f"{tables['memory_operations'].rows:,} copies and fills",
-        f"{tables['launches'].rows:,} launches",
-        f"{tables['operators'].rows:,} events of the host",
+        counted(tables["kernels"].rows, "kernel"),
+        counted(tables["memory_operations"].rows, "copy or fill", "copies and fills"),
+        counted(tables["launches"].rows, "launch", "launches"),
+        counted(tables["operators"].rows, "event of the host", "events of the host"),
     ]
     from_trace = "an imported trace" if "imported" in reading.trial.manifest else "windows of the profiler"
-    gpus = f"{len(seen.places)} {'GPU' if len(seen.places) == 1 else 'GPUs'}"
+    gpus = counted(len(seen.places), "GPU")
     return f'<p class="dim">From {from_trace}: {", ".join(counts)}, on {gpus}.</p>' + "".join(told)
 
 

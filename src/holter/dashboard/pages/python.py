@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.dashboard.islands import island
 from holter.dashboard.pages._asking import choice, entry, form, link, number
 from holter.dashboard.tables import Number, Raw, sortable
@@ -114,7 +115,7 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[st
         picked = choice(asked, "source", "of", listed, default=names[at]) + "<button>Show</button>"
         yield form(asked, "whose flame graph", picked, keep=("mode", "phase", "rank", "first", "last"))
     title = f"Flame graph of {one['name']}"
-    seen = f", {one['samples']:,} samples" if one["samples"] else ""
+    seen = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
     yield (
         f'<p class="dim">{escape(one["name"])}: {_SOURCES[one["source"]]}{seen}, '
         f"{milliseconds(one['flame']['value'] / 1e6)} in all. Each bar is a function, its width its time, "

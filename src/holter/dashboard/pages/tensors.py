@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.analysis.evidence import counted
 from holter.dashboard.islands import island
 from holter.dashboard.pages._asking import choice, entry, form, lines, link, number, picture, pictures
 from holter.dashboard.tables import Number, Raw, sortable
@@ -139,7 +140,7 @@ def _list(
     groups = sorted({name for row in rows for name in row["collections"]})
     roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""} - set(groups))
     options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
-    yield f"<h2>{len(rows):,} tensors</h2>"
+    yield f"<h2>{counted(len(rows), 'tensor')}</h2>"
     yield form(
         asked,
         "search tensors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.evidence import counted
 from holter.store.parquet import literal
 from holter.views.figures._busy import inside
 from holter.views.tensors import about_ranks, asked, natural, values
@@ -82,7 +83,7 @@ def over_steps(
         return [], {}, ""
     note = about_ranks(reading.trial, of, asked(where, rank, mode), rank)
     if lacking:
-        note += f" At {lacking:,} saved step{'s' * (lacking > 1)} a part is missing: there is no value."
+        note += f" At {counted(lacking, 'saved step')} a part is missing: there is no value."
     low, span = int(ends["low"][0]), int(ends["high"][0]) + 1 - int(ends["low"][0])
     count = max(1, min(reading.width, span))
     rows = reading.trial.sql(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.evidence import counted
 from holter.views.figures import Axis, Figure, Series
 from holter.views.figures.loader_workers import MISSING
 
@@ -28,7 +29,7 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     if not len(sizes):
         return None
     if len(sizes) <= _MOST:
-        x: list[object] = [f"{size:,} samples" for size in sizes]
+        x: list[object] = [counted(size, "sample") for size in sizes]
         values = counts.astype(float).tolist()
     else:
         found, edges = np.histogram(sizes, bins=40, weights=counts)

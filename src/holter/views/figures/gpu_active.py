@@ -11,7 +11,10 @@ from holter.views.figures._kernels import profiled, shares
 if TYPE_CHECKING:
     from holter.views.figures import Figure, Reading
 
-MISSING = "No GPU was seen. `holter doctor` says what can be measured on this machine, and why not the rest."
+MISSING = (
+    "No GPU was seen to run anything. `holter doctor` says what can be measured on this machine, and why not "
+    "the rest."
+)
 
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holter.analysis.evidence import counted
 from holter.schema.phases import BREAKDOWN
 from holter.views.figures import Axis, Figure, Reading, Series
 from holter.views.wording import words
@@ -19,7 +20,7 @@ def draw(reading: Reading) -> Figure | None:
     last = steps.where(steps["rank"] == rank).sorted("time").where(slice(-_MOST, None))
     parts = [part for part in BREAKDOWN if last[part].any()]
     return Figure(
-        title=f"The last {last.rows} steps",
+        title=f"The last {counted(last.rows, 'step')}",
         kind="stacked",
         x=[int(number) for number in last["step"]],
         x_axis=Axis("number of the step"),

@@ -2,6 +2,7 @@
 
 import { make } from "../canvas/elements.js";
 import { lasting } from "../canvas/time.js";
+import { counted } from "../words.js";
 
 /**
  * @typedef {{code: number, name: string, count: number, total_ns: number}} Found
@@ -69,7 +70,7 @@ export class Finder {
       if (signal.aborted) return;
       [this.found, this.only, this.last] = [found, null, text];
       const events = found.reduce((sum, { count }) => sum + count, 0);
-      this.said.textContent = found.length ? `${events.toLocaleString("en")} events, ${found.length} names` : "no event is called so";
+      this.said.textContent = found.length ? `${counted(events, "event")}, ${counted(found.length, "name")}` : "no event is called so";
       this.show();
       this.acts.choose(new Set(found.map(({ code }) => code)));
       if (found.length) await this.step(false);

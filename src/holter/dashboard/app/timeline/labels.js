@@ -1,6 +1,7 @@
 // The names of a timeline's rows, beside the canvas: what is seen of the tree, each a button where it opens.
 
 import { make } from "../canvas/elements.js";
+import { counted } from "../words.js";
 
 /**
  * @typedef {import("./rows.js").Row} Row
@@ -54,7 +55,7 @@ export class Labels {
   /** @param {Row} row @returns {HTMLElement} */
   label(row) {
     const { entry } = row;
-    const events = entry.events === undefined ? "" : `, ${entry.events.toLocaleString("en")} events`;
+    const events = entry.events === undefined ? "" : `, ${counted(entry.events, "event")}`;
     const text = make("span", {}, entry.name);
     const attributes = { title: `${entry.name}${events}` };
     const element = row.opens
