@@ -127,8 +127,10 @@ class JobFolder:
         text = json.dumps(document, indent=1)
         if "imported" in document:
             # Of a trace of some hundred events, blanks and what says nothing were a tenth of all.
-            said = {key: one for key, one in document.items() if key != "name" and one not in (None, [])}
-            text = json.dumps(said, separators=(",", ":"))
+            said = [
+                one for one in document.items() if one[1] not in (None, []) and one != ("name", self.name)
+            ]
+            text = json.dumps(dict(said), separators=(",", ":"))
         self.place.write(key, text.encode(), new=new)
 
     def _kept(self, key: str) -> Document:
