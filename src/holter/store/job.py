@@ -127,10 +127,10 @@ class JobFolder:
         text = json.dumps(document, indent=1)
         if "imported" in document:
             # Of a trace of some hundred events, blanks and what says nothing were a tenth of all.
-            said = [
-                one for one in document.items() if one[1] not in (None, []) and one != ("name", self.name)
-            ]
-            text = json.dumps(dict(said), separators=(",", ":"))
+            said = {
+                k: v for k, v in document.items() if v not in (None, []) and (k, v) != ("name", self.name)
+            }
+            text = json.dumps(said, separators=(",", ":"))
         self.place.write(key, text.encode(), new=new)
 
     def _kept(self, key: str) -> Document:
