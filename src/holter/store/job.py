@@ -125,11 +125,9 @@ class JobFolder:
 
     def _write(self, key: str, document: Document, *, new: bool = False) -> None:
         text = json.dumps(document, indent=1)
-        if "imported" in document:
-            # Of a trace of some hundred events, blanks and what says nothing were a tenth of all.
-            said = {
-                k: v for k, v in document.items() if v not in (None, []) and (k, v) != ("name", self.name)
-            }
+        if "imported" in document:  # of a small trace, blanks and what says nothing were a tenth of all
+            own = "name", self.name
+            said = {key: one for key, one in document.items() if one not in (None, []) and (key, one) != own}
             text = json.dumps(said, separators=(",", ":"))
         self.place.write(key, text.encode(), new=new)
 
