@@ -215,6 +215,10 @@ def test_each_thread_has_its_own_state_and_its_end_is_seen(session):
     assert found == [(False, 0)] * 3  # of a thread that ended nothing is left
     assert flow.at is mine
     assert mine.optimizers == 0
+    mine.marks.release()  # as when its thread has ended, but something holds on to its state
+    known = len(Local.asked)
+    assert flow.at is mine
+    assert len(Local.asked) == known + 1
     with pytest.raises(TypeError, match="counts steps"):
         flow.session = object()
 

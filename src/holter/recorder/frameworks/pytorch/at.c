@@ -106,7 +106,8 @@ At *here(Usual *usual)
 {
     At *at = usual->last;
     unsigned long thread = PyThread_get_thread_ident();
-    if (at != NULL && at->thread == thread)
+    /* A pen that serves nobody any more is that of a thread that has ended, whose number this one may have got. */
+    if (at != NULL && at->thread == thread && (at->pen == NULL || (unsigned long)at->pen->thread == thread))
         return at;
     PyObject *found = usual->local == NULL ? NULL : PyObject_GetAttrString(usual->local, "at");
     if (found == NULL)
