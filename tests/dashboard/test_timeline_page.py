@@ -98,7 +98,7 @@ def test_search_finds_the_next_and_the_previous_and_what_launched_it(look):
     page.keyboard.press("/")
     page.keyboard.type("sgemm_32x")
     page.keyboard.press("Enter")
-    expect(page.locator(".timeline-finder output")).to_contain_text("events, 1 names")
+    expect(page.locator(".timeline-finder output")).to_contain_text("events, 1 name")
     expect(panel.locator("h3")).to_have_text("ampere_sgemm_32x128_tn")
     began = panel.locator("dd").nth(1)
     first = began.inner_text()
