@@ -31,8 +31,8 @@ from machine import HERE, described, environment
 
 LOOP = HERE / "loop.py"
 STEPS = {"1ms": 24_000, "10ms": 2400}
-FEWER = {"torch.profiler": 6}
-"""It keeps every event in memory until the end, so it gets a sixth of the steps."""
+FEWER = {"torch.profiler": {"1ms": 6, "10ms": 2}}
+"""It keeps every event in memory until the end, so it gets a part of the steps."""
 LIMITS = {"1ms": 1.05, "10ms": 1.01}
 START_S, TURN_S = 10.0, 1.0
 PAUSE_NS = 500_000_000
@@ -109,7 +109,7 @@ def one_round(size: str, tools: dict[str, list[str]], scratch: Path) -> dict[str
     runners = {}
     for name, command in tools.items():
         out = scratch / f"{name}.json"
-        steps = str(STEPS[size] // FEWER.get(name, 1))
+        steps = str(STEPS[size] // FEWER.get(name, {}).get(size, 1))
         words = [*command, "--size", size, "--steps", steps, "--out", str(out)]
         process = subprocess.Popen(
             words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
