@@ -1,4 +1,4 @@
-"""What the training is doing right now: shared by the parts of the adapter, one set of flags a thread."""
+"""What the training is doing right now, and what the adapter's parts must tell one another of it."""
 
 from __future__ import annotations
 
