@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.agent.journal import Facts, Process
+from holter.agent.journal import Event, Facts, Process
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
@@ -17,6 +18,19 @@ Columns = dict[str, Any]
 """Columns as the store's writer takes them: arrays, and pairs (codes, values) for text."""
 Part = tuple[Process, int, NDArray[Any]]
 """A process, the index of one of its threads, and records of that thread."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one poll of a drain found."""
+
+    spans: Columns = field(default_factory=dict)
+    scalars: Columns = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    rows: int = 0
+    more: bool = False
+    """More is waiting: poll again soon."""
+
 
 _ROUND = 100
 """Times are kept to 100 ns: half the bytes, and a clock reading costs that much."""
