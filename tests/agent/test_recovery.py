@@ -22,12 +22,14 @@ from holter.cli import main
 TRAINING = """
 import holter, os, sys, time
 for step in range({steps}):
+    if step > {told} and os.path.exists({release!r}):
+        break
     with holter.step():
         time.sleep(0.001)
         holter.log(loss=1.0 / (step + 1))
     if step == {told}:
         open({reached!r}, "w").write(str(os.getpid()))
-{then}
+open({reached!r}, "w").write(str(step))
 """
 
 
@@ -44,12 +46,19 @@ def said(*words: str) -> tuple[int, str, str]:
 class Killed:
     """A training whose agent can be killed."""
 
-    def __init__(self, start, tmp_path: Path, *, steps=3000, told=1500, then="", **popen):
+    def __init__(self, start, tmp_path: Path, *, steps=3000, told=1500, **popen):
         self.reached, self.parent = tmp_path / "reached", tmp_path / "spools"
         self.parent.mkdir()
-        code = TRAINING.format(steps=steps, told=told, reached=str(self.reached), then=then)
+        code = TRAINING.format(
+            steps=steps, told=told, reached=str(self.reached), release=str(tmp_path / "release")
+        )
         self.run = start(
-            sys.executable, "-c", code, options={"spool_parent": str(self.parent)}, start_new_session=True, **popen
+            sys.executable,
+            "-c",
+            code,
+            options={"spool_parent": str(self.parent)},
+            start_new_session=True,
+            **popen,
         )
         until(lambda: self.reached.exists() and self.reached.read_text(), 30)
         self.trainer = int(self.reached.read_text())
@@ -75,24 +84,28 @@ class Killed:
         return spans["step"].tolist()
 
     def losses(self) -> list[int]:
-        return self.run.trial.sql("select step from scalars where name = 'loss' order by step")["step"].tolist()
+        return self.run.trial.sql("select step from scalars where name = 'loss' order by step")[
+            "step"
+        ].tolist()
 
 
 def test_a_training_that_outlives_its_agent_is_in_the_store_as_a_whole(start, tmp_path):
-    job = Killed(start, tmp_path, told=1500, steps=6000)
+    job = Killed(start, tmp_path, told=1500, steps=10**6)
     until(lambda: job.run.rows("spans"))  # a part of it is stored already
     job.kill()
     code, _, told = said("describe", "job", "--store", job.store)
     assert code == 0
     assert f"its agent is gone, but the training still runs (process {job.trainer})" in told
     assert job.run.folder.manifest()["status"] == "InProgress"
+    (tmp_path / "release").touch()
     job.end_of_training()
+    steps = int(job.reached.read_text())
     code, out, told = said("jobs", "--store", job.store)
     assert code == 0
     assert "Completed" in out
     assert "the agent of job job was killed" in told
-    assert job.steps() == list(range(6000))
-    assert job.losses() == list(range(6000))
+    assert job.steps() == list(range(steps))
+    assert job.losses() == list(range(steps))
     manifest = job.run.folder.manifest()
     assert (manifest["status"], manifest["exit_code"]) == ("Completed", None)
     assert manifest["agent_killed"]["pid"] == job.run.process.pid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import socket
@@ -142,7 +143,7 @@ def _recovered(spool: Path, owner: Owner, *, quiet: bool) -> dict[str, Any]:
         from holter.store.place import place
 
         folder = JobFolder(place(owner.job), owner.name)
-        stream = open(os.devnull, "w") if quiet else sys.stdout  # noqa: SIM115
+        stream = io.StringIO() if quiet else sys.stdout
 
         def judge(outcome: Outcome) -> None:
             from holter.cli.finish import finish
