@@ -13,7 +13,7 @@ from holter.agent import ownership, procfs
 from holter.agent.clock import Clock
 from holter.agent.deaths import Ended
 from holter.agent.hangs import HangLimits
-from holter.agent.outcome import Outcome, outcome_of
+from holter.agent.outcome import Outcome, all_stored, outcome_of
 from holter.agent.scribe import Plan, Scribe
 from holter.agent.signals import Signals
 from holter.agent.supervise import STOP_GRACE_S
@@ -79,7 +79,7 @@ def attach(
             signals.wait(0.05)
     if descriptor >= 0:
         os.close(descriptor)
-    if kept := not scribe.stored:
+    if kept := not all_stored(scribe):
         _tell_kept(spool, folder)
     elif procfs.stat(pid) is None:
         shutil.rmtree(spool, ignore_errors=True)

@@ -14,7 +14,7 @@ from holter.agent.heads import Head, read_head
 from holter.agent.journal import Event, Facts, Journal, Process
 from holter.agent.listing import Listing
 from holter.agent.ranks import Ranks
-from holter.agent.rows import Batch, Part, Rows
+from holter.agent.rows import NO_PROGRESS, TRAINING, Batch, Part, Rows
 from holter.agent.segments import Segments
 from holter.schema import record
 from holter.schema.phases import Phase
@@ -34,15 +34,7 @@ _FAIR = 8_192
 _FOREIGN_S = 3.0
 """A process that /proc never showed (another pid namespace) is dead after this long without a record."""
 
-_NO_PROGRESS = [int(Phase.STACK), int(Phase.GC)]
-"""A worker that hangs is still sampled: these say nothing about work done."""
-
-
 _SLOW = (Phase.CHECKPOINT, Phase.EVAL, Phase.COMPILE)
-
-_TRAINING = np.zeros(256, bool)
-"""By phase: what only a training that goes on begins; one that is ended may still write a checkpoint."""
-_TRAINING[[Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.EVAL]] = True
 
 
 class Drain:
@@ -204,7 +196,7 @@ class Drain:
                 batch.events.extend(replace(event, rank=rank) for event in self._held.pop(key))
 
     def _note_progress(self, process: Process, records: NDArray[Any], now: int) -> None:
-        if np.isin(records["phase"], _NO_PROGRESS).all():
+        if np.isin(records["phase"], NO_PROGRESS).all():
             return
         process.last_progress = now
         parent = self.processes.get(process.parent or "")
@@ -228,7 +220,7 @@ class Drain:
     def _note_steps(self, process: Process, records: NDArray[Any]) -> None:
         for slow in _SLOW:
             self.slow[slow.name.lower()].extend(records["duration"][records["phase"] == slow].tolist())
-        if len(begins := records["begin"][_TRAINING[records["phase"]]]):
+        if len(begins := records["begin"][TRAINING[records["phase"]]]):
             process.begun = max(process.begun, int(begins.max()))
         steps = records[records["phase"] == Phase.STEP]
         process.steps += len(steps)

@@ -65,6 +65,16 @@ class Outcome:
         }
 
 
+def all_stored(scribe: Scribe) -> bool:
+    """Whether the store holds all that was in the scribe's spool, so that it may be removed."""
+    if scribe.is_alive():
+        return False
+    if scribe.intake is None or scribe.intake.drain is None:
+        spool = scribe.plan.spool
+        return spool is None or not any(spool.glob("*.journal"))
+    return scribe.intake.stored
+
+
 def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int, *, spool: Path | None = None) -> Outcome:
     """Put together what the scribe knows at the end; times are wall ns.
 

@@ -37,6 +37,11 @@ _ROUND = 100
 _PHASES = [""] * 256
 for _phase in Phase:
     _PHASES[_phase] = _phase.name.lower()
+NO_PROGRESS = [int(Phase.STACK), int(Phase.GC)]
+"""A worker that hangs is still sampled: these say nothing about work done."""
+TRAINING = np.zeros(256, bool)
+"""By phase: what only a training that goes on begins; one that is ended may still write a checkpoint."""
+TRAINING[[Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.EVAL]] = True
 _SOUND = np.array([text != "" for text in _PHASES])
 _MODES = [Mode(number).name.lower() if number in set(Mode) else "global" for number in range(256)]
 _SCALARS = ("time", "rank", "step", "mode", "name", "value")

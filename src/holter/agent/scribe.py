@@ -114,16 +114,6 @@ class Scribe(threading.Thread):
         by_hand = self.interrupted is not None and self._ended is not None and self._ended.exit_code != 0
         return by_hand and self._ended_at - (self.interrupted or 0.0) < INTERRUPTED_S
 
-    @property
-    def stored(self) -> bool:
-        """Whether the store holds all that was in the spool: it may be removed."""
-        if self.is_alive():
-            return False
-        if self.intake is None or self.intake.drain is None:
-            spool = self.plan.spool
-            return spool is None or not any(spool.glob("*.journal"))
-        return self.intake.stored
-
     def finish(self, ended: Ended) -> None:
         """Say that the command has ended: take what is left, write it, and end."""
         self._ended_at = time.monotonic()
@@ -174,10 +164,9 @@ class Scribe(threading.Thread):
         return result
 
     def _open(self) -> None:
-        """Make everything; the dear imports happen here, beside the command that runs already."""
+        """Say where the spool is, then make everything: the dear imports run beside the command."""
         plan = self.plan
-        if plan.facts:  # before all that takes time: where the spool is must be known when we are killed
-            self._duty("node", lambda: plan.folder.update_node(plan.node, **plan.facts))
+        self._duty("node", lambda: plan.folder.update_node(plan.node, **plan.facts))
         self._cgroup = Cgroup.of()
         self._oom_before = OomCounters.read(self._cgroup)
         local = getattr(plan.folder.place, "path", None)

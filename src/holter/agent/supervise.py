@@ -14,7 +14,7 @@ from holter.agent.children import children, kill_trees, reap, send, wait_for
 from holter.agent.clock import Clock
 from holter.agent.command import CommandNotFound, environment, find_command, spawn
 from holter.agent.hangs import HangLimits
-from holter.agent.outcome import Outcome, outcome_of
+from holter.agent.outcome import Outcome, all_stored, outcome_of
 from holter.agent.scribe import Plan, Scribe
 from holter.agent.signals import Message, Signals, adopt_orphans
 from holter.schema.metrics import INTERVALS_MS
@@ -146,7 +146,7 @@ class Agent:
             scribe.finish(ended)
             self._wait_for_scribe(scribe, signals)
             adopt_orphans(False)
-        if scribe.stored:
+        if all_stored(scribe):
             self._clear_spool()
         outcome = self._outcome(scribe, ended, started, at)
         self._release()

@@ -74,7 +74,7 @@ def look_for_spool(folder: JobFolder) -> None:
 
 
 def kept(folder: JobFolder, outcome: Outcome) -> Outcome:
-    """Store what the agent could not, where the store can be written again by now."""
+    """Store what the agent could not, where that goes by now; else say where it is and what to do."""
     from holter.agent.ownership import SpoolBusy, owner_of
 
     if outcome.spool is None or (owner := owner_of(Path(outcome.spool))) is None:
@@ -84,14 +84,12 @@ def kept(folder: JobFolder, outcome: Outcome) -> Outcome:
     try:
         recover(Path(outcome.spool), owner, folder)
     except (OSError, ValueError, SpoolBusy):
+        _tell_kept(folder, outcome)
         return outcome
     return replace(outcome, spool=None, unstored=0)
 
 
-def tell_kept(folder: JobFolder, outcome: Outcome) -> None:
-    """Say where the records are that the store does not hold, and what to do with them."""
-    if outcome.spool is None:
-        return
+def _tell_kept(folder: JobFolder, outcome: Outcome) -> None:
     missing = f"{counted(outcome.unstored, 'record')} of it" if outcome.unstored else "some records of it"
     options.warn(
         f"the store does not hold all of job {folder.name}: {missing} are kept in {outcome.spool}; "

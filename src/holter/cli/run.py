@@ -205,7 +205,7 @@ def execute(plan: Plan) -> int:
     from holter.agent.hangs import HangLimits
     from holter.agent.supervise import Agent
     from holter.cli.joining import begin, companions, judged_here
-    from holter.cli.recover import kept, tell_kept
+    from holter.cli.recover import kept
 
     folder, member = begin(plan)
     creator = member is None or member.creator
@@ -223,12 +223,10 @@ def execute(plan: Plan) -> int:
         member=member,
         tell=live.say,
     ).run()
-    if member is not None and not judged_here(member, outcome):
-        tell_kept(folder, kept(folder, outcome))
-        return outcome.exit_code
     outcome = kept(folder, outcome)
+    if member is not None and not judged_here(member, outcome):
+        return outcome.exit_code
     fired = _finish(folder, outcome, member.node if member else plan.node, plan.otlp)
-    tell_kept(folder, outcome)
     wanted = any((name == "issue" and fired) or name in fired for name in plan.fail_on)
     return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
 
