@@ -232,4 +232,20 @@ def test_a_store_deleted_during_the_run_leaves_the_spool(start, tmp_path):
     assert job.run.wait() == 0
     assert job.run.outcome["spool"] == str(job.spool)
     assert job.run.outcome["unstored"] >= 1500
-    assert owner_of(job.spool).name == "job"
+    assert owner_of(job.spool).ended["status"] == "Completed"
+
+
+def test_a_store_that_was_away_at_the_end_gets_the_records_and_the_end_that_the_agent_saw(start, tmp_path):
+    job = Killed(start, tmp_path, told=200, steps=1500)
+    away = tmp_path / "away"
+    shutil.move(job.store, away)
+    assert job.run.wait() == 0
+    shutil.move(away, job.store)
+    code, _, told = said("jobs", "--store", job.store)
+    assert code == 0
+    assert "could not store all of it" in told
+    assert job.steps() == list(range(1500))
+    manifest = job.run.folder.manifest()
+    assert (manifest["status"], manifest["exit_code"]) == ("Completed", 0)
+    assert "agent_killed" not in manifest
+    assert not list(job.parent.iterdir())

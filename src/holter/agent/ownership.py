@@ -20,6 +20,8 @@ from holter.agent.clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from holter.agent.outcome import Outcome
+
 PREFIX = "holter-"
 """How the name of every spool begins."""
 DOCUMENT = "agent.json"
@@ -48,6 +50,8 @@ class Owner:
     """Whether other nodes record the job too."""
     command: int | None = None
     """Pid of the command."""
+    ended: dict[str, Any] | None = None
+    """How the job ended, of an agent that saw the end but could not store all; None of a killed one."""
 
     @property
     def name(self) -> str:
@@ -104,6 +108,14 @@ def write(spool: Path, owner: Owner) -> None:
 def starts(spool: Path, owner: Owner, command: int) -> None:
     """Write down the pid of the command, which may outlive its agent. Raises `OSError`."""
     write(spool, replace(owner, command=command))
+
+
+def ends(spool: Path, outcome: Outcome) -> None:
+    """Write down how the job ended, beside the records that could not be stored. Raises `OSError`."""
+    owner = owner_of(spool)
+    if owner is not None:
+        told = {name: getattr(outcome, name) for name in ("status", "exit_code", "signal", "failure")}
+        write(spool, replace(owner, ended={**told, "start": outcome.started, "end": outcome.ended}))
 
 
 def owner_of(spool: Path) -> Owner | None:

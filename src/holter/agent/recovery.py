@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def recover(
         )
         intake.finish(attached=False, limit_s=float("inf"))
         closes = folder.manifest().get("end") is None
-        if closes:
+        if closes and owner.ended is None:
             notes.fault("killed", _loss(folder, owner))
         intake.events()
         if failed := next((f["error"] for f in notes.faults if f["where"] == "tensors"), None):
@@ -153,7 +153,10 @@ def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
     if found is not None and found["kind"] == "lost":
         text = f"the agent (process {owner.pid}) was killed, and the end of the training was not recorded"
         found |= {"kind": "agent killed", "certainty": "certain", "evidence": text}
-    return Outcome(
+    known: dict[str, Any] = {}
+    if owner.ended is not None:
+        known = {name: owner.ended.get(name) for name in ("status", "exit_code", "signal", "failure")}
+    made = Outcome(
         exit_code=0 if found is None else 1,
         signal=None,
         failure=found,
@@ -167,11 +170,14 @@ def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
         workers_seen=drain.workers_seen,
         recorder_cost_ns=drain.cost_ns,
     )
+    return replace(made, **known)
 
 
 def _close(folder: JobFolder, owner: Owner, outcome: Outcome) -> bool:
     """Write how the job ended, as far as it is known; return whether it is over."""
-    killed = {"agent_killed": {"node": owner.node, "host": owner.host, "pid": owner.pid}}
+    killed: dict[str, Any] = {}
+    if owner.ended is None:
+        killed = {"agent_killed": {"node": owner.node, "host": owner.host, "pid": owner.pid}}
     ended: dict[str, Any] = {
         "status": outcome.status,
         "start": outcome.started,
@@ -179,6 +185,7 @@ def _close(folder: JobFolder, owner: Owner, outcome: Outcome) -> bool:
         "exit_code": None,  # only the agent could have learned it
         "signal": None,
         "failure": outcome.failure,
+        **(owner.ended or {}),
     }
     if not owner.several:
         folder.update(**ended, **killed)

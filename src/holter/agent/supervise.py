@@ -149,6 +149,9 @@ class Agent:
         if all_stored(scribe):
             self._clear_spool()
         outcome = self._outcome(scribe, ended, started, at)
+        if self._spool is not None:
+            with contextlib.suppress(OSError):
+                ownership.ends(self._spool, outcome)
         self._release()
         return outcome
 

@@ -132,7 +132,8 @@ def _recovered(spool: Path, owner: Owner, *, quiet: bool) -> dict[str, Any]:
     """Recover one spool; return what became of it. `quiet`: the card is not printed."""
     from holter.agent.ownership import SpoolBusy, held
 
-    told: dict[str, Any] = {"job": owner.job, "spool": str(spool), "agent": "gone", "rows": {}}
+    told: dict[str, Any] = {"job": owner.job, "spool": str(spool), "agent": "gone"}
+    told["killed"] = owner.ended is None
     try:
         with held(spool, owner):  # most often the agent just runs: no need to load what follows
             pass
@@ -178,8 +179,9 @@ def _sentence(told: dict[str, Any]) -> str:
     name = told["job"].rpartition("/")[2]
     result, spool = told["result"], told["spool"]
     if result == "recovered":
+        why = "was killed" if told["killed"] else "could not store all of it"
         return (
-            f"the agent of job {name} was killed; {counted(sum(told['rows'].values()), 'row')} "
+            f"the agent of job {name} {why}; {counted(sum(told['rows'].values()), 'row')} "
             f"that the store lacked came from its spool"
         )
     if result == "discarded":
