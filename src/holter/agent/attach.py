@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING
 
-from holter.agent import procfs
+from holter.agent import ownership, procfs
 from holter.agent.clock import Clock
 from holter.agent.deaths import Ended
 from holter.agent.hangs import HangLimits
-from holter.agent.outcome import Outcome, outcome_of
+from holter.agent.outcome import Outcome, all_stored, outcome_of
 from holter.agent.scribe import Plan, Scribe
 from holter.agent.signals import Signals
 from holter.agent.supervise import STOP_GRACE_S
@@ -51,6 +53,7 @@ def attach(
     stat = procfs.stat(pid)
     if stat is None or not stat.alive:
         raise NoProcess(f"there is no process {pid}")
+    owner, lock = ownership.own(spool, folder.url, node, clock)
     descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
     with Signals(_ENOUGH) as signals:
         plan = Plan(
@@ -63,6 +66,7 @@ def attach(
             roots=[pid],
             environment=dict(os.environ),
             attached=True,
+            facts=owner.facts(spool),
         )
         scribe = Scribe(plan, wake=signals.wake)
         started = clock.time_ns()
@@ -75,7 +79,23 @@ def attach(
             signals.wait(0.05)
     if descriptor >= 0:
         os.close(descriptor)
-    return _close(folder, scribe, started, at)
+    if kept := not all_stored(scribe):
+        _tell_kept(spool, folder)
+    elif procfs.stat(pid) is None:
+        shutil.rmtree(spool, ignore_errors=True)
+    else:  # the process that goes on removes its spool itself, once nobody claims it
+        (spool / ownership.DOCUMENT).unlink(missing_ok=True)
+    outcome = _close(folder, scribe, started, at, spool if kept else None)
+    os.close(lock)
+    return outcome
+
+
+def _tell_kept(spool: Path, folder: JobFolder) -> None:
+    print(
+        f"holter: the store does not hold all records; they are kept in {spool}."
+        f" Once it can be written: holter recover {folder.url}",
+        file=sys.stderr,
+    )
 
 
 def _follow(pid: int, started: int, descriptor: int, signals: Signals, scribe: Scribe) -> None:
@@ -107,8 +127,8 @@ def _closed(scribe: Scribe, pid: int) -> bool:
     return any(one.pid == pid and one.end is not None for one in list(drain.processes.values()))
 
 
-def _close(folder: JobFolder, scribe: Scribe, started: int, at: int) -> Outcome:
+def _close(folder: JobFolder, scribe: Scribe, started: int, at: int, spool: Path | None) -> Outcome:
     """Write how it ended: nobody knows the exit code of a process that is not one's child."""
-    outcome = outcome_of(scribe, Ended(None), started, at)
+    outcome = outcome_of(scribe, Ended(None), started, at, spool=spool)
     folder.update(status=outcome.status, end=at, exit_code=None, signal=None, failure=outcome.failure)
     return outcome

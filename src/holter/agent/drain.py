@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +14,13 @@ from holter.agent.heads import Head, read_head
 from holter.agent.journal import Event, Facts, Journal, Process
 from holter.agent.listing import Listing
 from holter.agent.ranks import Ranks
-from holter.agent.rows import Columns, Part, Rows
+from holter.agent.rows import NO_PROGRESS, TRAINING, Batch, Part, Rows
 from holter.agent.segments import Segments
 from holter.schema import record
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -33,33 +34,20 @@ _FAIR = 8_192
 _FOREIGN_S = 3.0
 """A process that /proc never showed (another pid namespace) is dead after this long without a record."""
 
-_NO_PROGRESS = [int(Phase.STACK), int(Phase.GC)]
-"""A worker that hangs is still sampled: these say nothing about work done."""
-
-
 _SLOW = (Phase.CHECKPOINT, Phase.EVAL, Phase.COMPILE)
-
-_TRAINING = np.zeros(256, bool)
-"""By phase: what only a training that goes on begins; one that is ended may still write a checkpoint."""
-_TRAINING[[Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.EVAL]] = True
-
-
-@dataclass(slots=True)
-class Batch:
-    """What one poll found."""
-
-    spans: Columns = field(default_factory=dict)
-    scalars: Columns = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    rows: int = 0
-    more: bool = False
-    """More is waiting: poll again soon."""
 
 
 class Drain:
     """All processes of one spool directory."""
 
-    def __init__(self, spool: Path, clock: Clock, *, proc: Path = procfs.PROC) -> None:
+    def __init__(
+        self,
+        spool: Path,
+        clock: Clock,
+        *,
+        proc: Path = procfs.PROC,
+        now: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self.spool = spool
         self.clock = clock
         self.processes: dict[str, Process] = {}
@@ -72,8 +60,10 @@ class Drain:
         self.slow: dict[str, deque[int]] = {phase.name.lower(): deque(maxlen=100) for phase in _SLOW}
         """What phases that may take long took, ns."""
         self.facts = Facts(clock)
-        self.ranks = Ranks(self.processes, clock)
+        self.ranks = Ranks(self.processes, clock, spool)
         self._proc = proc
+        self._now = now
+        self._spent: list[tuple[Path, int]] = []
         self._journals: dict[str, Journal] = {}
         self._threads: dict[tuple[str, int], Segments] = {}
         self._buried: set[str] = set()
@@ -89,7 +79,7 @@ class Drain:
 
     def poll(self, *, final: bool = False, now: int | None = None) -> Batch:
         """Take what is new; `final` takes every finished record of every process and waits for nothing."""
-        now = time.monotonic_ns() if now is None else now
+        now = self._now() if now is None else now
         batch = Batch()
         listing = Listing.of(self.spool, without=self._buried)
         for key in listing.journals:
@@ -115,6 +105,15 @@ class Drain:
             batch.events.extend(self._bury(self.processes[key], listing))
         return batch
 
+    def spent(self) -> list[tuple[Path, int]]:
+        """Return the files of which all was taken since the last call, and since when each was read."""
+        found = self._spent
+        for reader in self._threads.values():
+            found += reader.spent
+            reader.spent = []
+        self._spent = []
+        return found
+
     def alive(self) -> list[Process]:
         """Return the processes that still run."""
         return [process for process in self.processes.values() if process.died is None]
@@ -127,7 +126,9 @@ class Drain:
         pid, _, started = key.partition("-")
         if not (pid.isdigit() and started.isdigit()):
             return
-        self.processes[key] = Process(key, int(pid), int(started), now, last_progress=now, checked=now)
+        process = Process(key, int(pid), int(started), now, last_progress=now, checked=now)
+        process.assigned = self.ranks.given(key)
+        self.processes[key] = process
         self._journals[key] = Journal(self.spool / record.journal_name(key))
 
     def _is_gone(self, process: Process, now: int, *, final: bool) -> bool:
@@ -195,7 +196,7 @@ class Drain:
                 batch.events.extend(replace(event, rank=rank) for event in self._held.pop(key))
 
     def _note_progress(self, process: Process, records: NDArray[Any], now: int) -> None:
-        if np.isin(records["phase"], _NO_PROGRESS).all():
+        if np.isin(records["phase"], NO_PROGRESS).all():
             return
         process.last_progress = now
         parent = self.processes.get(process.parent or "")
@@ -219,7 +220,7 @@ class Drain:
     def _note_steps(self, process: Process, records: NDArray[Any]) -> None:
         for slow in _SLOW:
             self.slow[slow.name.lower()].extend(records["duration"][records["phase"] == slow].tolist())
-        if len(begins := records["begin"][_TRAINING[records["phase"]]]):
+        if len(begins := records["begin"][TRAINING[records["phase"]]]):
             process.begun = max(process.begun, int(begins.max()))
         steps = records[records["phase"] == Phase.STEP]
         process.steps += len(steps)
@@ -246,6 +247,8 @@ class Drain:
                 process.last_phase = head.phase.phase_name if head.phase else None
         for key, (dropped, cost) in totals.items():
             process = self.processes[key]
+            if dropped > process.dropped:  # it works, only nobody has room for its records
+                process.last_progress = self._now()
             self.dropped += dropped - process.dropped
             process.dropped = dropped
             process.cost_ns = max(process.cost_ns, cost)
@@ -266,10 +269,10 @@ class Drain:
         ]
 
     def _bury(self, process: Process, listing: Listing) -> list[Event]:
-        """Say how a dead process ended, and remove its files."""
+        """Say how a dead process ended, and give up its files."""
         self.damaged += self._journals[process.key].damaged
         self._buried.add(process.key)
-        listing.remove(process.key)
+        self._spent += [(path, process.first_seen) for path in listing.paths(process.key)]
         events = [self._exit(process)]
         if process.dropped:
             detail = {"process": process.key, "records": process.dropped}
@@ -281,7 +284,7 @@ class Drain:
             self._cost_of_buried += process.cost_ns
             del self.processes[process.key], self._journals[process.key]
             for at in [at for at in self._threads if at[0] == process.key]:
-                del self._threads[at]
+                self._spent += self._threads.pop(at).spent
         return events
 
     def _exit(self, process: Process) -> Event:
@@ -293,5 +296,5 @@ class Drain:
             "step": process.last_head_step,
             "open": process.last_open,
         }
-        when = process.died or time.monotonic_ns()
+        when = process.died or self._now()
         return Event(self.clock.to_wall(when), self.ranks.of(process), "exit", process.key, detail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ _CHUNK = 4 << 20
 
 
 class Frames:
-    """The files of one process; `take` gives what is new. A file that was read to its end is removed."""
+    """The files of one process; `take` gives what is new."""
 
     def __init__(self, folder: Path, process: str) -> None:
         self.folder = folder
@@ -41,6 +42,11 @@ class Frames:
         self.damaged = 0
         self.collections: dict[str, Any] = {}
         """Settings by name, as the process told them last."""
+        self.spent: list[tuple[Path, int]] = []
+        """Files that were read to their end, and since when; who stores the rows removes them."""
+        self._done = -1
+        """Files up to this number are spent."""
+        self._began = 0
         self._number: int | None = None
         self._offset = 0
         self._tensors: dict[int, dict[str, Any]] = {}
@@ -56,9 +62,11 @@ class Frames:
         """
         rows: list[tuple[dict[str, Any], bytes]] = []
         values: list[Values] = []
+        numbers = [number for number in numbers if number > self._done]
         while numbers:
             if self._number not in numbers:
                 self._number, self._offset, self._tensors = numbers[0], 0, {}
+                self._began = time.monotonic_ns()
             path = self.folder / spool.frames_name(self.process, self._number)
             found, left = self._read(path, rows, values)
             closed = final or self._number < numbers[-1]
@@ -67,8 +75,9 @@ class Frames:
             if found:
                 continue
             self.damaged += left > 0  # a frame that will never be whole
-            path.unlink(missing_ok=True)
-            numbers = [number for number in numbers if number > self._number]
+            self.spent.append((path, self._began))
+            self._done = self._number
+            numbers = [number for number in numbers if number > self._done]
         return rows, values
 
     def _read(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from holter.agent.drain import Drain
@@ -50,9 +51,11 @@ class Intake:
         watched: Watched,
         notes: Notes,
         timeline: Timeline | None = None,
+        writer: Writer | None = None,
+        drain: Drain | None = None,
     ) -> None:
-        self.writer = Writer(folder, node)
-        self.drain = None if spool is None else Drain(spool, clock)
+        self.writer = writer or Writer(folder, node)
+        self.drain = drain or (None if spool is None else Drain(spool, clock))
         self.profiling = None if self.drain is None else Profiling(self.drain)
         self.tensors = None if spool is None else TensorDrain(folder, node, spool, clock)
         self.sampler = Sampler(collectors, clock, interval_ms, on_fault=notes.fault)
@@ -60,6 +63,11 @@ class Intake:
         self._watched = watched
         self._notes = notes
         self._relieved = time.monotonic()
+        self._spent: deque[tuple[dict[str, int], list[Path]]] = deque()
+        """Files of the spool that were read to their end, and what the store must hold before they go."""
+        self._lost = (0, -1)
+        """How many rows the writer had dropped when it dropped the last ones, and when; monotonic ns."""
+        self._complete = True
         self._sampling = threading.Thread(target=self.sampler.run, name="holter-sampler", daemon=True)
         self._sampling.start()
 
@@ -118,10 +126,31 @@ class Intake:
             if any(event.kind == "window" for event in events):
                 self.writer.flush("events")  # somebody waits for it; its rows are there
         self.writer.poll()
+        self._clear()
         now = time.monotonic()
         if self.writer.waiting >= RELIEF_ROWS and now - self._relieved >= RELIEF_S and not self.writer.fault:
             self._relieved = now
             self.writer.flush()
+
+    @property
+    def stored(self) -> bool:
+        """Whether the store holds all that was taken from the spool, and nothing is left there."""
+        return self._complete and not self._spent
+
+    def _clear(self) -> None:
+        """Remove the files of the spool whose records are stored; those of which some were dropped stay."""
+        lost = sum(self.writer.dropped.values())
+        if lost > self._lost[0]:
+            self._lost = (lost, time.monotonic_ns())
+        sources = [one for one in (self.drain, self.profiling, self.tensors) if one is not None]
+        spent = [pair for source in sources for pair in source.spent()]
+        whole = [path for path, since in spent if since > self._lost[1]]
+        self._complete = self._complete and len(whole) == len(spent)
+        if whole:
+            self._spent.append((self.writer.mark(), whole))
+        while self._spent and self.writer.holds(self._spent[0][0]):
+            for path in self._spent.popleft()[1]:
+                path.unlink(missing_ok=True)
 
     def hurry(self, watched: bool) -> None:
         """Write sooner while somebody looks; an object store is spared that."""
@@ -137,13 +166,14 @@ class Intake:
             if waited >= patience or alarm.wait(0.05):
                 return
 
-    def finish(self, *, attached: bool) -> None:
-        """Stop sampling and take every record that is left."""
+    def finish(self, *, attached: bool, limit_s: float = _FINAL_S) -> None:
+        """Stop sampling and take every record that is left, as far as that takes no longer than `limit_s`."""
         self.sampler.stop()
         self._sampling.join(2.0)
-        deadline = time.monotonic() + _FINAL_S
-        while self.poll(final=True) and time.monotonic() < deadline:
+        deadline = time.monotonic() + limit_s
+        while (more := self.poll(final=True)) and time.monotonic() < deadline:
             pass
+        self._complete = self._complete and not more
         staying = [] if self.drain is None else [one.pid for one in self.drain.alive()]
         if staying and not attached:
             self._notes.note("exit", "processes stay", {"pids": staying, "role": "other", "clean": False})
@@ -157,6 +187,7 @@ class Intake:
         if self.writer.fault:
             self._notes.fault("store", self.writer.fault)
         self.writer.close()
+        self._clear()
         for table, rows in self.writer.dropped.items():
             text = f"{rows} rows of {table} were lost, {UNWRITTEN}"
             self._notes.fault("store", text)

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holter.agent.ranks import rank_name
 from holter.schema import record, windows
 
 if TYPE_CHECKING:
@@ -53,12 +54,11 @@ class Listing:
             of_thread.sort()
         return found
 
-    def remove(self, key: str) -> None:
-        """Remove the files of a process, all but its stacks, which somebody may still read."""
-        names = [record.journal_name(key), windows.orders_name(key)]
+    def paths(self, key: str) -> list[Path]:
+        """Return the files of a process, all but its stacks, which somebody may still read."""
+        names = [record.journal_name(key), windows.orders_name(key), rank_name(key)]
         names += [record.head_name(key, thread) for owner, thread in self.heads if owner == key]
         for (owner, thread), numbers in self.segments.items():
             if owner == key:
                 names += [record.segment_name(key, thread, number) for number in numbers]
-        for name in names:
-            (self.spool / name).unlink(missing_ok=True)
+        return [self.spool / name for name in names]

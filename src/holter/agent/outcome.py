@@ -6,8 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holter.agent.deaths import Ended
     from holter.agent.scribe import Scribe
+
+SPOOLED = ("spans", "scalars", "events", "tensors", "tensor_values")
+"""Tables whose rows are made of the spool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,10 @@ class Outcome:
     recorder_cost_ns: int = 0
     """What recording cost all processes of the job, as far as they measured it."""
     bytes_written: int = 0
+    spool: str | None = None
+    """The spool, where it holds records that the store does not."""
+    unstored: int = 0
+    """Rows made of the spool that the store does not hold; they are not lost while there is a `spool`."""
 
     @property
     def duration_s(self) -> float:
@@ -56,8 +65,26 @@ class Outcome:
         }
 
 
-def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
-    """Put together what the scribe knows at the end; times are wall ns."""
+def all_stored(scribe: Scribe) -> bool:
+    """Whether the store holds all that was in the scribe's spool, so that it may be removed."""
+    if scribe.is_alive():
+        return False
+    if scribe.intake is None or scribe.intake.drain is None:
+        spool = scribe.plan.spool
+        return spool is None or not any(spool.glob("*.journal"))
+    return scribe.intake.stored
+
+
+def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int, *, spool: Path | None = None) -> Outcome:
+    """Put together what the scribe knows at the end; times are wall ns.
+
+    Args:
+        scribe: The scribe, which has ended.
+        ended: How the command ended.
+        started: When it was started.
+        at: When it ended.
+        spool: The spool, if it is kept because the store does not hold all of it.
+    """
     status = "Completed"
     if scribe.stopped:
         status = "Stopped"
@@ -66,8 +93,10 @@ def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
     facts: dict[str, Any] = {}
     faults = list(scribe.notes.faults)
     if (intake := scribe.intake) is not None:
-        lost = sum(intake.writer.dropped.values()) + intake.sampler.dropped
-        facts = {"dropped": lost, "bytes_written": intake.writer.bytes_written}
+        dropped = intake.writer.dropped
+        unstored = sum(dropped.get(table, 0) for table in SPOOLED) if spool is not None else 0
+        lost = sum(dropped.values()) - unstored + intake.sampler.dropped
+        facts = {"dropped": lost, "bytes_written": intake.writer.bytes_written, "unstored": unstored}
         if (drain := intake.drain) is not None:
             faults += drain.facts.faults
             facts |= {
@@ -86,5 +115,6 @@ def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
         ended=at,
         faults=faults,
         agent_cpu_s=scribe.cpu_s,
+        spool=None if spool is None else str(spool),
         **facts,
     )

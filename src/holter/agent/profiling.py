@@ -47,6 +47,12 @@ class Profiling:
         self._given: list[_Given] = []
         """Orders, oldest first: one that comes before another was taken waits for it."""
         self._number = 0
+        self._spent: list[tuple[Path, int]] = []
+
+    def spent(self) -> list[tuple[Path, int]]:
+        """Return the files that were read since the last call, and when."""
+        found, self._spent = self._spent, []
+        return found
 
     def obey(self, orders: list[Any], notes: Notes) -> None:
         """Take the orders of `control.json`, after those before; each once.
@@ -133,12 +139,11 @@ class Profiling:
         if file and "/" not in file:
             path = self._drain.spool / file
             began = time.monotonic()
+            self._spent.append((path, time.monotonic_ns()))
             try:
                 detail["rows"] = self._read(path, event, writer)
             except Exception as error:
                 name, detail["refused"] = "refused", f"{type(error).__name__}: {error}"
-            finally:
-                path.unlink(missing_ok=True)
             detail["read_s"] = round(time.monotonic() - began, 3)
         return replace(event, name=name, detail=detail)
 

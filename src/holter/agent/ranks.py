@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from holter.agent.journal import Event, Process
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holter.agent.clock import Clock
 
 PATIENCE_S = 2.0
 """How long the records of a process wait in the spool for it to learn its rank."""
 
 
+def rank_name(key: str) -> str:
+    """Name of the file in a spool that keeps the rank which the agent gave to a process."""
+    return f"{key}.rank"
+
+
 class Ranks:
     """Ranks of the processes in `processes`, which its owner keeps up to date."""
 
-    def __init__(self, processes: dict[str, Process], clock: Clock) -> None:
+    def __init__(self, processes: dict[str, Process], clock: Clock, spool: Path) -> None:
         self._processes = processes
         self._clock = clock
+        self._spool = spool
+
+    def given(self, key: str) -> int | None:
+        """Return the rank that an agent before this one gave to a process; None when it gave none."""
+        try:
+            return int((self._spool / rank_name(key)).read_text())
+        except (OSError, ValueError):
+            return None
 
     def of(self, process: Process) -> int:
         """Return the rank for rows of a process, a worker's from its trainer; -1 when there is none yet."""
@@ -41,6 +57,8 @@ class Ranks:
         others = [one for one in self._processes.values() if one.is_trainer and one is not owner]
         taken = {self.of(one) for one in others if one.died is None}
         owner.assigned = next(rank for rank in range(len(taken) + 1) if rank not in taken)
+        with contextlib.suppress(OSError):  # who recovers the spool must give it the same
+            (self._spool / rank_name(owner.key)).write_text(str(owner.assigned))
         if not any(self.of(one) >= 0 for one in others):
             return True, []
         detail = {"process": owner.key, "pid": owner.pid, "assigned": owner.assigned}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.agent.journal import Facts, Process
+from holter.agent.journal import Event, Facts, Process
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
@@ -18,11 +19,29 @@ Columns = dict[str, Any]
 Part = tuple[Process, int, NDArray[Any]]
 """A process, the index of one of its threads, and records of that thread."""
 
+
+@dataclass(slots=True)
+class Batch:
+    """What one poll of a drain found."""
+
+    spans: Columns = field(default_factory=dict)
+    scalars: Columns = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    rows: int = 0
+    more: bool = False
+    """More is waiting: poll again soon."""
+
+
 _ROUND = 100
 """Times are kept to 100 ns: half the bytes, and a clock reading costs that much."""
 _PHASES = [""] * 256
 for _phase in Phase:
     _PHASES[_phase] = _phase.name.lower()
+NO_PROGRESS = [int(Phase.STACK), int(Phase.GC)]
+"""A worker that hangs is still sampled: these say nothing about work done."""
+TRAINING = np.zeros(256, bool)
+"""By phase: what only a training that goes on begins; one that is ended may still write a checkpoint."""
+TRAINING[[Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.EVAL]] = True
 _SOUND = np.array([text != "" for text in _PHASES])
 _MODES = [Mode(number).name.lower() if number in set(Mode) else "global" for number in range(256)]
 _SCALARS = ("time", "rank", "step", "mode", "name", "value")

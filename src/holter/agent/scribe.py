@@ -164,8 +164,9 @@ class Scribe(threading.Thread):
         return result
 
     def _open(self) -> None:
-        """Make everything; the dear imports happen here, beside the command that runs already."""
+        """Say where the spool is, then make everything: the dear imports run beside the command."""
         plan = self.plan
+        self._duty("node", lambda: plan.folder.update_node(plan.node, **plan.facts))
         self._cgroup = Cgroup.of()
         self._oom_before = OomCounters.read(self._cgroup)
         local = getattr(plan.folder.place, "path", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,12 @@ class Segments:
         """The segment being read."""
         self._taken = 0
         self._seen = 0
+        self._done = -1
+        """Segments up to this number are spent."""
+        self._began = 0
+        """Monotonic ns at which the first record of this segment was taken."""
+        self.spent: list[tuple[Path, int]] = []
+        """Segments of which every record was taken, and since when; who stores the records removes them."""
         self._closed: set[int] = set()
         """Segments that had a successor at the last look."""
 
@@ -56,6 +63,7 @@ class Segments:
         `final`: the process is dead, so that every record whose last byte is set is complete.
         """
         found: list[NDArray[Any]] = []
+        numbers = [n for n in numbers if n > self._done]
         closed, self._closed = self._closed, set(numbers[:-1])
         while numbers and limit > 0:
             if self.number is None or self.number not in numbers:
@@ -63,6 +71,7 @@ class Segments:
                 if not later:
                     break
                 self.number, self._taken, self._seen = later[0], 0, 0
+                self._began = time.monotonic_ns()
             done = final or self.number in closed
             records = self._read(limit, done=done)
             limit -= len(records)
@@ -73,8 +82,9 @@ class Segments:
                 if final and len(records):
                     continue
                 break
-            self._path(self.number).unlink(missing_ok=True)
-            numbers = [n for n in numbers if n != self.number]
+            self.spent.append((self._path(self.number), self._began))
+            self._done = self.number
+            numbers = [n for n in numbers if n > self._done]
         return found
 
     def _read(self, limit: int, *, done: bool) -> NDArray[Any]:

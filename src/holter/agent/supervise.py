@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
-import tempfile
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holter.agent import procfs
+from holter.agent import ownership, procfs
 from holter.agent.children import children, kill_trees, reap, send, wait_for
 from holter.agent.clock import Clock
 from holter.agent.command import CommandNotFound, environment, find_command, spawn
 from holter.agent.hangs import HangLimits
-from holter.agent.outcome import Outcome, outcome_of
+from holter.agent.outcome import Outcome, all_stored, outcome_of
 from holter.agent.scribe import Plan, Scribe
 from holter.agent.signals import Message, Signals, adopt_orphans
 from holter.schema.metrics import INTERVALS_MS
@@ -23,6 +22,7 @@ from holter.schema.signals import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from holter.agent.deaths import Ended
     from holter.agent.members import Member
@@ -93,6 +93,8 @@ class Agent:
         self._asked: set[int] = set()
         """Orphans that were asked to end."""
         self._spool: Path | None = None
+        self._owner: ownership.Owner | None = None
+        self._lock: int | None = None
         self._spool_fault: str | None = None
 
     def run(self) -> Outcome:
@@ -102,7 +104,7 @@ class Agent:
             CommandNotFound: It could not be started after all.
         """
         clock = Clock.now()
-        self._make_spool()
+        self._make_spool(clock)
         variables = environment(self._spool, self._variables)
         others = {child.pid for child in children()}
         with Signals() as signals:
@@ -111,8 +113,11 @@ class Agent:
             try:
                 pid = spawn(self.executable, self.command, variables, mask=signals.mask)
             except OSError as error:
-                self._remove_spool()
+                self._clear_spool()
                 raise CommandNotFound(f"cannot run {self.command[0]!r}: {error.strerror}") from error
+            if self._spool is not None and self._owner is not None:
+                with contextlib.suppress(OSError):
+                    ownership.starts(self._spool, self._owner, pid)
             plan = Plan(
                 folder=self.folder,
                 node=self.node,
@@ -123,8 +128,8 @@ class Agent:
                 roots=[pid],
                 companions=self.companions,
                 environment=variables,
-                facts={"status": "InProgress", "creator": member.creator} if (member := self._member) else {},
-                leads=member is None or member.creator,
+                facts=self._node_facts(),
+                leads=self._member is None or self._member.creator,
                 tell=self._tell,
             )
             scribe = Scribe(plan, wake=signals.wake)
@@ -141,8 +146,19 @@ class Agent:
             scribe.finish(ended)
             self._wait_for_scribe(scribe, signals)
             adopt_orphans(False)
-        self._remove_spool()
-        return self._outcome(scribe, ended, started, at)
+        if all_stored(scribe):
+            self._clear_spool()
+        outcome = self._outcome(scribe, ended, started, at)
+        if self._spool is not None:
+            with contextlib.suppress(OSError):
+                ownership.ends(self._spool, outcome)
+        self._release()
+        return outcome
+
+    def _node_facts(self) -> dict[str, Any]:
+        member, spool, owner = self._member, self._spool, self._owner
+        facts: dict[str, Any] = {"status": "InProgress", "creator": member.creator} if member else {}
+        return {**facts, **(owner.facts(spool) if spool is not None and owner is not None else {})}
 
     def _supervise(self, pid: int, signals: Signals, scribe: Scribe, others: set[int]) -> Ended:
         """Wait for the end of the command; pass signals on and obey a stop meanwhile."""
@@ -229,7 +245,7 @@ class Agent:
             scribe.notes.fault("store", f"not all was written within {_FINISH_S:.0f} s of the end")
 
     def _outcome(self, scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
-        outcome = outcome_of(scribe, ended, started, at)
+        outcome = outcome_of(scribe, ended, started, at, spool=self._spool)
         try:
             if self._member is not None:
                 self._member.end(outcome)
@@ -249,16 +265,30 @@ class Agent:
             outcome.faults.append(untold)
         return outcome
 
-    def _make_spool(self) -> None:
+    def _make_spool(self, clock: Clock) -> None:
         """Make the spool; without one the command runs all the same, and only the machine is recorded."""
         try:
-            self._spool = Path(tempfile.mkdtemp(prefix="holter-", dir=self._spool_parent))
+            self._spool = ownership.make(self._spool_parent)
+            several = self._member is not None
+            self._owner, self._lock = ownership.own(
+                self._spool, self.folder.url, self.node, clock, several=several
+            )
         except OSError as error:
+            if self._spool is not None:
+                shutil.rmtree(self._spool, ignore_errors=True)
+                self._spool = None
             self._spool_fault = f"no spool, so nothing of the training is recorded: {error}"
 
-    def _remove_spool(self) -> None:
+    def _clear_spool(self) -> None:
         if self._spool is not None:
             shutil.rmtree(self._spool, ignore_errors=True)
+            self._spool = None
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def _pidfd(pid: int) -> int:

@@ -61,6 +61,13 @@ class TensorDrain:
         self._changed = False
         self._written = 0.0
 
+    def spent(self) -> list[tuple[Path, int]]:
+        """Return the files read to their end since the last call, and since when; no longer kept here."""
+        found = [one for frames in self._frames.values() for one in frames.spent]
+        for frames in self._frames.values():
+            frames.spent.clear()
+        return found
+
     def poll(self, drain: Drain, writer: Writer, *, final: bool = False) -> list[Event]:
         """Take what is new; returns events. Raises `OSError` when the store cannot take it now."""
         files = self._listed()
@@ -191,9 +198,12 @@ class TensorDrain:
         try:
             shutil.copyfile(path, draft)
             self._folder.place.add(key, draft)
-        except FileExistsError:  # another process of this rank saved the step before, as after a restart
-            self.dropped["files"] += 1
-            self.dropped["bytes"] += size
+        except FileExistsError:
+            # Another process of this rank saved the step before, as after a restart; or it was stored
+            # already by an agent that was killed before it removed it here.
+            if self._folder.place.read(key) != path.read_bytes():
+                self.dropped["files"] += 1
+                self.dropped["bytes"] += size
         except OSError:
             draft.unlink(missing_ok=True)
             raise

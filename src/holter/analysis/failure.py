@@ -118,6 +118,8 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
     if kind == "oom":
         memory = f": {_first_line(said)}" if said else ""
         return f"Out of memory{where}{memory}."
+    if kind == "agent killed":
+        return f"The agent was killed{where}, and the training's end was not recorded."
     if kind == "lost":
         return (
             f"A {'node' if failure.get('node') and failure.get('rank') is None else 'rank'} was lost{where}."

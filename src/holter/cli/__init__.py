@@ -26,6 +26,7 @@ COMMANDS = {
     "import": "read traces of torch.profiler, Nsight Systems or XPlane into a job",
     "export": "write a job as files for Perfetto, TensorBoard and others",
     "stop": "stop a running job gracefully",
+    "recover": "store what a killed agent left behind, and close its job",
     "prune": "delete old jobs (asks first)",
     "doctor": "what can and cannot be measured on this machine, and why",
 }

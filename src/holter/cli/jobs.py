@@ -11,6 +11,7 @@ from typing import Any
 from holter.analysis.evidence import counted
 from holter.cli import options, output
 from holter.cli.options import Refusal
+from holter.cli.recover import look_for_spool
 from holter.views.jobs import said, summary
 from holter.views.wording import duration
 
@@ -49,7 +50,10 @@ def main(words: list[str]) -> int:
     status = _status(given.status)
     since = _since(given.since, time.time_ns())
     try:
-        listed = [summary(folder, time.time_ns()) for folder in jobs(url)]
+        folders = jobs(url)
+        for folder in folders:
+            look_for_spool(folder)
+        listed = [summary(folder, time.time_ns()) for folder in folders]
     except (OSError, ValueError) as error:
         raise options.no_store(url, error) from None
     chosen = [

@@ -199,9 +199,20 @@ def hang_s(given: str | None) -> float | None:
 def find_job(text: str, store: str | None) -> JobFolder:
     """Return the job that `text` names: a name, `latest`, a path or URL, or the start of exactly one name.
 
+    Of a job whose agent was killed on this machine, what its spool holds is stored first.
+
     Raises:
         Refusal: with code 4, naming the store that was searched and the nearest names.
     """
+    from holter.cli.recover import look_for_spool
+
+    folder = named_job(text, store)
+    look_for_spool(folder)
+    return folder
+
+
+def named_job(text: str, store: str | None) -> JobFolder:
+    """Return the job that `text` names, as `find_job`, but leave it as it is."""
     from holter.store.job import at, find, jobs, store_url
 
     url = store_url(store)

@@ -205,6 +205,7 @@ def execute(plan: Plan) -> int:
     from holter.agent.hangs import HangLimits
     from holter.agent.supervise import Agent
     from holter.cli.joining import begin, companions, judged_here
+    from holter.cli.recover import kept
 
     folder, member = begin(plan)
     creator = member is None or member.creator
@@ -222,6 +223,7 @@ def execute(plan: Plan) -> int:
         member=member,
         tell=live.say,
     ).run()
+    outcome = kept(folder, outcome)
     if member is not None and not judged_here(member, outcome):
         return outcome.exit_code
     fired = _finish(folder, outcome, member.node if member else plan.node, plan.otlp)
@@ -244,6 +246,8 @@ def _finish(folder: JobFolder, outcome: Outcome, node: str, otlp: str | None) ->
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
     except BrokenPipeError:
         pass
+    except FileNotFoundError as error:
+        options.warn(f"job {folder.url} cannot be judged, the command was not touched: {error}")
     except ConnectionError as error:
         lost = f"{outcome.dropped} rows that came after it are lost; the command was not touched"
         options.warn(f"{error}; what was recorded before is there, {lost}")

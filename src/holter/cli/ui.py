@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -30,9 +31,14 @@ def main(words: list[str]) -> int:
     given = parser.read(words)
     if not 0 <= given.port <= 65535:
         raise Refusal(f"--port {given.port} is out of range; valid: 0 to 65535")
-    from holter.store.job import store_url
+    from holter.cli.recover import look_for_spool
+    from holter.store.job import jobs, store_url
 
     stores = [store_url(url) for url in given.stores or [None]]
+    for url in stores:
+        with contextlib.suppress(OSError, ValueError):  # the pages say what is wrong with a store
+            for folder in jobs(url):
+                look_for_spool(folder)
     token = os.environ.get("HOLTER_TOKEN") or secrets.token_urlsafe(16)
     if not re.fullmatch(r"[A-Za-z0-9._~-]+", token):
         raise Refusal("HOLTER_TOKEN has signs that no address may hold; valid: letters, digits and . _ ~ -")

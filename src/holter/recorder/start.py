@@ -110,7 +110,9 @@ def stop() -> None:
         )
         _spool = None
     if _spool is not None:
-        shutil.rmtree(_spool, ignore_errors=True)
+        # The agent removes it once all is stored; one that it left behind holds what is missing there.
+        if not os.path.exists(os.path.join(_spool, "agent.json")):
+            shutil.rmtree(_spool, ignore_errors=True)
         _spool = None
 
 

@@ -9,8 +9,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MAX_ROWS = 500_000
-"""Rows of one table that are kept at most, however far a rule wants to look back."""
+MAX_ROWS = 100_000
+"""Rows of one table that are kept at most, however far a rule wants to look back: many steps a second would
+make ten minutes of them hundreds of megabytes."""
 
 
 class Kept:
@@ -91,7 +92,7 @@ class Kept:
     def forget_steps(self, until: int, since: int, last: int) -> None:
         """The same, with the last so many of each rank."""
         ranks = self.columns.get("rank")
-        if ranks is None or len(ranks) < 2 * self._after + 256:
+        if ranks is None or len(ranks) < self._after + self._after // 4 + 256:
             return
         past = int(self._due.searchsorted(until, side="right"))
         keep = self._due > since

@@ -75,6 +75,9 @@ class Writer:
         self._batches: dict[str, Batch] = {}
         self._since: dict[str, float] = {}
         self._next: dict[str, int] = {}
+        self._taken: dict[str, int] = {}
+        self._stored: dict[str, int] = {}
+        """Rows of each table that were taken in, and how many of them the store holds."""
         self._doubts: dict[str, tuple[str, str, int]] = {}
         """Files of which we do not know whether they arrived: key, digest of the content, rows."""
         self._retry_at = 0.0
@@ -100,7 +103,8 @@ class Writer:
         if batch.rows >= self._max_waiting:
             rows = Batch(table).append(columns, self.node)
             self.dropped[table] = self.dropped.get(table, 0) + rows
-        elif batch.append(columns, self.node):
+        elif rows := batch.append(columns, self.node):
+            self._taken[table] = self._taken.get(table, 0) + rows
             self._since.setdefault(table, self._clock())
         self._write_due(table)
 
@@ -117,6 +121,14 @@ class Writer:
             if self._away:  # each further table would wait as long to learn the same
                 return False
         return done
+
+    def mark(self) -> dict[str, int]:
+        """Return what `holds` needs to say later whether all that was taken in until now is stored."""
+        return dict(self._taken)
+
+    def holds(self, mark: dict[str, int]) -> bool:
+        """Return whether the store holds all rows that were taken in before `mark`, dropped ones aside."""
+        return all(self._stored.get(table, 0) >= rows for table, rows in mark.items())
 
     def close(self) -> bool:
         """Write all that waits and count what cannot be written as dropped; returns whether all was."""
@@ -175,6 +187,7 @@ class Writer:
         self.fault = None
         self._away = False
         self._retry_at = 0.0
+        self._stored[table] = self._taken[table]
         self._batches.pop(table)
         self._since.pop(table, None)
         return True
