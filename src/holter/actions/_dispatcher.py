@@ -87,16 +87,30 @@ class Dispatcher:
         self._restore(state or {})
 
     @classmethod
-    def of(cls, folder: JobFolder, state: Mapping[str, Any] | None = None, **more: Any) -> Dispatcher:
-        """Make the dispatcher of a job from its manifest; orders that cannot be read are left out."""
-        manifest = folder.manifest()
-        rules, orders = manifest.get("rules") or (), list[Order]()
-        for document in manifest.get("actions") or ():
-            try:
-                orders += choose([document], rules)
-            except (BadAction, KeyError, TypeError, AttributeError):
-                continue  # a stranger's action that is not installed here
-        return cls(orders, folder, state=state, rules=[str(rule.get("name")) for rule in rules], **more)
+    def of(
+        cls,
+        folder: JobFolder,
+        actions: Sequence[Mapping[str, Any]],
+        rules: Sequence[Mapping[str, Any]],
+        state: Any = None,
+        **more: Any,
+    ) -> Dispatcher:
+        """Make the dispatcher of a job.
+
+        Args:
+            folder: The job.
+            actions: What whoever started the job asked for, as `documents` returns it; never what lies in a
+                store, to which others may write.
+            rules: The rules whose issues count, each with `name` and `rule`.
+            state: What `state` said before a restart.
+            more: As `__init__` takes it.
+
+        Raises:
+            BadAction: An action, an option or a rule that there is not.
+        """
+        names = [str(rule["name"]) for rule in rules]
+        kept = state if isinstance(state, dict) else None
+        return cls(choose(actions, rules), folder, state=kept, rules=names, **more)
 
     @property
     def changed(self) -> bool:
