@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
 from holter.actions._orders import Order, choose
 from holter.analysis.evidence import counted
+from holter.schema.masking import masked_in, masked_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -210,7 +211,8 @@ class Dispatcher:
             self._say(order, key, Result(why[0], now, why[1]))
             return
         if order.dry_run:
-            options = ", ".join(f"{name}={value}" for name, value in order.action.values().items() if value)
+            values = masked_in(order.action.values())
+            options = ", ".join(f"{name}={value}" for name, value in values.items() if value)
             text = f"would do: {order.action.name()}" + (f" ({options})" if options else "")
             self._say(order, key, Result("dry_run", now, text))
             return
@@ -239,7 +241,7 @@ class Dispatcher:
         except Exception as error:
             # An action is never worth the evaluation.
             result, text = "failed", f"{type(error).__name__}: {error}"
-        return Result(result, self._clock(), self._secrets.hide(text)[:_TEXT], tried), pause
+        return Result(result, self._clock(), masked_text(self._secrets.hide(text))[:_TEXT], tried), pause
 
     def _limited(self, order: Order, rule: str, now: int) -> tuple[str, str] | None:
         """Return why it must not act now, if it must not."""

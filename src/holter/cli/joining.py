@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
+from holter.schema.masking import masked_in
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
             recorded = surroundings(plan.command, Path.cwd(), os.environ)
             said = {"price": plan.price, "total_steps": plan.steps}
             known = {name: value for name, value in said.items() if value is not None}
-            folder.update(recorded=recorded, actions=plan.actions, **known)
+            folder.update(recorded=recorded, actions=masked_in(plan.actions), **known)
             if launch is None:
                 return folder, None
             return folder, enter(folder, node, named=plan.node_named, creator=True, now_ns=now_ns)
