@@ -31,8 +31,7 @@ class Companions:
         commands: Sequence[list[str]],
         log: Path | None,
         watched: Watched,
-        *,
-        told: bytes = b"",
+        told: bytes,
         on_fault: Callable[[str, str], None],
     ) -> None:
         self.cpu_s = 0.0

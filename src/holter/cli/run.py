@@ -236,12 +236,12 @@ def _finish(plan: Plan, folder: JobFolder, outcome: Outcome, member: Member | No
 
     Whatever goes wrong here is ours: it is said in one line, and the command's exit code stands.
     """
+    from holter.cli import joining
     from holter.cli.finish import finish
-    from holter.cli.joining import rules_at_end
 
     node = member.node if member else plan.node
     try:
-        by = {"rules": rules_at_end(plan, folder, member), "actions": plan.actions}
+        by = {"rules": joining.rules_at_end(plan, folder, member), "actions": plan.actions}
         fired = finish(folder, outcome, node, options.look(folder), sys.stderr, **by)
         pushing.push_rest(folder, plan.otlp, node)
         return fired
