@@ -232,10 +232,7 @@ def execute(plan: Plan) -> int:
 
 
 def _finish(plan: Plan, folder: JobFolder, outcome: Outcome, member: Member | None) -> set[str]:
-    """Judge what was recorded and print the card; returns the rules that found an issue.
-
-    Whatever goes wrong here is ours: it is said in one line, and the command's exit code stands.
-    """
+    """Judge what was recorded and print the card; returns the rules that found an issue. Never raises."""
     from holter.cli import joining
     from holter.cli.finish import finish
 
