@@ -271,14 +271,15 @@ def test_the_end_of_a_job_waits_no_longer_than_it_is_told(folder, clock):
     GO.set()
 
 
-def test_orders_come_from_the_manifest_and_strange_ones_are_left_out(folder, clock):
+def test_orders_come_from_who_started_the_job_and_never_from_its_store(folder, clock):
     from holter.actions._orders import documents
 
-    stranger = {"name": "pager", "action": "pager_of_somebody", "options": {}}
-    folder.update(actions=[stranger, *documents(choose(["tag"]))])
-    (known, other) = offered(
-        Dispatcher.of(folder, clock=clock), rule(issue()), rule(issue(), name="RuleOfAnotherLook")
-    )
+    tags = documents(choose(["tag"]))
+    folder.update(actions=tags)
+    names = [{"name": rule()["name"]}]
+    own, planted = Dispatcher.of(folder, tags, names, clock=clock), Dispatcher.of(folder, [], names)
+    (known, other) = offered(own, rule(issue()), rule(issue(), name="RuleOfAnotherLook"))
+    assert offered(planted, rule(issue())) == [[]]
     assert results(known) == ["ok"]
     assert other == [], "only the job's own rules count"
 

@@ -6,9 +6,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.agent.conftest import until
 
 from holter.agent.attention import STALE_S, Attention
+from holter.agent.clock import Clock
+from holter.agent.sampling import Sampler
+from holter.schema.windows import order_of
 
 SCRIPT = """
 import time
@@ -39,6 +43,45 @@ def test_signs_of_somebody_who_looks_go_stale(monkeypatch):
     now[0] += 1
     assert not attention.paid(2)
     assert not attention.paid(None)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"python": "/tmp/evil.py"},
+        {"python": "evil:Evil"},
+        {"timer": "__import__('os').system"},
+        {"operators": True, "file": "/etc/passwd"},
+        {"argv": ["touch", "x"]},
+        {"rules": ["evil.py:Evil"]},
+        {"action": "run_command"},
+        {"rank": "$(touch x)"},
+        {"steps": "1; touch x"},
+        {"seconds": float("nan")},
+        {"start_time": float("inf")},
+    ],
+)
+def test_an_order_to_profile_names_no_file_command_or_rule(order):
+    with pytest.raises(ValueError, match=r"valid|no whole number"):
+        order_of(order)
+
+
+def test_an_order_carries_on_only_what_is_known():
+    requests = order_of(
+        {"python": "cprofile", "timer": "cpu_time", "operators": "x.py", "stacks": "y"}
+    ).requests
+    assert [request.parameters for request in requests] == [
+        {"stacks": True},
+        {"profiler": "cprofile", "timer": "cpu_time"},
+    ]
+
+
+@pytest.mark.parametrize("interval", [0, -1, 3, 10**9, True, "100", None, [100]])
+def test_an_interval_that_there_is_not_changes_nothing(interval):
+    sampler = Sampler([], Clock.now(), 500, on_fault=lambda *said: None)
+    assert sampler.obey({"interval_ms": interval, "monitoring": "off"}) == {}
+    assert sampler.interval_ms == 500
+    assert sampler.obey({"interval_ms": 1000}) == {"interval_ms": 1000}
 
 
 def test_stacks_when_somebody_asks_and_a_stop_with_its_reason(start, tmp_path):

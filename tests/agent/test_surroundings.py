@@ -40,6 +40,43 @@ def test_the_revision_is_gits_own_word_for_it(repository):
     assert surroundings(["true"], repository, {})["code"] == {"revision": told["revision"]}
 
 
+@pytest.mark.parametrize(
+    ("head", "planted"),
+    [
+        ("ref: ../../private", {}),
+        ("ref: refs/../../../private", {}),
+        ("ref: refs/heads/../../../private", {}),
+        ("ref: /etc/passwd", {}),
+        ("the word itself is hush", {}),
+        ("ref: refs/heads/linked", {}),
+        ("ref: refs/heads/packed", {"packed-refs": "hush refs/heads/packed\n"}),
+        (None, {}),
+    ],
+)
+def test_what_git_never_wrote_is_not_told(tmp_path, head, planted):
+    folder = tmp_path / "downloaded"
+    git_folder = folder / ".git"
+    (git_folder / "refs/heads").mkdir(parents=True)
+    (tmp_path / "private").write_text("hush\n")
+    (git_folder / "refs/heads/linked").symlink_to(tmp_path / "private")
+    for name, text in planted.items():
+        (git_folder / name).write_text(text)
+    if head is None:
+        (git_folder / "HEAD").symlink_to(tmp_path / "private")
+    else:
+        (git_folder / "HEAD").write_text(head + "\n")
+    told = surroundings(["true"], folder, {}).get("code", {})
+    assert "revision" not in told
+    assert "hush" not in str(told)
+
+
+def test_a_git_folder_may_be_a_link(repository, tmp_path):
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    (other / ".git").symlink_to(repository / ".git")
+    assert surroundings(["true"], other, {})["code"] == surroundings(["true"], repository, {})["code"]
+
+
 def test_settings_are_those_that_decide_speed_and_never_secrets(tmp_path):
     environment = {
         "OMP_NUM_THREADS": "4",

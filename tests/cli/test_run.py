@@ -170,3 +170,34 @@ def test_an_empty_command_costs_little(tmp_path):
         for _ in range(3)
     ]
     assert min(run / program for run, program in pairs) <= 5, pairs
+
+
+SECRET = "s3cr3t-of-mine"
+RAISES = f"""
+import holter
+for step in range(30):
+    with holter.step():
+        holter.log(loss=1.0)
+raise RuntimeError("cannot log in: postgres://me:{SECRET}@db.example.org/x, password={SECRET}")
+"""
+
+
+def test_no_secret_of_an_exception_or_a_command_is_stored(tmp_path):
+    Path("raises.py").write_text(RAISES)
+    words = ["--wandb_key", SECRET, "--pass", SECRET, f"--hook=https://hooks.slack.com/services/T/B/{SECRET}"]
+    own = ("--action", f"run_command:argv='true --token {SECRET}'")
+    done = command("run", "--job", "a", *own, "--", PYTHON, "raises.py", *words)
+    assert done.returncode == 1
+    document = described("a")
+    assert document["job"]["failure"]["exception"].startswith(
+        "RuntimeError: cannot log in: postgres://me:***@"
+    )
+    events = command("export", "a", "--format", "json", "-o", "a.json")
+    assert events.returncode == 0, events.stderr
+    kept = [
+        path.read_text(errors="replace") for path in [*Path("holter-jobs/a").glob("*.json"), Path("a.json")]
+    ]
+    assert "password=***" in "".join(kept)
+    assert [text for text in (*kept, json.dumps(document)) if SECRET in text] == []
+    own_lines = done.stderr[done.stderr.index("holter · a") :] if "holter · a" in done.stderr else ""
+    assert SECRET not in own_lines

@@ -84,7 +84,7 @@ def test_a_file_beside_a_job(recording, tmp_path):
     assert rules[0]["parameters"] == {"threshold": 0.4, "other_trials": "", "start_step": 0, "end_step": -1}
     recording.folder.update(rules=rules)
     recording.end()
-    (rule,) = evaluate(recording.folder).rules
+    (rule,) = evaluate(recording.folder, rules).rules
     assert rule["error"] is None
     (issue,) = rule["issues"]
     assert (rule["name"], issue["count"], issue["step_start"], issue["step_end"]) == ("TooFlat", 2, 4, 6)
@@ -95,7 +95,8 @@ def test_live_it_judges_each_step_once(tmp_path):
     path = tmp_path / "my_live_rule.py"
     path.write_text(FILE)
     made = Recording(tmp_path / "store")
-    made.folder.update(rules=documents(choose([str(path)])))
+    rules = documents(choose([str(path)]))
+    made.folder.update(rules=rules)
     steps = list(range(12))
 
     def wait(_seconds):
@@ -105,7 +106,7 @@ def test_live_it_judges_each_step_once(tmp_path):
         else:
             made.end()
 
-    (rule,) = evaluate(made.folder, live=True, wait=wait).rules
+    (rule,) = evaluate(made.folder, rules, live=True, wait=wait).rules
     assert rule["error"] is None
     assert [(issue["count"], issue["step_start"], issue["step_end"]) for issue in rule["issues"]] == [
         (3, 3, 9)

@@ -35,6 +35,11 @@ def job(tale, store, *given, begun=begin):
     return folder
 
 
+def judged(folder, **more):
+    """Judge it as who started it does, who says by which rules and what to do about issues."""
+    return evaluate(folder, RULES, actions=folder.manifest()["actions"], **more)
+
+
 def acted(folder):
     return {
         (rule["name"], action["name"]): action["result"]
@@ -59,7 +64,7 @@ def test_who_is_told_of_an_issue_finds_it_in_the_store(tale, tmp_path, hook):
         else:
             end(folder, tale)
 
-    evaluate(folder, live=True, wait=wait)
+    judged(folder, live=True, wait=wait)
     assert acted(folder) == {("DataloaderBottleneck", "run_command"): "ok"}
 
 
@@ -78,13 +83,13 @@ def test_once_an_issue_through_a_crash_and_the_end(tale, tmp_path, hook):
             write(folder, parts.pop(0))
 
     with pytest.raises(Crash):
-        evaluate(folder, live=True, wait=wait)
+        judged(folder, live=True, wait=wait)
     for part in parts:
         write(folder, part)
-    evaluate(folder, live=True, wait=lambda _s: None, stopping=lambda: True)
+    judged(folder, live=True, wait=lambda _s: None, stopping=lambda: True)
     end(folder, tale)
-    evaluate(folder)
-    evaluate(folder)
+    judged(folder)
+    judged(folder)
     assert acted(folder)["DataloaderBottleneck", "webhook"] == "ok"
     assert acted(folder)["DataloaderBottleneck", "tag"] == "ok"
     assert len({json.loads(body)["id"] for *_, body in hook.requests}) == 1
@@ -94,7 +99,7 @@ def test_once_an_issue_through_a_crash_and_the_end(tale, tmp_path, hook):
 def test_a_receiver_that_is_down_is_recorded_and_costs_nothing_else(tale, tmp_path, hook):
     hook.answers = [(400, {}, b"no such hook /services/a-secret-path")]
     folder = job(tale, tmp_path, "webhook:url_env=HOOK_URL", "log", begun=finished)
-    result = evaluate(folder)
+    result = judged(folder)
     assert {rule["status"] for rule in result.rules} == {"IssuesFound", "NoIssuesFound"}
     (rule,) = [rule for rule in folder.evaluations()["rules"] if rule["issues"]]
     failed, logged = rule["issues"][0]["actions"]
@@ -106,9 +111,9 @@ def test_judging_by_other_rules_acts_on_nothing_and_forgets_nothing(tale, tmp_pa
     folder = job(tale, tmp_path, "webhook:url_env=HOOK_URL", begun=finished)
     evaluate(folder, ["DataloaderBottleneck"])
     assert not hook.requests
-    evaluate(folder)
+    judged(folder)
     evaluate(folder, ["StepOutlier"])
-    evaluate(folder)
+    judged(folder)
     assert len(hook.requests) == 1
     assert "a-secret-path" not in "".join(p.read_text() for p in (tmp_path / "before").rglob("*.json"))
 

@@ -132,7 +132,7 @@ WRONG = [
     ("rms(tensor(x)) > 3", "must stand in quotes"),
     ("(loss > 3", "')' is missing"),
     ("(" * 100 + "loss > 3" + ")" * 100, "nested too deep"),
-    ("-" * 5000 + "loss > 3", "nested too deep"),
+    ("-" * 200 + "loss > 3", "nested too deep"),
 ]
 
 
@@ -141,3 +141,27 @@ def test_an_expression_that_is_wrong_is_refused_where_it_is(text, says):
     with pytest.raises(BadRule) as refused:
         when(text)
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true') > 1",
+        "open('x') > 1",
+        "loss.__class__('x') > 1",
+        "loss ** 99 > 1",
+        "9 ** 9 ** 9 > loss",
+        "lambda: loss > 1",
+        "[loss for loss in loss] > 1",
+        "loss > 1; loss > 2",
+        "loss > 1 for 1e999 steps",
+        "not " * 5000 + "loss > 1",
+        "(" * 5000 + "loss > 1",
+        "+".join(["loss"] * 5000) + " > 1",
+        "loss > 1" + " and loss > 1" * 5000,
+    ],
+    ids=lambda text: text[:30],
+)
+def test_an_expression_reaches_nothing_and_costs_little(text):
+    with pytest.raises(BadRule):
+        find(f"when:{text}")

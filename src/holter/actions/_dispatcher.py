@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
 from holter.actions._orders import Order, choose
 from holter.analysis.evidence import counted
+from holter.schema.masking import masked_in, masked_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,16 +88,30 @@ class Dispatcher:
         self._restore(state or {})
 
     @classmethod
-    def of(cls, folder: JobFolder, state: Mapping[str, Any] | None = None, **more: Any) -> Dispatcher:
-        """Make the dispatcher of a job from its manifest; orders that cannot be read are left out."""
-        manifest = folder.manifest()
-        rules, orders = manifest.get("rules") or (), list[Order]()
-        for document in manifest.get("actions") or ():
-            try:
-                orders += choose([document], rules)
-            except (BadAction, KeyError, TypeError, AttributeError):
-                continue  # a stranger's action that is not installed here
-        return cls(orders, folder, state=state, rules=[str(rule.get("name")) for rule in rules], **more)
+    def of(
+        cls,
+        folder: JobFolder,
+        actions: Sequence[Mapping[str, Any]],
+        rules: Sequence[Mapping[str, Any]],
+        state: Any = None,
+        **more: Any,
+    ) -> Dispatcher:
+        """Make the dispatcher of a job.
+
+        Args:
+            folder: The job.
+            actions: What whoever started the job asked for, as `documents` returns it; never what lies in a
+                store, to which others may write.
+            rules: The rules whose issues count, each with `name` and `rule`.
+            state: What `state` said before a restart.
+            more: As `__init__` takes it.
+
+        Raises:
+            BadAction: An action, an option or a rule that there is not.
+        """
+        names = [str(rule["name"]) for rule in rules]
+        kept = state if isinstance(state, dict) else None
+        return cls(choose(actions, rules), folder, state=kept, rules=names, **more)
 
     @property
     def changed(self) -> bool:
@@ -196,7 +211,8 @@ class Dispatcher:
             self._say(order, key, Result(why[0], now, why[1]))
             return
         if order.dry_run:
-            options = ", ".join(f"{name}={value}" for name, value in order.action.values().items() if value)
+            values = masked_in(order.action.values())
+            options = ", ".join(f"{name}={value}" for name, value in values.items() if value)
             text = f"would do: {order.action.name()}" + (f" ({options})" if options else "")
             self._say(order, key, Result("dry_run", now, text))
             return
@@ -225,7 +241,7 @@ class Dispatcher:
         except Exception as error:
             # An action is never worth the evaluation.
             result, text = "failed", f"{type(error).__name__}: {error}"
-        return Result(result, self._clock(), self._secrets.hide(text)[:_TEXT], tried), pause
+        return Result(result, self._clock(), masked_text(self._secrets.hide(text))[:_TEXT], tried), pause
 
     def _limited(self, order: Order, rule: str, now: int) -> tuple[str, str] | None:
         """Return why it must not act now, if it must not."""

@@ -112,7 +112,9 @@ def _follow(pid: int, started: int, descriptor: int, signals: Signals, scribe: S
             return
         if scribe.stop_wanted is not None and kill_at is None:
             grace = scribe.stop_wanted.get("grace_s")
-            kill_at = time.monotonic() + (float(grace) if isinstance(grace, int | float) else STOP_GRACE_S)
+            kill_at = time.monotonic() + (
+                float(grace) if isinstance(grace, int | float) and grace >= 0 else STOP_GRACE_S
+            )
             os.kill(pid, signal.SIGTERM)
         if kill_at is not None and time.monotonic() >= kill_at:
             os.kill(pid, signal.SIGKILL)

@@ -98,7 +98,7 @@ def spawn(
     variables: Mapping[str, str],
     *,
     mask: set[signal.Signals] | set[int],
-    apart: bool = False,
+    told: bytes | None = None,
     output: int | None = None,
 ) -> int:
     """Start a process with our stdin, stdout and stderr, and return its pid.
@@ -111,15 +111,19 @@ def spawn(
         command: Its name and arguments.
         variables: Its environment.
         mask: The signals it starts with blocked.
-        apart: Give it a session of its own and no input (for the agent's companions).
+        told: Give it a session of its own, and this as its input (for the agent's companions).
         output: Where it writes, when not to our stdout and stderr.
 
     Raises:
         OSError: It could not be started.
     """
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = []
-    if apart:
-        actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    given = None
+    if told is not None:
+        given = os.memfd_create("told")
+        os.write(given, told)
+        os.lseek(given, 0, os.SEEK_SET)
+        actions.append((os.POSIX_SPAWN_DUP2, given, 0))
     if output is not None:
         actions += [(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)]
 
@@ -129,7 +133,7 @@ def spawn(
             words,
             dict(variables),
             file_actions=actions,
-            setsid=apart,
+            setsid=told is not None,
             setsigmask=mask,
             # Python ignores these two; what it starts should not.
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
@@ -142,3 +146,6 @@ def spawn(
             raise
         # A script without its first line: shells run it themselves.
         return start("/bin/sh", ["/bin/sh", executable, *command[1:]])
+    finally:
+        if given is not None:
+            os.close(given)

@@ -31,7 +31,7 @@ class Companions:
         commands: Sequence[list[str]],
         log: Path | None,
         watched: Watched,
-        *,
+        told: bytes,
         on_fault: Callable[[str, str], None],
     ) -> None:
         self.cpu_s = 0.0
@@ -39,6 +39,7 @@ class Companions:
         self._commands = [list(command) for command in commands]
         self._log = log
         self._watched = watched
+        self._told = told
         self._on_fault = on_fault
         self._running: dict[int, list[str]] = {}
         self._heard = 0
@@ -56,7 +57,7 @@ class Companions:
         output = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             # They are ours, not the job's: the recorder's variables are not for them.
-            pid = spawn(command[0], command, dict(os.environ), mask=set(), apart=True, output=output)
+            pid = spawn(command[0], command, dict(os.environ), mask=set(), told=self._told, output=output)
         except OSError as error:
             self._on_fault(f"companion {command[0]}", str(error))
             return

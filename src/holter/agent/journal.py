@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holter.store.masking import masked
+from holter.schema.masking import masked_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,7 +183,7 @@ class Facts:
                     raise ValueError(f"{number} is no id of a name")
                 process.names[number] = self._code(str(value[1]))
                 continue
-            detail = dict(value) if isinstance(value, dict) else {"value": value}
+            detail = masked_in(value if isinstance(value, dict) else {"value": value})
             when = detail.get("time")
             time = self._clock.to_wall(when if isinstance(when, int) else now)
             if "time" in detail:
@@ -248,7 +248,7 @@ def _identify(process: Process, detail: dict[str, Any]) -> None:
     process.role = str(detail.get("role") or process.role)
     process.parent = str(detail["parent"]) if detail.get("parent") else process.parent
     if detail.get("argv"):
-        process.argv = detail["argv"] = masked(str(word) for word in detail["argv"])
+        process.argv = detail["argv"] = [str(word) for word in detail["argv"]]
 
 
 def _rank(process: Process) -> int:

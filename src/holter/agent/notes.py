@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holter.agent.journal import MAX_FAULTS, Event
+from holter.schema.masking import masked_in, masked_text
 
 if TYPE_CHECKING:
     from holter.agent.clock import Clock
@@ -25,11 +26,12 @@ class Notes:
 
     def note(self, kind: str, name: str, detail: dict[str, Any], *, rank: int = -1) -> None:
         """Put down an event that happens now."""
-        self._events.append(Event(self._clock.time_ns(), rank, kind, name, detail))
+        self._events.append(Event(self._clock.time_ns(), rank, kind, name, masked_in(detail)))
 
     def fault(self, where: str, error: object) -> None:
         """Put down a fault of ours; the same one again is only counted."""
-        text = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
+        said = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
+        text = masked_text(said)
         for known in self.faults:
             if known["where"] == where and known["error"] == text:
                 known["count"] += 1

@@ -73,7 +73,7 @@ class Sampler:
         """Follow what `control.json` says of `interval_ms` and `monitoring`; return what that changed."""
         changed: dict[str, Any] = {}
         wanted, on = control.get("interval_ms"), control.get("monitoring")
-        if isinstance(wanted, int) and wanted != self._interval_ms:
+        if type(wanted) is int and wanted in INTERVALS_MS and wanted != self._interval_ms:
             self.interval_ms = changed["interval_ms"] = wanted
         if isinstance(on, bool) and on != self._on:
             self._on = changed["monitoring"] = on

@@ -50,6 +50,7 @@ class Plan:
     limits: HangLimits
     roots: list[int]
     companions: Sequence[list[str]] = ()
+    told: bytes = b""  # what companions find on their standard input
     environment: dict[str, str] = field(default_factory=dict)
     attached: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
@@ -79,7 +80,7 @@ class Scribe(threading.Thread):
         self._cpu_before = time.process_time()
         self._watched = Watched(roots=list(plan.roots))
         log = None if plan.spool is None else plan.spool / "companions.log"
-        self._companions = Companions(plan.companions, log, self._watched, on_fault=self.notes.fault)
+        self._companions = Companions(plan.companions, log, self._watched, plan.told, self.notes.fault)
         self._wake_supervisor = wake
         self._alarm = threading.Event()
         self._hurry = threading.Event()

@@ -51,6 +51,7 @@ class Agent:
         interval_ms: int,
         spool_parent: Path | None = None,
         companions: Sequence[list[str]] = (),
+        told: bytes = b"",
         hang: HangLimits | None = None,
         variables: Mapping[str, str] | None = None,
         member: Member | None = None,
@@ -65,6 +66,7 @@ class Agent:
             interval_ms: Sampling interval; one of 100, 200, 500, 1000, 5000, 60000.
             spool_parent: Local folder in which the spool is made; the system's temporary folder by default.
             companions: Commands of ours to run beside the job once it has lived 5 s.
+            told: What each of them finds on its standard input.
             hang: When a silent rank counts as hanging.
             variables: Environment of the command; ours by default.
             member: What this node is among several that record the job; None when it is the only one.
@@ -83,6 +85,7 @@ class Agent:
         self.node = node
         self.interval_ms = interval_ms
         self.companions = [list(one) for one in companions]
+        self.told = told
         self.hang = hang or HangLimits()
         self._spool_parent = spool_parent
         self._variables = variables
@@ -127,6 +130,7 @@ class Agent:
                 limits=self.hang,
                 roots=[pid],
                 companions=self.companions,
+                told=self.told,
                 environment=variables,
                 facts=self._node_facts(),
                 leads=self._member is None or self._member.creator,

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.store.masking import masked
+from holter.schema.masking import masked_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +22,10 @@ SETTINGS = re.compile(
 """Environment variables that decide how fast a training runs. Others are not looked at: some hold secrets.
 Terraform's begin like TensorFlow's, and can."""
 _SECRET = re.compile(r"KEY|SECRET|PASS|CREDENTIAL|AUTH|TOKEN(?!IZERS)")
+_REVISION = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REF = re.compile(r"refs/[\w./+@#%=,-]{1,250}")
+"""Where git keeps the revision of a branch. With `..` in it, it would be any file."""
+_LONGEST_LINE = 4096
 _MOST_PACKAGES = 3000
 _MOST_TEXT = 500
 
@@ -43,7 +47,7 @@ def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str,
     with contextlib.suppress(OSError, ValueError):
         found["packages"] = _packages(_interpreter(command[0], environment))
     settings = {
-        name: masked([value])[0][:_MOST_TEXT]
+        name: masked_in(value, name)[:_MOST_TEXT]
         for name, value in sorted(environment.items())
         if SETTINGS.fullmatch(name) and not _SECRET.search(name)
     }
@@ -51,29 +55,42 @@ def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str,
 
 
 def _code(folder: Path) -> dict[str, str]:
-    """Read which revision is checked out, as git writes it down."""
+    """Read which revision is checked out, as git writes it down.
+
+    The folder may be anybody's: what is no revision and no name of one is not told, whichever file it is in.
+    """
     for parent in (folder, *folder.parents):
         git = parent / ".git"
         if git.is_file():  # a work tree or a submodule: the file says where the rest is
-            git = parent / git.read_text().removeprefix("gitdir:").strip()
+            git = parent / _line(git).removeprefix("gitdir:").strip()
         if not (git / "HEAD").is_file():
             continue
-        head = (git / "HEAD").read_text().strip()
-        if not head.startswith("ref:"):
+        head = _line(git / "HEAD")
+        if _REVISION.fullmatch(head):
             return {"revision": head}
         branch = head.removeprefix("ref:").strip()
+        if not head.startswith("ref:") or not _REF.fullmatch(branch) or ".." in branch:
+            return {}
+        named = {"branch": branch.removeprefix("refs/heads/")}
         common = git / "commondir"
-        places = [git, git / common.read_text().strip()] if common.is_file() else [git]
+        places = [git, git / _line(common)] if common.is_file() else [git]
         for place in places:
-            if (place / branch).is_file():
-                revision = (place / branch).read_text().strip()
-                return {"revision": revision, "branch": branch.removeprefix("refs/heads/")}
+            if (place / branch).is_file() and _REVISION.fullmatch(revision := _line(place / branch)):
+                return {"revision": revision, **named}
             if (place / "packed-refs").is_file():
-                for line in (place / "packed-refs").read_text().splitlines():
-                    if line.endswith(f" {branch}"):
-                        return {"revision": line.split()[0], "branch": branch.removeprefix("refs/heads/")}
-        return {"branch": branch.removeprefix("refs/heads/")}
+                with open(place / "packed-refs", errors="replace") as packed:
+                    for line in packed:
+                        revision, _, name = line.strip().partition(" ")
+                        if name == branch and _REVISION.fullmatch(revision):
+                            return {"revision": revision, **named}
+        return named
     return {}
+
+
+def _line(path: Path) -> str:
+    """Return the first line of a file, without its end."""
+    with open(path, errors="replace") as file:
+        return file.readline(_LONGEST_LINE).strip()
 
 
 def _interpreter(program: str, environment: Mapping[str, str]) -> Path | None:

@@ -11,7 +11,7 @@ from holter.store.layout import MANIFEST
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from holter.agent.supervise import Outcome
     from holter.store.job import JobFolder
@@ -20,7 +20,16 @@ WORTH_JUDGING_S = 5.0
 """A command that does not train is judged by the machine it ran on only when it ran as long as this."""
 
 
-def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: TextIO) -> set[str]:
+def finish(
+    folder: JobFolder,
+    outcome: Outcome,
+    node: str,
+    look: str,
+    stream: TextIO,
+    *,
+    rules: Sequence[Mapping[str, Any]] = (),
+    actions: Sequence[Mapping[str, Any]] = (),
+) -> set[str]:
     """Judge a job whose command has ended and print its card to `stream`.
 
     Args:
@@ -29,6 +38,8 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
         node: Name of this node.
         look: The command that shows more.
         stream: Where the card goes.
+        rules: What to judge by, as this command line says; what lies in the store may be others' words.
+        actions: What to do about issues, likewise.
 
     Returns:
         The rules that found an issue.
@@ -41,10 +52,10 @@ def finish(folder: JobFolder, outcome: Outcome, node: str, look: str, stream: Te
     if not trained and outcome.duration_s < WORTH_JUDGING_S:
         _print_short(folder, outcome, look, stream)
         return set()
-    if folder.manifest().get("rules"):
+    if rules:
         from holter.evaluation import evaluate
 
-        _attempt(lambda: evaluate(folder), "rules", faults)
+        _attempt(lambda: evaluate(folder, rules, actions=actions), "rules", faults)
     from holter.store.compact import compact
 
     _attempt(lambda: compact(folder), "compaction", faults)

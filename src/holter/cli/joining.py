@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
+from holter.schema.masking import masked_in
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from holter.agent.outcome import Outcome
     from holter.cli.run import Plan
     from holter.store.job import JobFolder
+
+MODULE = (sys.executable, "-P", "-m")
+"""How a module of ours is run as a process: nothing of the folder it is started in is imported (`-P`)."""
 
 
 def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
@@ -40,11 +45,34 @@ def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
 
 
 def companions(folder: JobFolder, rules: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the commands of ours that run beside a job: who judges it, and who writes its report."""
-    modules = ["holter.evaluation"]
+    """Return the commands of ours that run beside a job: who judges it, and who writes its report.
+
+    By which rules it is judged and what is done about issues stands in none: see `told`.
+    """
+    commands = [[*MODULE, "holter.evaluation", "--told", folder.url]]
     if any(rule["name"] == "ProfilerReport" for rule in rules):
-        modules.append("holter.report")
-    return [[sys.executable, "-m", module, folder.url] for module in modules]
+        commands.append([*MODULE, "holter.report", folder.url])
+    return commands
+
+
+def told(plan: Plan) -> bytes:
+    """Return what companions find on their standard input: rules and actions as this command line says."""
+    return json.dumps({"rules": plan.rules, "actions": plan.actions}).encode()
+
+
+def rules_at_end(plan: Plan, folder: JobFolder, member: Member | None) -> list[dict[str, Any]]:
+    """Return the rules that judge a job at its end: those of the command that began it.
+
+    A node that joined takes those that stand in the store, and of files only those that it names itself.
+    """
+    if member is None or member.creator:
+        return plan.rules
+    from holter.evaluation import documents, stored
+
+    runs, left_out = stored(folder.manifest().get("rules"), plan.rules)
+    for sentence in left_out:
+        options.warn(sentence)
+    return documents(runs)
 
 
 def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
@@ -72,7 +100,7 @@ def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
             recorded = surroundings(plan.command, Path.cwd(), os.environ)
             said = {"price": plan.price, "total_steps": plan.steps}
             known = {name: value for name, value in said.items() if value is not None}
-            folder.update(recorded=recorded, actions=plan.actions, **known)
+            folder.update(recorded=recorded, actions=masked_in(plan.actions), **known)
             if launch is None:
                 return folder, None
             return folder, enter(folder, node, named=plan.node_named, creator=True, now_ns=now_ns)

@@ -56,7 +56,7 @@ def companion(folder: JobFolder, given: str | None) -> list[list[str]]:
     """Return the command that pushes while the job runs, in a list; an empty one when nothing is pushed."""
     if given is None:
         return []
-    return [[sys.executable, "-m", "holter.report.otlp", folder.url, *([given] if given else [])]]
+    return [[sys.executable, "-P", "-m", "holter.report.otlp", folder.url, *([given] if given else [])]]
 
 
 def push_rest(folder: JobFolder, given: str | None, node: str) -> None:

@@ -124,10 +124,8 @@ def _run(words: list[str]) -> int:
     options.add_json(parser)
     given = parser.read(words)
     folder = options.find_job(given.job, given.store)
-    rules = (
-        chosen([*given.rules, *given.rule], {}, defaults=False)
-        or folder.manifest().get("rules")
-        or chosen([], {}, defaults=True)
+    rules = chosen([*given.rules, *given.rule], {}, defaults=False) or (
+        None if folder.manifest().get("rules") else chosen([], {}, defaults=True)
     )
     from holter.evaluation import evaluate
     from holter.rules import BadRule
@@ -139,8 +137,11 @@ def _run(words: list[str]) -> int:
         )
     except BadRule as error:
         raise Refusal(str(error)) from None
+    for sentence in result.left_out:
+        options.warn(sentence)
     if given.json:
-        output.write_json({"schema": 1, "job": folder.name, "rules": result.rules})
+        left_out = {"left_out": result.left_out} if result.left_out else {}
+        output.write_json({"schema": 1, "job": folder.name, "rules": result.rules, **left_out})
     else:
         _print(result.rules)
     return result.exit_code

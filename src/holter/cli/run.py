@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holter.agent.launch import Launch
+    from holter.agent.members import Member
     from holter.agent.supervise import Outcome
     from holter.store.job import JobFolder
 
@@ -204,7 +205,7 @@ def execute(plan: Plan) -> int:
     """Create the job, run its command to its end, judge it, print the card."""
     from holter.agent.hangs import HangLimits
     from holter.agent.supervise import Agent
-    from holter.cli.joining import begin, companions, judged_here
+    from holter.cli.joining import begin, companions, judged_here, told
     from holter.cli.recover import kept
 
     folder, member = begin(plan)
@@ -216,6 +217,7 @@ def execute(plan: Plan) -> int:
         node=member.node if member else plan.node,
         interval_ms=plan.interval_ms,
         companions=[*judging, *(pushing.companion(folder, plan.otlp) if creator else [])],
+        told=told(plan),
         variables=os.environ
         | {ENV_KEPT: folder.place.url}  # whether anything is asked for or not: scripts save of their own
         | {k: text for k, text in plan.variables.items() if text},
@@ -226,21 +228,21 @@ def execute(plan: Plan) -> int:
     outcome = kept(folder, outcome)
     if member is not None and not judged_here(member, outcome):
         return outcome.exit_code
-    fired = _finish(folder, outcome, member.node if member else plan.node, plan.otlp)
+    fired = _finish(plan, folder, outcome, member)
     wanted = any((name == "issue" and fired) or name in fired for name in plan.fail_on)
     return ISSUES_FOUND if wanted and outcome.exit_code == 0 else outcome.exit_code
 
 
-def _finish(folder: JobFolder, outcome: Outcome, node: str, otlp: str | None) -> set[str]:
-    """Judge what was recorded and print the card; returns the rules that found an issue.
-
-    Whatever goes wrong here is ours: it is said in one line, and the command's exit code stands.
-    """
+def _finish(plan: Plan, folder: JobFolder, outcome: Outcome, member: Member | None) -> set[str]:
+    """Judge what was recorded and print the card; returns the rules that found an issue. Never raises."""
+    from holter.cli import joining
     from holter.cli.finish import finish
 
+    node = member.node if member else plan.node
     try:
-        fired = finish(folder, outcome, node, options.look(folder), sys.stderr)
-        pushing.push_rest(folder, otlp, node)
+        by = {"rules": joining.rules_at_end(plan, folder, member), "actions": plan.actions}
+        fired = finish(folder, outcome, node, options.look(folder), sys.stderr, **by)
+        pushing.push_rest(folder, plan.otlp, node)
         return fired
     except KeyboardInterrupt:
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holter.evaluation.baselines import baselines as read_baselines
@@ -13,7 +13,7 @@ from holter.evaluation.executors import Limits, Own
 from holter.evaluation.facts import Facts
 from holter.evaluation.groups import shown
 from holter.evaluation.progress import Progress, reread_from
-from holter.evaluation.selection import Choice, choose, documents, packs
+from holter.evaluation.selection import Choice, choose, documents, packs, stored
 from holter.evaluation.sources import Stream, replay
 from holter.evaluation.status import RuleRun, Status
 from holter.evaluation.tidying import Tidying
@@ -22,13 +22,13 @@ from holter.store.follow import Follow
 from holter.store.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Executor
 
     from holter.schema.table import Table
     from holter.store.job import JobFolder
 
-__all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "evaluate", "packs"]
+__all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "evaluate", "packs", "stored"]
 
 NO_ISSUES, RULE_FAILED, ISSUES_FOUND = 0, 1, 3
 _SAVE_FIRST_S, _SAVE_LAST_S = 5.0, 60.0
@@ -45,12 +45,15 @@ class EvaluationResult:
     judged_until: int
     """The moment up to which the job was judged, ns since the epoch."""
     cost: dict[str, Any]
+    left_out: list[str] = field(default_factory=list)
+    """Rules of the manifest that did not run, a sentence each."""
+    strict_coverage: bool = False
 
     @property
     def exit_code(self) -> int:
         """0 = no issue, 3 = issues found, 1 = a rule failed."""
         statuses = {rule["status"] for rule in self.rules}
-        if "Error" in statuses:
+        if "Error" in statuses or (self.strict_coverage and self.left_out):
             return RULE_FAILED
         return ISSUES_FOUND if any(rule["issues"] for rule in self.rules) else NO_ISSUES
 
@@ -59,6 +62,7 @@ def evaluate(
     folder: JobFolder,
     rules: Iterable[Choice] | None = None,
     *,
+    actions: Sequence[Mapping[str, Any]] = (),
     live: bool = False,
     record: bool | None = None,
     stopping: Callable[[], bool] = lambda: False,
@@ -72,7 +76,10 @@ def evaluate(
 
     Args:
         folder: The job.
-        rules: What to judge by; the rules of the job's manifest by default.
+        rules: What to judge by. By default the rules of the job's manifest, without those of files: whoever
+            can write to a store must not run code through it.
+        actions: What to do about issues, as `actions._orders.documents` returns it; nothing by default. A
+            manifest only shows its actions.
         live: Go on until the job has ended. Otherwise judge what there is, as if nothing more came.
         record: Keep statuses, issues, progress and steps in the store, and go on from what is kept there. By
             default when the job has ended or `live`; a look at a running job leaves the store alone.
@@ -87,21 +94,22 @@ def evaluate(
         BadRule: A rule or parameter that there is not; before anything is read.
     """
     manifest = folder.manifest()
-    runs = choose(manifest.get("rules") or () if rules is None else rules)
+    runs, left_out = stored(manifest.get("rules")) if rules is None else (choose(rules), [])
     for run in runs:
         run.strict_coverage = run.strict_coverage or strict_coverage
     compared(runs, list(baselines or ()))
     ended = manifest.get("end") is not None
     record = (ended or live) if record is None else record
-    progress = Progress(folder, record=record, act=rules is None)
+    progress = Progress(folder, record=record, actions=actions, rules=documents(runs))
     strangers = {"limits": limits, "executor": executor}
-    others = read_baselines(runs, folder, baselines)
+    others = read_baselines(runs, folder, baselines, anywhere=rules is not None)
     evaluator, since = _evaluator(folder, manifest, runs, progress, baselines=others, **strangers)
     if ended and progress.finished and since is not None:
         for run in runs:
             run.phase = "Done"
         progress.settle(_PATIENCE_S, last=True)
-        return EvaluationResult(shown(runs), evaluator.judged, progress.before.get("cost", {}))
+        cost = progress.before.get("cost", {})
+        return EvaluationResult(shown(runs), evaluator.judged, cost, left_out, strict_coverage)
     try:
         if live and not ended:
             finished = _follow(folder, evaluator, progress, since, stopping, wait)
@@ -114,7 +122,8 @@ def evaluate(
     finally:
         evaluator.close()
         progress.close()
-    return EvaluationResult(shown(runs), evaluator.judged, progress.cost(evaluator))
+    cost = progress.cost(evaluator)
+    return EvaluationResult(shown(runs), evaluator.judged, cost, left_out, strict_coverage)
 
 
 def _evaluator(

@@ -1,8 +1,14 @@
-"""`python -m holter.evaluation JOB_URL` (or `STORE_URL JOB`): judge a job while it runs."""
+"""`python -m holter.evaluation [--told] JOB_URL` (or `STORE_URL JOB`): judge a job while it runs.
+
+With `--told` standard input says by which rules, and what to do about issues: whoever started the job says
+so, and nobody who can only write to its store.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Any
 
 from holter.evaluation import EvaluationResult, evaluate
 from holter.schema.companions import stand_by
@@ -13,13 +19,18 @@ USAGE, NOT_FOUND = 64, 4
 
 def main(words: list[str]) -> int:
     """Evaluate until the job has ended, or until SIGTERM; returns 0 no issue, 3 issues, 1 a rule failed."""
+    told, words = words[:1] == ["--told"], words[words[:1] == ["--told"] :]
     if len(words) not in (1, 2) or words[0].startswith("-"):
-        print("usage: python -m holter.evaluation JOB_URL | STORE_URL JOB", file=sys.stderr)
+        print("usage: python -m holter.evaluation [--told] JOB_URL | STORE_URL JOB", file=sys.stderr)
         return USAGE
     stopping, wait = stand_by(10)
     try:
         folder = at(words[0]) if len(words) == 1 else find(*words)
-        result: EvaluationResult = evaluate(folder, live=True, stopping=stopping, wait=wait)
+        given: dict[str, Any] = json.load(sys.stdin) if told else {}
+        by, actions = given.get("rules"), given.get("actions") or ()
+        result: EvaluationResult = evaluate(
+            folder, by, actions=actions, live=True, stopping=stopping, wait=wait
+        )
     except JobNotFound as error:
         print(f"holter: {error}", file=sys.stderr)
         return NOT_FOUND

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from holter.store.job import JobNotFound, at
+from holter.store.layout import JOB_NAME
 from holter.store.trial import Trial
 
 if TYPE_CHECKING:
@@ -40,7 +41,11 @@ def compared(runs: Iterable[RuleRun], jobs: Sequence[str]) -> None:
 
 
 def baselines(
-    runs: Sequence[RuleRun], folder: JobFolder, given: Mapping[str, JobFolder] | None = None
+    runs: Sequence[RuleRun],
+    folder: JobFolder,
+    given: Mapping[str, JobFolder] | None = None,
+    *,
+    anywhere: bool = True,
 ) -> dict[str, dict[str, Table]]:
     """Read what rules need of the jobs that they name; a job that is not found is left out.
 
@@ -48,6 +53,7 @@ def baselines(
         runs: The rules.
         folder: The job that is judged; others are looked for in its store, or by their URL.
         given: Jobs that are known already, by name.
+        anywhere: Whether a URL outside of the store is one too; rules of a manifest must not lead there.
 
     Returns:
         Tables by job and name.
@@ -55,7 +61,7 @@ def baselines(
     found: dict[str, dict[str, Table]] = {}
     for run in runs:
         for name in _named(run.rule):
-            if (other := (given or {}).get(name) or _job(folder, name)) is None:
+            if (other := (given or {}).get(name) or _job(folder, name, anywhere)) is None:
                 continue
             tables = found.setdefault(name, {})
             for table in {text.partition("/")[0] for text in type(run.rule).reads} - tables.keys():
@@ -63,8 +69,10 @@ def baselines(
     return found
 
 
-def _job(folder: JobFolder, name: str) -> JobFolder | None:
-    for known in (f"{folder.url.rpartition('/')[0]}/{name}", name):
+def _job(folder: JobFolder, name: str, anywhere: bool) -> JobFolder | None:
+    if not anywhere and JOB_NAME.fullmatch(name) is None:
+        return None
+    for known in (f"{folder.url.rpartition('/')[0]}/{name}", *([name] if anywhere else [])):
         try:
             return at(known)
         except (JobNotFound, OSError, ValueError):

@@ -101,7 +101,7 @@ class Own(Executor):
 def _start(limits: Limits) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, [*sys.path, os.environ.get("PYTHONPATH")]))
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "holter.evaluation.executors"]
+    command = [sys.executable, "-P", "-m", "holter.evaluation.executors"]
     return subprocess.Popen(
         [*command, str(limits.hard_s), str(limits.start_s), str(limits.memory_bytes)],
         stdin=subprocess.PIPE,

@@ -11,7 +11,7 @@ from holter.evaluation.groups import shown
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from holter.evaluation.evaluator import Evaluator
     from holter.evaluation.facts import Facts
@@ -33,12 +33,19 @@ class Progress:
     crash in between costs nothing and doubles nothing.
     """
 
-    def __init__(self, folder: JobFolder, *, record: bool = True, act: bool = False) -> None:
+    def __init__(
+        self,
+        folder: JobFolder,
+        *,
+        record: bool = True,
+        actions: Sequence[Mapping[str, Any]] = (),
+        rules: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self.folder = folder
         self.record = record
         self.before: dict[str, Any] = folder.evaluations() if record else {}
         kept = self.before.get("actions")
-        self.actions = Dispatcher.of(folder, kept) if record and act else Dispatcher((), folder)
+        self.actions = Dispatcher.of(folder, actions if record else (), rules, kept)
         self._writers: dict[str, Writer] = {}
         self._began = time.process_time()
         self._cost = dict(self.before.get("cost") or {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from holter.evaluation.status import RuleRun
@@ -27,7 +27,12 @@ def packs() -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "modern") -> list[RuleRun]:
+def choose(
+    choices: Iterable[Choice] = (f"{PACK}default",),
+    *,
+    defaults: str = "modern",
+    files: Container[str] | None = None,
+) -> list[RuleRun]:
     """Make the rules that were chosen.
 
     A rule that is chosen by name replaces the one that a pack brought; chosen again with other parameters it
@@ -37,6 +42,7 @@ def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "
         choices: `NAME`, `NAME:k=v,…`, `pack:NAME`, a mapping with `name` and optionally `rule`,
             `parameters`, `defaults`, or a rule.
         defaults: Profile for parameters that are not given: modern or classic.
+        files: The rules of files that may be imported, as documents name them; by default any.
 
     Raises:
         BadRule: An unknown rule, pack, parameter or profile, or a value out of range; names what is valid.
@@ -45,7 +51,7 @@ def choose(choices: Iterable[Choice] = (f"{PACK}default",), *, defaults: str = "
     replaceable: set[str] = set()
     for choice in choices:
         from_pack = isinstance(choice, str) and choice.startswith(PACK)
-        runs = [(run, from_pack) for run in _runs(choice, defaults)]
+        runs = [(run, from_pack) for run in _runs(choice, defaults, files)]
         brought = [(other, True) for run, _ in runs for other in _brought(run)]
         for run, unasked in runs + brought:
             name = run.name
@@ -84,6 +90,42 @@ def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
     ]
 
 
+def stored(rules: Any, own: Sequence[Mapping[str, Any]] = ()) -> tuple[list[RuleRun], list[str]]:
+    """Make the rules that a manifest holds. Whoever can write to a store must not run code through it.
+
+    So they are rules of the catalogue and expressions. A rule of a file is one only if this command line
+    names the same.
+
+    Args:
+        rules: What the manifest holds under `rules`.
+        own: The rules that this command line names, as `documents` returns them.
+
+    Returns:
+        The rules, and a sentence for each that is left out.
+
+    Raises:
+        BadRule: An unknown rule or parameter, or a value out of range.
+    """
+    mine = {str(rule.get("rule")) for rule in own}
+    kept: list[Mapping[str, Any]] = []
+    left_out: list[str] = []
+    for rule in rules if isinstance(rules, list) else ():
+        if not isinstance(rule, dict) or not isinstance(rule.get("parameters") or {}, dict):
+            left_out.append(f"{rule!r} in the manifest of this job is no rule")
+            continue
+        reference = str(rule.get("rule") or rule.get("name"))
+        if reference not in mine and (found := split_reference(reference)) is not None:
+            name = found[0]
+            file = name if name.endswith(".py") else name.rpartition(":")[0]
+            left_out.append(
+                f"rule {rule.get('name') or name} of this job is defined in {file}; "
+                f"name it with --rule {name} to run it"
+            )
+            continue
+        kept.append(rule)
+    return choose(kept, files=mine), left_out
+
+
 def split(text: str) -> tuple[str, dict[str, str]]:
     """Split `NAME:k=v,k=v` into the name and the parameters; a value in brackets may hold commas."""
     name, rest = _named(text)
@@ -117,7 +159,7 @@ def _named(text: str) -> tuple[str, str]:
     return name, rest
 
 
-def _runs(choice: Choice, defaults: str) -> list[RuleRun]:
+def _runs(choice: Choice, defaults: str, files: Container[str] | None) -> list[RuleRun]:
     if isinstance(choice, Rule):
         return [RuleRun(type(choice).__name__, choice, defaults)]
     if isinstance(choice, str):
@@ -126,7 +168,7 @@ def _runs(choice: Choice, defaults: str) -> list[RuleRun]:
         name, given = split(choice)
         choice = {"rule": name, "parameters": given}
     given = dict(choice.get("parameters") or {})
-    rule = find(str(choice.get("rule") or choice.get("name")))
+    rule = find(str(choice.get("rule") or choice.get("name")), files=files)
     options = {
         key: given.pop(key, choice.get(key)) for key in ("defaults", "on_first_fire", "strict_coverage")
     }

@@ -10,6 +10,7 @@ from holter.evaluation.findings import Findings
 from holter.evaluation.judging import Outcome, finite, judge
 from holter.evaluation.moments import spacing
 from holter.rules import SEVERITIES, Reason, Rule, Window
+from holter.schema.masking import masked_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ class RuleRun:
                 given = self._details = given()
             except Exception:  # stays the rule's own fault
                 given = self._details = {}
-                self.faults, self.error = self.faults + 1, traceback.format_exc()
+                self.faults, self.error = self.faults + 1, masked_text(traceback.format_exc())
         found: dict[str, Any] = finite(given)
         return found
 
@@ -145,7 +146,7 @@ class RuleRun:
             self.evaluations += 1
             self.failures = MAX_FAILURES if outcome.fatal else self.failures + 1
             self.faults += 1
-            self.error = outcome.error
+            self.error = masked_text(outcome.error)
             return
         self.failures = 0
         if outcome.idle:

@@ -50,7 +50,7 @@ class Tidying:
         if self._worth_it():
             path = os.pathsep.join(filter(None, sys.path))
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, self._folder.url, str(self._min_files)],
+                [sys.executable, "-P", "-c", _PROGRAM, self._folder.url, str(self._min_files)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

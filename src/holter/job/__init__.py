@@ -49,13 +49,14 @@ def run_rules(
 
     Args:
         job: The job, or its URL.
-        rules: Rules, their names, or `pack:NAME`; by default those of the job, or those of `holter run`.
+        rules: Rules, their names, or `pack:NAME`; by default those of the job, or those of `holter run`. A
+            job's rule that comes from a file is left out: name it here to run it.
         baselines: Other jobs that rules compare with.
         strict_coverage: A rule that never could judge has failed.
 
     Returns:
         `job`, `exit_code` (0 no issue, 3 issues found, 1 a rule failed) and `rules`: a document a rule, as
-        `holter rules run --json` prints them.
+        `holter rules run --json` prints them; `left_out` says which rules of the job did not run.
 
     Raises:
         ValueError: A rule or parameter that there is not, or a value out of range.
@@ -65,15 +66,17 @@ def run_rules(
 
     judged = open(job) if isinstance(job, str) else job
     others = [open(other) if isinstance(other, str) else other for other in baselines]
-    chosen = judged.folder.manifest().get("rules") or ["pack:default"] if rules is None else rules
+    if rules is None and not judged.folder.manifest().get("rules"):
+        rules = ["pack:default"]
     result = evaluate(
         judged.folder,
-        chosen,
+        rules,
         record=False,
         baselines={other.name: other.folder for other in others},
         strict_coverage=strict_coverage,
     )
-    return Document(job=judged.name, exit_code=result.exit_code, rules=result.rules)
+    left_out = {"left_out": result.left_out} if result.left_out else {}
+    return Document(job=judged.name, exit_code=result.exit_code, rules=result.rules, **left_out)
 
 
 class Job(JobPart):

@@ -55,7 +55,7 @@ def document(trial: Trial, price: float | None = None) -> dict[str, Any]:
 def notebook(trial: Trial, price: float | None = None) -> dict[str, Any]:
     """Return a notebook (nbformat 4.5) whose cells make the report with the library, and can be extended."""
     reading = Reading(trial)
-    name = trial.manifest["name"]
+    name = trial.folder.name  # not the manifest's, which may be any text
     cells = [
         ("markdown", f"# {name}\n\nMade by `holter report`; every cell can be changed and run again."),
         ("code", f"import holter\n\njob = holter.open({trial.folder.url!r})\njob.diagnose()"),

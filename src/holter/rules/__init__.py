@@ -33,7 +33,7 @@ from holter.rules._when import WHEN, expression
 from holter.rules._window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
 __all__ = [
     "BadRule",
@@ -186,13 +186,17 @@ def catalogue() -> dict[str, type[Rule]]:
     return dict(sorted(found.items()))
 
 
-def find(name: str) -> type[Rule]:
+def find(name: str, *, files: Container[str] | None = None) -> type[Rule]:
     """Return the rule called `name`, in any case and with or without underscores.
 
     `FILE.py[:NAME]` is the rule of a file, `when:EXPRESSION` the one that an expression makes.
 
+    Args:
+        name: The rule.
+        files: The rules of files that may be imported, as `Rule.named` names them; by default any.
+
     Raises:
-        BadRule: There is none; names the nearest.
+        BadRule: There is none; names the nearest. Or a file that may not be imported.
     """
     if name.startswith(WHEN):
         return expression(name.removeprefix(WHEN).strip())
@@ -202,6 +206,8 @@ def find(name: str) -> type[Rule]:
         for other in one.also_called:
             known.setdefault(_folded(other), one)
     if split_reference(name) is not None:
+        if files is not None and name not in files:
+            raise BadRule(f"rule {name}: rules of files are run only where the command line names them")
         own = load(name, Rule)
         if _folded(own.__name__) in known:
             raise BadRule(

@@ -25,6 +25,8 @@ _OVER = ("avg_over", "min_over", "max_over")
 _SELECT = ("tensor", "grad")
 _TOLD = (*STATISTICS, *COUNTS, "var", "rms", "l2", "abs_max")
 MOST_DEEP = 40
+MOST_TOKENS = 300
+"""An expression may lie in a store to which others write: it must not cost more than a little."""
 LONGEST_S = 3600.0
 
 
@@ -51,6 +53,10 @@ class _Parser:
             kind = str(match.lastgroup)
             self._tokens.append((kind, match[kind], match.start(kind)))
             at = match.end()
+            if len(self._tokens) > MOST_TOKENS:
+                raise BadRule(
+                    f"when={text[:60]!r}…: it is too long; {MOST_TOKENS} names, numbers and signs at most"
+                )
 
     def whole(self) -> Expression:
         condition, steps, seconds = self._or(), 1, 0.0
@@ -62,7 +68,8 @@ class _Parser:
                 seconds = _time(word)
             elif (
                 kind == "number"
-                and float(word) == int(float(word)) >= 1
+                and 1 <= float(word) < 1e9
+                and float(word).is_integer()
                 and (self._take("steps") or self._take("step"))
             ):
                 steps = int(float(word))

@@ -130,6 +130,9 @@ class Catalog:
                 paths[part.key] = own.get(part.key) or self.place.local(entry)
             except FileNotFoundError as error:
                 raise Vanished(part.key) from error
+            except OSError as error:
+                self.bad(entry, self.place.reads_from / part.key, str(error.strerror or error))
+        unknown = [(part, entry) for part, entry in unknown if part.key in paths]
         try:
             footers = self._footers(list(paths.values()))
         except (parquet.errors(), OSError):

@@ -10,10 +10,10 @@ import secrets
 import time
 from typing import Any
 
+from holter.schema.masking import masked
 from holter.schema.tables import SCHEMA_VERSION
 from holter.schema.windows import with_order
 from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_key, parse_node
-from holter.store.masking import masked
 from holter.store.place import Place, place
 
 DEFAULT_STORE = "./holter-jobs"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -91,24 +93,38 @@ def place(url: str) -> Place:
     return ObjectPlace.open(url)
 
 
+OUTSIDE = "is a link that leads out of the store"
+_NO_FILE = "is no file"
+
+
 class LocalPlace:
-    """A folder of this machine, or of a file system that is mounted on it."""
+    """A folder of this machine, or of a file system that is mounted on it.
+
+    Others may write to a store too, so no link in it that leads out of it is followed. What is made in it is
+    its owner's alone, whatever the umask is. Only a store folder with the set-group-ID bit, which says that a
+    group works in it, passes its own permissions on.
+    """
 
     lists_at_once = 0
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, store: Path | None = None) -> None:
         self.path = Path(os.path.abspath(path.expanduser()))
         self.url = str(self.path)
         self.reads_from = self.path
+        self._store = store or self.path
 
     def below(self, name: str) -> LocalPlace:
         """Return the place one folder further down."""
-        return LocalPlace(self.path / name)
+        return LocalPlace(self.path / name, self._store)
 
     def create(self) -> None:
         """Make this folder and those above it; raises `FileExistsError` when it is there already."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.mkdir()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._inside(self.path)
+        self.path.mkdir(mode=0o700)
+        above = stat.S_IMODE(self.path.parent.stat().st_mode)
+        if above & stat.S_ISGID:
+            self.path.chmod(above & 0o2777 | 0o700)
 
     def folders(self) -> list[str]:
         """List the folders directly below, none when the place is not there."""
@@ -121,8 +137,20 @@ class LocalPlace:
     def files(self, folder: str = "") -> list[Entry]:
         """List all files below a folder; a directory where a file should be is listed with size -1."""
         found: list[Entry] = []
+        if not self._leads_inside(self.path / folder):
+            return found
         self._scan(str(self.path / folder), f"{folder}/" if folder else "", found)
         return found
+
+    def _leads_inside(self, path: str | Path) -> bool:
+        store = os.path.realpath(self._store)
+        return os.path.commonpath([store, os.path.realpath(path)]) == store
+
+    def _inside(self, path: Path) -> Path:
+        """Return a path; raises `OSError` when links in it lead out of the store."""
+        if not self._leads_inside(path):
+            raise OSError(errno.ELOOP, f"it {OUTSIDE}, and is not followed", str(path))
+        return path
 
     def _scan(self, path: str, prefix: str, found: list[Entry]) -> None:
         try:
@@ -133,8 +161,13 @@ class LocalPlace:
         for entry in entries:
             key = prefix + entry.name
             try:
-                if not entry.is_dir():
+                if entry.is_symlink() and not self._leads_inside(entry.path):
+                    found.append(Entry(key, 0, OUTSIDE))
+                elif not entry.is_dir():
                     status = entry.stat()
+                    if not stat.S_ISREG(status.st_mode):
+                        found.append(Entry(key, 0, _NO_FILE))
+                        continue
                     found.append(Entry(key, status.st_size, f"{status.st_mtime_ns}-{status.st_ino}"))
                 elif entry.name.endswith(".parquet"):
                     found.append(Entry(key, -1, "folder"))
@@ -154,7 +187,11 @@ class LocalPlace:
 
     def read(self, key: str) -> bytes:
         """Return a whole file."""
-        return (self.path / key).read_bytes()
+        # A pipe would be waited for.
+        with open(self._inside(self.path / key), "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, f"it {_NO_FILE}", str(self.path / key))
+            return file.read()
 
     def write(self, key: str, data: bytes, *, new: bool = False) -> None:
         """Put a file in one piece, in place of the one before; `new`: raise `FileExistsError` instead."""
@@ -174,7 +211,7 @@ class LocalPlace:
         target = self.path / key
         self._make(target.parent)
         handle, path = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=".draft", dir=target.parent)
-        os.fchmod(handle, 0o644 & ~_umask())
+        os.fchmod(handle, self._mode() & 0o666)
         os.close(handle)
         return Path(path)
 
@@ -199,7 +236,9 @@ class LocalPlace:
             draft.unlink()
 
     def local(self, entry: Entry) -> Path:
-        """Return the file's own path."""
+        """Return the file's own path; raises `OSError` for a link that leads out of the store."""
+        if entry.stamp in (OUTSIDE, _NO_FILE):
+            raise OSError(errno.EINVAL, f"it {entry.stamp}", str(self.path / entry.key))
         return self.path / entry.key
 
     def fetch(self, entries: Sequence[Entry]) -> None:
@@ -207,7 +246,9 @@ class LocalPlace:
 
     def delete(self, key: str) -> None:
         """Remove a file; one that is not there is no fault."""
-        (self.path / key).unlink(missing_ok=True)
+        target = self.path / key
+        self._inside(target.parent)
+        target.unlink(missing_ok=True)
 
     def destroy(self) -> None:
         """Remove the folder and all it holds."""
@@ -226,7 +267,16 @@ class LocalPlace:
         # A job that somebody removed must not come back as a folder with a few files and no manifest.
         if not self.path.is_dir():
             raise FileNotFoundError(f"{self.path} is gone")
-        path.mkdir(parents=True, exist_ok=True)
+        self._inside(path)
+        missing = [one for one in (path, *path.parents) if not one.is_dir()]
+        for one in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                one.mkdir(mode=0o700)
+                one.chmod(self._mode())
+
+    def _mode(self) -> int:
+        """Return who may use what is made in a job: who may use its folder."""
+        return stat.S_IMODE(self.path.stat().st_mode) & 0o2777 | 0o700
 
     @contextlib.contextmanager
     def lock(self, folder: str) -> Iterator[None]:
@@ -242,7 +292,5 @@ class LocalPlace:
             os.close(descriptor)
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
