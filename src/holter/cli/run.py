@@ -242,8 +242,6 @@ def _finish(folder: JobFolder, outcome: Outcome, node: str, otlp: str | None) ->
         return fired
     except KeyboardInterrupt:
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
-    except BrokenPipeError:
-        pass
     except ConnectionError as error:
         lost = f"{outcome.dropped} rows that came after it are lost; the command was not touched"
         options.warn(f"{error}; what was recorded before is there, {lost}")
