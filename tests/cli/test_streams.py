@@ -46,7 +46,9 @@ def test_the_command_runs_with_its_own_streams_and_exit_code(streams):
     assert "Traceback" not in ours.stderr
 
 
-@pytest.mark.parametrize("words", ["jobs", "describe latest", "describe latest --json", "rules list", "--help"])
+@pytest.mark.parametrize(
+    "words", ["jobs", "describe latest", "describe latest --json", "rules list", "--help"]
+)
 def test_output_that_cannot_be_written_ends_a_command_in_words(words):
     shell(f"{HOLTER} run -- true")
     full = shell(f"{HOLTER} {words} >/dev/full")
@@ -105,7 +107,14 @@ def test_a_lost_terminal_ends_with_the_code_of_its_signal():
 
 def test_a_command_that_survives_its_terminal_is_recorded_to_its_end():
     terminal = Terminal(
-        sys.executable, "-m", "holter", "run", "--", "bash", "-c", "trap : HUP; touch began; sleep 2; sleep 1; exit 7"
+        sys.executable,
+        "-m",
+        "holter",
+        "run",
+        "--",
+        "bash",
+        "-c",
+        "trap : HUP; touch began; sleep 2; sleep 1; exit 7",
     )
     terminal.until("began")
     terminal.hang_up()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
 from holter.recorder.frameworks.pytorch.flow import EVAL, NAN, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.patches import hide, passed_over
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -116,21 +117,23 @@ class Roots:
         begins, ends = flow.call_begins, flow.call_ends
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if (flow.compiles and flow.is_compiling()) or not collector.on or not begins(self):
+            begun = False
+            try:
+                begun = not (flow.compiles and flow.is_compiling()) and collector.on and begins(self)
                 # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
                 return own(self, *args, **kwargs)
-            try:
-                if own is None:
-                    return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
-                return own(self, *args, **kwargs)
             except BaseException as error:
-                here.at.fail(error)
+                if begun:
+                    here.at.fail(error)
+                hide(error)
                 raise
             finally:
-                ends(self)
+                if begun:
+                    ends(self)
 
+        passed_over(__call__)
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
         _skip_frame(self.flow.torch, __call__)
         return __call__
