@@ -36,8 +36,7 @@ class Roots:
     """Root classes found so far, and the discovery of more of them."""
 
     def __init__(self, flow: Flow, clock: StepClock) -> None:
-        self.flow = flow
-        self.clock = clock
+        self.flow, self.clock = flow, clock
         self.collector = flow.collector("forward")
         self.compiled = False
         self.on_evaluation: Callable[[bool], object] = bool
@@ -46,8 +45,7 @@ class Roots:
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
         self._handles: list[Any] = []
-        self._steps_left = 0
-        self._calls_left = 0
+        self._steps_left = self._calls_left = 0
         self._root = 0
         """Code of the forward span that the discovery hooks opened, 0 for none."""
         self._module = flow.torch.nn.Module
@@ -133,9 +131,8 @@ class Roots:
                 if begun:
                     ends(self)
 
-        passed_over(__call__)
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
-        _skip_frame(self.flow.torch, __call__)
+        _skip_frame(self.flow.torch, passed_over(__call__))
         return __call__
 
     def _begin_call(self, module: Any) -> bool:
