@@ -23,8 +23,8 @@ _CPU_FULL = 95.0
 
 
 RECORD_STEPS = (
-    "start the training with `holter run -- python train.py`; a loop of your own marks its steps "
-    "(`with holter.step():`)"
+    "a loop that holter does not know marks its steps (`with holter.step():`), and traces of other profilers "
+    "have none: `holter run -- python train.py` records them"
 )
 """How steps come into a job that has none."""
 

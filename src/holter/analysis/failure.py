@@ -116,7 +116,7 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
     if kind == "hang":
         return f"Hangs{where}: no progress since then."
     if kind == "oom":
-        memory = f": {_first_line(said)}" if said else ""
+        memory = f": {first_line(said)}" if said else ""
         return f"Out of memory{where}{memory}."
     if kind == "agent killed":
         return f"The agent was killed{where}, and the training's end was not recorded."
@@ -129,7 +129,7 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
     if kind == "signal" or (number and not said):
         return f"Killed ({number or 'a signal'}){where}."
     if said:
-        return f"{_first_line(said)}{where}."
+        return f"{first_line(said)}{where}."
     code = manifest.get("exit_code")
     return f"Failed with exit code {code}{where}." if code is not None else f"Failed{where}."
 
@@ -212,7 +212,8 @@ def _pass(detail: Mapping[str, Any]) -> str:
     return "the update" if "noticed" in detail else "the backward pass"
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """Return the first line of an exception's text, cut where it is too long to be read at once."""
     line = text.strip().splitlines()[0] if text.strip() else ""
     return (line if len(line) <= 120 else line[:117] + "...").rstrip(".: ")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from holter.cli import streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +35,15 @@ COMMANDS = {
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+NOT_WRITTEN = 74
 NEEDS_NEWER_PYTHON = 69
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; never raises for what a user typed."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    # A log on a full disk, or a terminal that is gone, must not cost a training.
+    streams.prepare(drops_output=words[:1] == ["run"])
     if sys.version_info < (3, 11):
         found = ".".join(map(str, sys.version_info[:2]))
         print(
@@ -57,9 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output went away; let the interpreter flush into nothing on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return BROKEN_PIPE  # whoever read our output went away
+    except OSError:
+        if (lost := streams.lost()) is None:
+            raise
+        print(f"holter: standard output cannot be written: {lost.strerror}", file=sys.stderr)
+        return NOT_WRITTEN
 
 
 def _dispatch(words: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TextIO
 
+from holter.analysis.failure import first_line
 from holter.cli.options import wrapped
 from holter.cli.output import clean
 from holter.schema.signals import signal_name
@@ -112,10 +113,13 @@ def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO)
     elif isinstance(other := folder.manifest().get("failure"), dict):
         why = other.get("exception") or other.get("evidence")
         lines.append(f"the job failed on node {other.get('node')}: {why}")
-    if outcome.processes:
+    if outcome.failure:
+        # What it would have done had it lived, nobody knows.
+        seen = "it ended before a first step"
+    elif outcome.processes:
         seen = "PyTorch took no forward pass and no optimizer step"
     else:
-        seen = "no Python process used PyTorch, or was hidden (python -I)"
+        seen = "PyTorch was not seen in a process (python -I, -E and a cleared environment hide it)"
     lines.append(f"{duration(outcome.duration_s)}; no training was seen: {seen}")
     lines += [
         f"own fault, the command was not touched: {f['where']}: {f['error']}" for f in outcome.faults[:2]
@@ -128,7 +132,7 @@ def _print_short(folder: JobFolder, outcome: Outcome, look: str, stream: TextIO)
 
 def _ending(failure: dict[str, Any], outcome: Outcome) -> str:
     if failure.get("exception"):
-        return f"it failed: {failure['exception']}"
+        return f"it failed: {first_line(failure['exception'])}"
     if outcome.signal:
         return f"it was killed by {signal_name(outcome.signal)}"
     return f"it failed with exit code {outcome.exit_code}"

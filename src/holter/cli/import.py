@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
     if given.json:
         print(json.dumps({"job": folder.name, "url": folder.url, **report.document()}, indent=1))
     else:
-        _tell(folder.name, report)
+        _tell(folder, report)
     return 0
 
 
@@ -79,14 +79,14 @@ def _judge(folder: JobFolder) -> None:
         folder.update(verdict=judged(describe(Trial(folder))))
 
 
-def _tell(name: str, report: Report) -> None:
+def _tell(folder: JobFolder, report: Report) -> None:
     rows = ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in report.rows.most_common())
     counts = (
         (len(report.files), "file"),
         (len(set(report.ranks.values())), "rank"),
         (report.events, "event"),
     )
-    print(f"job {name}: {', '.join(counted(*one) for one in counts)}")
+    print(f"job {folder.name}: {', '.join(counted(*one) for one in counts)}")
     options.say(f"  {rows or 'no events'}")
     faults = [
         f"{file}: {times:,} x {why}" if times > 1 else f"{file}: {why}"
@@ -98,7 +98,7 @@ def _tell(name: str, report: Report) -> None:
         options.warn(fault)
     if len(faults) > _MOST_FAULTS:
         options.warn(f"and {len(faults) - _MOST_FAULTS} more; --json tells all")
-    print(f"why it is slow: holter diagnose {name}")
+    print(f"why it is slow: {options.look(folder, 'diagnose')}")
 
 
 def _name(path: Path) -> str:

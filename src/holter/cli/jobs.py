@@ -12,7 +12,7 @@ from holter.analysis.evidence import counted
 from holter.cli import options, output
 from holter.cli.options import Refusal
 from holter.cli.recover import look_for_spool
-from holter.views.jobs import said, summary
+from holter.views.jobs import ended_sick, said, summary
 from holter.views.wording import duration
 
 ABOUT = "List the jobs of a store, newest first."
@@ -110,7 +110,7 @@ def _print(listed: list[dict[str, Any]]) -> None:
         (
             job["name"],
             time.strftime("%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
-            Text(job["status"], style=_COLORS.get(job["status"], "")),
+            Text(job["status"], style="yellow" if ended_sick(job) else _COLORS.get(job["status"], "")),
             duration(job["duration_s"]) if job["duration_s"] is not None else "",
         )
         for job in listed

@@ -7,6 +7,7 @@ import difflib
 import itertools
 import os
 import re
+import shlex
 import sys
 import textwrap
 from typing import TYPE_CHECKING, NoReturn, TextIO
@@ -258,7 +259,7 @@ def check_readable(folder: JobFolder) -> None:
         warn(gone)
 
 
-def look(folder: JobFolder) -> str:
+def look(folder: JobFolder, command: str = "describe") -> str:
     """Return the command that shows this job, for who is in this folder and has this environment."""
     from holter.store.job import store_url
 
@@ -266,8 +267,10 @@ def look(folder: JobFolder) -> str:
     if "://" not in url:
         local = os.path.dirname(os.path.abspath(url)) == os.path.abspath(store_url())
         near = os.path.relpath(url)
-        url = folder.name if local else url if near.startswith("..") else near
-    return f"holter describe {url}"
+        # A bare name would be looked for in the usual store.
+        inside = near if "/" in near else f"./{near}"
+        url = folder.name if local else url if near.startswith("..") else inside
+    return f"holter {command} {shlex.quote(url)}"
 
 
 def store_of(folder: JobFolder) -> str:

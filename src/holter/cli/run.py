@@ -246,8 +246,6 @@ def _finish(plan: Plan, folder: JobFolder, outcome: Outcome, member: Member | No
         return fired
     except KeyboardInterrupt:
         options.warn(f"interrupted while judging; what was recorded is complete: {options.look(folder)}")
-    except BrokenPipeError:
-        pass
     except FileNotFoundError as error:
         options.warn(f"job {folder.url} cannot be judged, the command was not touched: {error}")
     except ConnectionError as error:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from holter.dashboard.answers import RefusalError
 from holter.dashboard.frame import job_address
 from holter.dashboard.job_list import UNREAD
-from holter.views.jobs import RUNNING, said
+from holter.views.jobs import RUNNING, ended_sick, said
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
@@ -100,7 +100,11 @@ def _said(job: dict[str, Any]) -> str:
     return said(job)
 
 
-def _mood(status: str) -> str:
+def mood(job: dict[str, Any]) -> str:
+    """Return the class that colors the status of a job."""
+    status = job["status"]
+    if ended_sick(job):
+        return "sick"
     return "running" if status in RUNNING else "failed" if status in ("Failed", "Unreadable") else ""
 
 
@@ -114,7 +118,7 @@ def _row(job: dict[str, Any]) -> str:
         f'<tr><td><input type="checkbox" name="job" value="{escape(place, quote=True)}" '
         f'aria-label="mark {escape(job["name"], quote=True)}"></td>'
         f'<td><a href="{escape(address, quote=True)}">{name}</a></td><td>{created}</td>'
-        f'<td class="{_mood(job["status"])}">{escape(job["status"])}</td>'
+        f'<td class="{mood(job)}">{escape(job["status"])}</td>'
         f"<td class=n>{duration(job['duration_s'])}</td><td>{escape(_said(job))}</td></tr>"
     )
 

@@ -46,7 +46,7 @@ class Stores:
     def folder(self, name: str, store: int = 0) -> JobFolder:
         """Return a job; raises `LookupError` in words."""
         if not 0 <= store < len(self.urls):
-            raise LookupError(f"there is no store {store}; there are {len(self.urls)}, from 0")
+            raise LookupError(f"there is no store {store}; valid: 0 to {len(self.urls) - 1}")
         return find(self.urls[store], name)
 
     def stamp(self, name: str, store: int = 0) -> int:

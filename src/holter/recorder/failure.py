@@ -18,11 +18,14 @@ from holter.recorder.spool import open_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import TracebackType
 
     from holter.recorder.session import Session
 
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 32_000
+PASSED_OVER = " (importlib _bootstrap)"
+"""How the file name ends of a wrapper of ours, which stands between a training's own frames."""
 _OOM = ("out of memory", "can't allocate memory", "cannot allocate memory", "alloc_failed")
 
 
@@ -31,6 +34,9 @@ def install(session: Session) -> Callable[[], None]:
     before, before_thread = sys.excepthook, threading.excepthook
 
     def excepthook(kind: Any, error: BaseException, trace: Any) -> None:
+        if trace is error.__traceback__:
+            clear(error)
+            trace = error.__traceback__
         note(session, error)
         before(kind, error, trace)
 
@@ -50,6 +56,25 @@ def install(session: Session) -> Callable[[], None]:
     threading.excepthook = thread_excepthook
     watch_multiprocessing()
     return uninstall
+
+
+def clear(error: BaseException) -> None:
+    """Take the frames of our wrappers out of the traceback of an exception and of what led to it."""
+    for each in _causes(error):
+        kept = [trace for trace in _links(each.__traceback__) if not _between(trace)]
+        for trace, following in zip(kept, [*kept[1:], None], strict=True):
+            trace.tb_next = following
+        each.__traceback__ = kept[0] if kept else None
+
+
+def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _between(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.endswith(PASSED_OVER)
 
 
 def note(session: Session, error: BaseException, thread: str | None = None) -> None:

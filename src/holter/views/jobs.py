@@ -46,6 +46,12 @@ def judged(description: Mapping[str, Any]) -> dict[str, Any]:
     return {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}
 
 
+def ended_sick(job: Mapping[str, Any]) -> bool:
+    """Whether a job, as `summary` tells it, ran to its end with its numbers lost: the verdict says so."""
+    verdict = job["verdict"]
+    return job["status"] == "Completed" and isinstance(verdict, dict) and bool(verdict.get("headline"))
+
+
 def said(job: dict[str, Any]) -> str:
     """Say in a few words what the card led with, or why there is no card; `job` is a `summary`."""
     if job["fault"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import Patches
+from holter.recorder.frameworks.pytorch.patches import Patches, hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,11 @@ def watch(
 
     def make(original: Any) -> Callable[..., Any]:
         def begin(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             try:
                 trainer, last, first = told(*args, **kwargs)
                 if 0 < last - first < _MOST:  # also neither infinite nor NaN

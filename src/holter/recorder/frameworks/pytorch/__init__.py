@@ -19,7 +19,7 @@ from holter.recorder.frameworks.pytorch.evaluations import Evaluations
 from holter.recorder.frameworks.pytorch.flow import Flow
 from holter.recorder.frameworks.pytorch.listening import watch_phases
 from holter.recorder.frameworks.pytorch.loaders import Loaders
-from holter.recorder.frameworks.pytorch.patches import Patches
+from holter.recorder.frameworks.pytorch.patches import Patches, hide
 from holter.recorder.frameworks.pytorch.roots import Roots
 from holter.recorder.frameworks.pytorch.saving import Saving
 from holter.recorder.frameworks.pytorch.steps import StepClock
@@ -68,7 +68,11 @@ def attach(session: Session) -> Callable[[], None]:
                 roots.on_eval(self)
             except Exception as error:
                 roots.collector.fault(error)
-            return original(self)
+            try:
+                return original(self)
+            except BaseException as error:
+                hide(error)
+                raise
 
         return eval
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch import scalers
 from holter.recorder.frameworks.pytorch.flow import NAN
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -63,15 +64,18 @@ class Backward:
         begins, ends = flow.pass_begins, flow.pass_ends
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if (flow.compiles and flow.is_compiling()) or not collector.on or not begins(tensors):
-                return original(tensors, *args, **kwargs)
+            begun = False
             try:
+                begun = not (flow.compiles and flow.is_compiling()) and collector.on and begins(tensors)
                 return original(tensors, *args, **kwargs)
             except BaseException as error:
-                here.at.fail(error)
+                if begun:
+                    here.at.fail(error)
+                hide(error)
                 raise
             finally:
-                ends()
+                if begun:
+                    ends()
 
         return backward
 
@@ -124,7 +128,11 @@ class Backward:
         flow, losses = self.flow, self.losses
 
         def scale(self: Any, outputs: Any) -> Any:
-            result = original(self, outputs)
+            try:
+                result = original(self, outputs)
+            except BaseException as error:
+                hide(error)
+                raise
             if result is not outputs and not flow.is_compiling():
                 try:
                     remember(result, outputs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.fetching import SHORT_NS, Fetching
 from holter.recorder.frameworks.pytorch.loaders import ENV_LOADER
+from holter.recorder.frameworks.pytorch.patches import hide, passed_over
 from holter.recorder.frameworks.pytorch.stacks import StackSampler
 from holter.schema.phases import Phase
 
@@ -74,7 +75,11 @@ class Batches:
         watch, collector = self._watch_collate, self.fetches
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
+            try:
+                original(self, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             try:
                 self.collate_fn = watch(self.collate_fn)
             except Exception as error:
@@ -87,17 +92,19 @@ class Batches:
         code = self._collate_code(original)
 
         def collate(samples: Any) -> Any:
-            if not fetching.began or (at := here.at).fetching != 1 or not collector.on:
-                return original(samples)
-            begun = False
+            begun, at = False, here.at
+            if fetching.began and at.fetching == 1 and collector.on:
+                try:
+                    fetching.stop(perf_counter_ns())
+                    at.begin(code)
+                    begun = True
+                except Exception as error:
+                    collector.fault(error)
             try:
-                fetching.stop(perf_counter_ns())
-                at.begin(code)
-                begun = True
-            except Exception as error:
-                collector.fault(error)
-            try:
                 return original(samples)
+            except BaseException as error:
+                hide(error)
+                raise
             finally:
                 try:
                     if begun:
@@ -105,7 +112,7 @@ class Batches:
                 except Exception as error:
                     collector.fault(error)
 
-        return collate
+        return passed_over(collate)
 
     def _collate_code(self, function: Any) -> int:
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
@@ -118,11 +125,14 @@ class Batches:
         begin, end, batches = self._begin_fetch, self._end_fetch, self
 
         def fetch(self: Any, index: Any) -> Any:
-            if batches.unseen:
-                batches.unseen -= 1
-                return original(self, index)
-            if not collector.on:
-                return original(self, index)
+            if batches.unseen or not collector.on:
+                if batches.unseen:
+                    batches.unseen -= 1
+                try:
+                    return original(self, index)
+                except BaseException as error:
+                    hide(error)
+                    raise
             at = here.at
             at.fetching += 1
             code, samples = 0, 1
@@ -140,6 +150,7 @@ class Batches:
                     samples = 0
                 else:
                     at.fail(error)
+                hide(error)
                 raise
             finally:
                 at.fetching -= 1
@@ -197,6 +208,9 @@ class Batches:
                 collector.fault(error)
             try:
                 return original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             finally:
                 leave()
                 if flow.pauses:

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ class Compilers:
                 prepare()
             except Exception as error:
                 collector.fault(error)
-            result = original(*args, **kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             try:
                 self._register()
             except Exception as error:
@@ -67,7 +72,11 @@ class Compilers:
 
     def _watch_module(self, original: Any) -> Any:
         def compile(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
+            try:
+                original(self, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             try:
                 roots.on_eval(self)
             except Exception as error:

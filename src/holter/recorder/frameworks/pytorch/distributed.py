@@ -8,6 +8,7 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ class Distributed:
 
     def _watch_init(self, original: Any) -> Any:
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             try:
                 note()
             except Exception as error:
@@ -146,7 +151,11 @@ class Distributed:
 
     def _watch_ddp(self, original: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
+            try:
+                original(self, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             try:
                 watch(self)
             except Exception as error:

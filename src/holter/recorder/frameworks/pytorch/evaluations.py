@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT
-from holter.recorder.frameworks.pytorch.patches import Patches
+from holter.recorder.frameworks.pytorch.patches import Patches, hide
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
 from holter.schema.phases import Phase
 
@@ -114,8 +114,14 @@ class Evaluations:
         name = original.__name__.removesuffix("_nd")
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            if not is_compiling() and self._thread == get_ident() and collector.on:
+            if is_compiling():
+                return original(*args, **kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            if self._thread == get_ident() and collector.on:
                 try:
                     self._see(name, result)
                 except Exception as error:

@@ -7,6 +7,7 @@ import os
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.usual import COMPILED, NEVER, Here, Usual
 from holter.schema.phases import Mode, Phase
 
@@ -88,11 +89,15 @@ class Flow(Usual):
         here, is_compiling = self.here, self.is_compiling
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not collector.on or (unless is not None and unless(args, kwargs)):
+            if is_compiling():
                 return original(*args, **kwargs)
             at = here.at
-            if getattr(at, flag):
-                return original(*args, **kwargs)
+            if not collector.on or getattr(at, flag) or (unless is not None and unless(args, kwargs)):
+                try:
+                    return original(*args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
             setattr(at, flag, True)
             begun = done = False
             mine = code
@@ -108,6 +113,7 @@ class Flow(Usual):
                 return result
             except BaseException as error:
                 at.fail(error)
+                hide(error)
                 raise
             finally:
                 setattr(at, flag, False)

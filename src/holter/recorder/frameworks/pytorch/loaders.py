@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.flow import NAN
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Phase
 
 if TYPE_CHECKING:
@@ -74,25 +75,28 @@ class Loaders:
 
         def __iter__(self: Any) -> Any:  # noqa: N807
             at = here.at
-            if at.loading or not collector.on:
-                return original(self)
-            at.loading = True
+            outer = not at.loading and collector.on
             index = -1
-            try:
-                index = start(self, at)
-            except Exception as error:
-                collector.fault(error)
+            if outer:
+                at.loading = True
+                try:
+                    index = start(self, at)
+                except Exception as error:
+                    collector.fault(error)
             try:
                 return original(self)
             except BaseException as error:
-                at.fail(error)
+                if outer:
+                    at.fail(error)
+                hide(error)
                 raise
             finally:
-                at.loading = False
-                try:
-                    end(index, at)
-                except Exception as error:
-                    collector.fault(error)
+                if outer:
+                    at.loading = False
+                    try:
+                        end(index, at)
+                    except Exception as error:
+                        collector.fault(error)
 
         return __iter__
 
@@ -118,7 +122,11 @@ class Loaders:
                 self._holter_loader = float(number(loader))
             except Exception as error:
                 collector.fault(error)
-            original(self, loader, *args, **kwargs)
+            try:
+                original(self, loader, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
 
         return __init__
 
@@ -127,17 +135,20 @@ class Loaders:
         begins, ends = self.flow.next_begins, self.flow.next_ends
 
         def __next__(self: Any) -> Any:  # noqa: N807
-            if not collector.on or not begins():
-                return original(self)
+            begun = False
             try:
+                begun = collector.on and begins()
                 return original(self)
             except StopIteration:
                 raise
             except BaseException as error:
-                here.at.fail(error)
+                if begun:
+                    here.at.fail(error)
+                hide(error)
                 raise
             finally:
-                ends(self)
+                if begun:
+                    ends(self)
 
         return __next__
 

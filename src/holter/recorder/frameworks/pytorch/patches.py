@@ -5,10 +5,32 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.failure import PASSED_OVER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ABSENT = object()
+
+
+def passed_over(ours: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `warnings` pass over the frames of a wrapper: they name the line that they would name without us.
+
+    With `stacklevel`, Python counts no frame of its import system, which it knows by two words in the file.
+    """
+    code = ours.__code__
+    if not code.co_filename.endswith(PASSED_OVER):
+        ours.__code__ = code.replace(co_filename=code.co_filename + PASSED_OVER)
+    return ours
+
+
+def hide(error: BaseException) -> None:
+    """Take the frame that has just caught `error`, a wrapper that raises it again, out of its traceback.
+
+    Python 3.10 keeps what a bare `raise` goes on with apart, so there only `clear` helps.
+    """
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
 
 
 class Patches:
@@ -33,7 +55,7 @@ class Patches:
         """
         original = getattr(owner, name)
         before = vars(owner).get(name, _ABSENT)
-        functools.update_wrapper(ours, original)
+        functools.update_wrapper(passed_over(ours), original)
         setattr(owner, name, ours)
 
         def undo() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
 from holter.recorder.frameworks.pytorch.flow import EVAL, NAN, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.patches import hide, passed_over
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ class Roots:
     """Root classes found so far, and the discovery of more of them."""
 
     def __init__(self, flow: Flow, clock: StepClock) -> None:
-        self.flow = flow
-        self.clock = clock
+        self.flow, self.clock = flow, clock
         self.collector = flow.collector("forward")
         self.compiled = False
         self.on_evaluation: Callable[[bool], object] = bool
@@ -45,8 +45,7 @@ class Roots:
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
         self._handles: list[Any] = []
-        self._steps_left = 0
-        self._calls_left = 0
+        self._steps_left = self._calls_left = 0
         self._root = 0
         """Code of the forward span that the discovery hooks opened, 0 for none."""
         self._module = flow.torch.nn.Module
@@ -116,23 +115,24 @@ class Roots:
         begins, ends = flow.call_begins, flow.call_ends
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if (flow.compiles and flow.is_compiling()) or not collector.on or not begins(self):
+            begun = False
+            try:
+                begun = not (flow.compiles and flow.is_compiling()) and collector.on and begins(self)
                 # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
                 return own(self, *args, **kwargs)
-            try:
-                if own is None:
-                    return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
-                return own(self, *args, **kwargs)
             except BaseException as error:
-                here.at.fail(error)
+                if begun:
+                    here.at.fail(error)
+                hide(error)
                 raise
             finally:
-                ends(self)
+                if begun:
+                    ends(self)
 
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
-        _skip_frame(self.flow.torch, __call__)
+        _skip_frame(self.flow.torch, passed_over(__call__))
         return __call__
 
     def _begin_call(self, module: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ def watch_step(clock: StepClock, original: Any) -> Callable[..., Any]:
 
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         if flow.is_compiling() or (at := here.at).scaling or not clock.collector.on:
-            return original(self, optimizer, *args, **kwargs)
+            try:
+                return original(self, optimizer, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
         at.scaling = True
         inner = flow.inner_steps
         begun = done = False
@@ -49,6 +54,9 @@ def watch_step(clock: StepClock, original: Any) -> Callable[..., Any]:
             result = original(self, optimizer, *args, **kwargs)
             done = True
             return result
+        except BaseException as error:
+            hide(error)
+            raise
         finally:
             at.scaling = False
             try:

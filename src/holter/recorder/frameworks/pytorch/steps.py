@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch import scalers
 from holter.recorder.frameworks.pytorch.flow import PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.rates import LearningRate
 from holter.schema.phases import Phase
 
@@ -85,7 +86,11 @@ class StepClock:
         flow = self.flow
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
+            try:
+                original(self, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             if flow.is_compiling():
                 return
             try:

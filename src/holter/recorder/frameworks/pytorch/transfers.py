@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -37,11 +38,16 @@ class Transfers:
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
             # A subclass, or a mode that watches functions, would see us ask where the tensor is.
-            if is_compiling() or observed(self) or not self.is_cpu or here.at.moving:
+            if is_compiling():
                 return original(self, *args, **kwargs)
-            begin = perf_counter_ns()
-            result = original(self, *args, **kwargs)
-            if result is not self and collector.on:
+            watched = not (observed(self) or not self.is_cpu or here.at.moving)
+            begin = perf_counter_ns() if watched else 0
+            try:
+                result = original(self, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            if watched and result is not self and collector.on:
                 try:
                     write(begin, result)
                 except Exception as error:
@@ -69,14 +75,23 @@ class Transfers:
         roots, write = self.roots, self._write_module
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or (at := here.at).moving or not collector.on:
+            if is_compiling():
                 return original(self, *args, **kwargs)
+            if (at := here.at).moving or not collector.on:
+                try:
+                    return original(self, *args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
             at.moving = True  # one span for the whole module, not one for each parameter
             before = next(self.parameters(), None)
             from_host = before is not None and before.device.type == "cpu"
             begin = perf_counter_ns()
             try:
                 return original(self, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
             finally:
                 at.moving = False
                 try:

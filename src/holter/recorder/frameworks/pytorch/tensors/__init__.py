@@ -15,6 +15,7 @@ import types
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.tensors import memory
 from holter.recorder.frameworks.pytorch.tensors.activations import Activations
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
@@ -253,18 +254,25 @@ class Tensors:
         by_norm = original.__name__ == "clip_grad_norm_"
 
         def clip(parameters: Any, limit: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._clipping or self.flow.is_compiling():
+            if self.flow.is_compiling():
                 return original(parameters, limit, *args, **kwargs)
-            if isinstance(parameters, self.flow.torch.Tensor):
-                listed = [parameters]
-            else:
-                listed = list(parameters)
-                # What was a generator stays one: torch says so when it is empty.
-                was = isinstance(parameters, types.GeneratorType)
-                parameters = (one for one in listed) if was else listed
-            kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
-            self._reading(lambda step: self._read_clip(listed, float(limit) if kind == 2.0 else None, step))
-            return original(parameters, limit, *args, **kwargs)
+            if self._clipping:
+                if isinstance(parameters, self.flow.torch.Tensor):
+                    listed = [parameters]
+                else:
+                    listed = list(parameters)
+                    # What was a generator stays one: torch says so when it is empty.
+                    was = isinstance(parameters, types.GeneratorType)
+                    parameters = (one for one in listed) if was else listed
+                kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
+                self._reading(
+                    lambda step: self._read_clip(listed, float(limit) if kind == 2.0 else None, step)
+                )
+            try:
+                return original(parameters, limit, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
 
         return clip
 
