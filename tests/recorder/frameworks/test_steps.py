@@ -45,20 +45,76 @@ def test_plain_loop(record):
 
 
 def test_gradient_accumulation_is_one_step(record):
-    trainer = record("""
+    recording = record("""
         model = Net()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         for i, (x, y) in enumerate(DataLoader(data(48), batch_size=4)):
-            loss = nn.functional.cross_entropy(model(x), y) / 3
-            loss.backward()
+            loss = nn.functional.cross_entropy(model(x), y)
+            print(loss.item())
+            (loss / 3).backward()
             if (i + 1) % 3 == 0:
                 optimizer.step()
                 optimizer.zero_grad()
-    """).trainer
+    """)
+    trainer = recording.trainer
     assert len(trainer.of(Phase.STEP)) == 4
     for phase in (Phase.FORWARD, Phase.LOSS, Phase.BACKWARD):
         assert trainer.per_step(phase) == [3] * 4
-    assert len(trainer.scalars("loss")) == 12
+    # The losses as the script reports them, not as they are divided before the backward pass.
+    assert trainer.scalars("loss") == pytest.approx([float(line) for line in recording.stdout.split()])
+    assert trainer.per_step(Phase.SCALAR, "loss") == [3] * 4
+
+
+def test_the_loss_of_accumulated_targets_is_their_mean(record):
+    recording = record("""
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        batches = list(DataLoader(data(24), batch_size=4))
+        for step in range(3):
+            for x, y in batches[2 * step : 2 * step + 2]:
+                loss = nn.functional.cross_entropy(model(x), y, reduction="sum")
+                print(loss.item() / len(y))
+                (loss / torch.tensor(8)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """)
+    losses = [float(line) for line in recording.stdout.split()]
+    assert recording.trainer.scalars("loss") == pytest.approx(losses)
+
+
+@pytest.mark.parametrize("loss", ["criterion(model(x), y) / 2", "model(x).pow(2).sum() / len(x)"])
+def test_a_division_that_is_part_of_the_loss_is_kept(record, loss):
+    recording = record(f"""
+        model, criterion = Net(), nn.CrossEntropyLoss()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(6):
+            for x, y in DataLoader(data(16), batch_size=8):
+                loss = {loss}
+                print(loss.item())
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    """)
+    losses = [float(line) for line in recording.stdout.split()]
+    assert recording.trainer.scalars("loss") == pytest.approx(losses)
+
+
+def test_losses_scaled_by_a_scaler_and_divided(record):
+    recording = record("""
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu")
+        for i, (x, y) in enumerate(DataLoader(data(32), batch_size=4)):
+            loss = nn.functional.cross_entropy(model(x), y)
+            print(loss.item())
+            scaler.scale(loss / 2).backward()
+            if i % 2:
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+    """)
+    losses = [float(line) for line in recording.stdout.split()]
+    assert recording.trainer.scalars("loss") == pytest.approx(losses)
 
 
 def test_numbers_that_the_user_logs_take_the_place_of_those_that_are_read(record):

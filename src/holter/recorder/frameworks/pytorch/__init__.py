@@ -1,7 +1,7 @@
 """Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
 
 Read in this order: `usual` and `flow` (what the parts share; `usual.c` is the hot half of it), `steps` (where
-a step ends), `roots` (forward), `backward`, `evaluations`, `loaders` (data), with `stacks`, `fetching` and
+a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders` (data), with `stacks`, `fetching` and
 `paths` for what a dataset does; then `transfers`, `saving`, `distributed`, `compilers`, and the folder
 `tensors`. `patches` is how each of them gets in and out.
 """
@@ -48,7 +48,7 @@ def attach(session: Session) -> Callable[[], None]:
     compilers = Compilers(flow, roots)
     distributed = Distributed(flow)
     saving = Saving(flow)
-    evaluations = Evaluations(flow, roots)
+    evaluations = Evaluations(flow, roots, backward.units)
     tensors = Tensors(flow, clock, roots, backward)
     clock.on_new_optimizer = roots.discover
 
