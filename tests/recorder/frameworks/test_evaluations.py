@@ -192,3 +192,26 @@ def test_a_sum_is_told_in_the_unit_of_the_training_or_under_a_name_of_its_own(re
     assert [value for _, value in evaluated(recording.trainer, name)] == pytest.approx(expected)
     if name != "loss":
         assert not evaluated(recording.trainer)
+
+
+def test_batches_without_gradients_are_an_evaluation_and_a_rollout_is_part_of_the_training(record):
+    trainer = record("""
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(2):
+            with torch.no_grad():
+                for _ in range(3):
+                    model(torch.randn(4, 8))
+            for x, y in DataLoader(data(48), batch_size=4):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            with torch.inference_mode() if epoch else torch.no_grad():
+                for x, y in DataLoader(data(20), batch_size=4):
+                    nn.functional.cross_entropy(model(x), y)
+    """).trainer
+    forwards = [(one.step, one.mode) for one in trainer.of(Phase.FORWARD)]
+    evaluating = [step for step, mode in forwards if mode is Mode.EVAL]
+    assert evaluating == [12] * 5 + [24] * 5
+    assert len(forwards) == 2 * (3 + 12 + 5)
+    assert [step for step, _ in evaluated(trainer)] == evaluating

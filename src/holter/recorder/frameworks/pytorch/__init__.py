@@ -1,9 +1,9 @@
 """Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
 
 Read in this order: `usual` and `flow` (what the parts share; `usual.c` is the hot half of it), `steps` (where
-a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders` (data), with `stacks`, `fetching` and
-`paths` for what a dataset does; then `transfers`, `saving`, `distributed`, `compilers`, and the folder
-`tensors`. `patches` is how each of them gets in and out.
+a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders` (data), with
+`stacks`, `fetching` and `paths` for what a dataset does; then `transfers`, `saving`, `distributed`,
+`compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def attach(session: Session) -> Callable[[], None]:
     loaders = Loaders(flow)
     batches = Batches(flow, detach_training)
     loaders.before_next = clock.end_stale
+    loaders.next_batch = clock.next_batch
     loaders.end_unseen_step = roots.end_unseen_step
 
     def watch_eval(original: Any) -> Any:

@@ -113,9 +113,11 @@ class Roots:
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         flow, here, collector = self.flow, self.flow.here, self.collector
-        begins, ends = flow.call_begins, flow.call_ends
+        usual, quiet = (flow.call_begins, flow.call_ends), (self._begin_call, self._end_call)
+        gradients = flow.torch.is_grad_enabled
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            begins, ends = usual if flow.compiles or gradients() else quiet
             if (flow.compiles and flow.is_compiling()) or not collector.on or not begins(self):
                 # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
                 if own is None:
@@ -171,12 +173,18 @@ class Roots:
         return code
 
     def _begin(self, module: Any, at: At) -> int:
+        """Begin a forward pass. It evaluates in evaluation mode, or where a batch is fetched for no gradients.
+
+        Without gradients and without a batch of its own it is part of the training: a rollout, a teacher.
+        """
+        fetched = not at.seen
         at.forward = at.seen = True
         if self.flow.predicting is None:
             self.clock.on_forward_begin()
-        if self.flow.evaluates or not module.training:
-            self.flow.evaluates = not module.training
-            self.on_evaluation(self.flow.evaluates)
+        evaluates = not module.training or (fetched and not self.flow.torch.is_grad_enabled())
+        if self.flow.evaluates or evaluates:
+            self.flow.evaluates = evaluates
+            self.on_evaluation(evaluates)
         if self.flow.on_forward is not None:
             self.flow.on_forward(module)
         code = self.flow.model_codes.get(type(module)) or self._code(module)
@@ -186,7 +194,8 @@ class Roots:
     def _end(self, module: Any, at: At, code: int) -> None:
         at.forward = False
         predicting = self.flow.predicting
-        at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if module.training else EVAL)
+        trains = module.training and not self.flow.evaluates
+        at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if trains else EVAL)
         if predicting is not False:
             self.clock.on_forward_end(module.training, at.forward_end)
 

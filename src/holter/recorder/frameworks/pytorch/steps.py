@@ -3,7 +3,9 @@
 A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first
 optimizer that steps leads; when others are seen before it comes again, the last of them leads from
 then on. Optimizers that were made but have not stepped yet are waited for, so that a GAN's first
-iteration is one step too. Optimizers are only referred to weakly.
+iteration is one step too. A step also ends where its loader is asked for the next batch, once any optimizer
+has stepped: a critic steps with every batch, the generator with each fifth. Optimizers are only referred to
+weakly.
 """
 
 from __future__ import annotations
@@ -55,6 +57,10 @@ class StepClock:
         self._led = 0
         self._cycle = 1
         self._since = 0
+        self._unended = 0
+        """The thread on which an optimizer stepped that ended no step; 0 when a step has ended since."""
+        self._fetched: tuple[int, Any] | None = None
+        """The step that began with a batch, and its loader."""
         self.codes: dict[type, int] = {}
         """Of OPTIMIZER spans, by class."""
         self._note_learning_rate = LearningRate(flow).note
@@ -205,6 +211,7 @@ class StepClock:
             self.flow.boundary(TRAIN, now)
             return
         self._since += 1
+        self._unended = threading.get_ident()
         self.flow.sole = 0
         if self._awaited:
             self._awaited.pop(id(optimizer), None)
@@ -249,11 +256,22 @@ class StepClock:
 
     def _end_step(self, optimizer: Any, now: int) -> None:
         self._cycle, self._since, self._last_other, self._held = self._since, 0, None, 0
+        self._unended = 0
         self._led += 1
         if self._led == SETTLED:
             self._settled = True
         self._note_learning_rate(optimizer)
         self.flow.boundary(TRAIN, now)
+
+    def next_batch(self, iterator: Any) -> None:
+        """A batch is asked for: the step of the last one is over, if an optimizer stepped and did not end it."""
+        session, loader = self.flow.session, getattr(iterator, "_holter_loader", None)
+        if self._unended == threading.get_ident() and self._fetched == (session.step, loader):
+            self._held = self._unended = 0
+            self._led += 1
+            self.flow.boundary(TRAIN)
+        if self._fetched is None or self._fetched[0] != session.step:
+            self._fetched = session.step, loader
 
     # -- no optimizer
 

@@ -1,7 +1,7 @@
 """In which unit a training tells its losses: what the loss function reduced, and what divided the result.
 
-A step may accumulate gradients over several micro-batches. Scripts and trainers then divide each micro-batch's
-loss just before its backward pass, so that gradients add up to a mean. The loss of the step is that of the
+A step may accumulate gradients over several micro-batches. Scripts and trainers then divide the loss of each
+just before its backward pass, so that gradients add up to a mean. The loss of the step is the mean of the
 undivided losses, so a division is undone in two cases:
 
 * the divisor is a constant, and as many passes lie between two optimizer steps, each divided by it;
