@@ -285,3 +285,24 @@ def test_two_loaders_and_two_optimizers_make_one_step(record):
             optimizers[1].step()
     """).trainer
     assert trainer.per_step(Phase.OPTIMIZER) == [2] * 16
+
+
+def test_different_losses_of_a_step_are_told_apart(record):
+    recording = record("""
+        generator, critic = Net(8, 8), Net(8, 1)
+        optimizers = [torch.optim.Adam(m.parameters(), lr=1e-3) for m in (critic, generator)]
+        def down(name, loss):
+            print(name, loss.item())
+            loss.backward()
+        for x, _ in DataLoader(data(68), batch_size=4):
+            down("loss", critic(x).mean())
+            down("loss_2", -critic(generator(x).detach()).mean())
+            optimizers[0].step()
+            down("loss_3", critic(generator(x)).mean())
+            optimizers[1].step()
+    """)
+    said = [line.split() for line in recording.stdout.splitlines()]
+    for name in ("loss", "loss_2", "loss_3"):
+        losses = [float(value) for which, value in said if which == name]
+        assert recording.trainer.scalars(name) == losses
+        assert recording.trainer.per_step(Phase.SCALAR, name) == [1] * 17

@@ -27,6 +27,8 @@ LOSS, SCALAR = int(Phase.LOSS), int(Phase.SCALAR)
 DEVICE_LOSS_NS = 20_000_000
 """A loss on a device is copied at most this often: each copy is one more launch."""
 _MAX_PENDING = 16
+MOST_LOSSES = 16
+"""Losses of one step that are told by name."""
 
 
 class Backward:
@@ -42,12 +44,17 @@ class Backward:
         self.on_late: Callable[[int, float], None] | None = None
         """Called with the step and value of a loss that has arrived from a device."""
         self._code = flow.backward_code = flow.code(Phase.BACKWARD, "backward")
-        self._loss_name = flow.loss_name = flow.session.name("loss")
+        flow.loss_name = flow.session.name("loss")
+        self._several = False
+        """Whether each pass of a step has a loss of its own: `loss`, `loss_2`, … in order."""
+        self._number = 1
+        self._numbered = self._stepped = -1
+        clock.on_several = self._tell_apart
         self.units = Units(flow)
         self._unscaled: Any = None
         self._divisor = 1
         """What a scaled loss was divided by."""
-        self._pending: deque[tuple[int, Any, Any, int]] = deque()
+        self._pending: deque[tuple[int, Any, Any, int, int]] = deque()
         self._next_copy = 0
         torch = flow.torch
         self._tensor = torch.Tensor
@@ -100,9 +107,9 @@ class Backward:
             begin = at.forward_end
             if begin:
                 at.forward_end = 0
-                at.add(LOSS, self._loss_name, begin, now - begin, loss)
+                at.add(LOSS, self.flow.loss_name, begin, now - begin, loss)
             elif loss == loss:
-                at.add(SCALAR, self._loss_name, now, 0, loss)
+                at.add(SCALAR, self.flow.loss_name, now, 0, loss)
         except Exception as error:
             self.collector.fault(error)
         return True
@@ -159,10 +166,35 @@ class Backward:
     def _loss(self, tensors: Any, at: At, now: int) -> float:
         """Return the loss if it is to be recorded and a number, else NaN; write one that is not a number."""
         try:
-            return self._value(tensors, at, now) if self.losses.on else NAN
+            if not self.losses.on or (self._several and not self._is_named()):
+                return NAN
+            return self._value(tensors, at, now)
         except Exception as error:
             self.losses.fault(error)
             return NAN
+
+    def _tell_apart(self, several: bool) -> None:
+        """Give each pass of a step a name of its own from now on, or none."""
+        if several != self._several:
+            self._several = several
+            self.flow.loss_name = self.flow.session.name("loss")
+            self._choose_reader()
+
+    def _choose_reader(self) -> None:
+        self.flow.tensor = None if self._several or self.units.watches else self._tensor
+
+    def _is_named(self) -> bool:
+        """Name the loss of the pass that begins, unless a step has too many; micro-batches share a name."""
+        flow = self.flow
+        if flow.session.step != self._numbered:
+            self._number = 1
+        elif not self.units.divisor or flow.inner_steps != self._stepped:
+            self._number += 1
+        self._numbered, self._stepped = flow.session.step, flow.inner_steps
+        if self._number > MOST_LOSSES:
+            return False
+        flow.loss_name = flow.session.name("loss" if self._number == 1 else f"loss_{self._number}")
+        return True
 
     def _value(self, tensors: Any, at: At, now: int) -> float:
         flow, kind, divisor = self.flow, type(tensors), 1
@@ -181,8 +213,7 @@ class Backward:
             if tensors is graph and tensors.numel() == 1:
                 tensors, divisor = self._undivided(tensors)
             self.units.passed(divisor)
-            if not self.units.watches:
-                flow.tensor = self._tensor
+            self._choose_reader()
         if tensors.is_cpu:
             try:
                 value = tensors.item()
@@ -196,7 +227,7 @@ class Backward:
                     flow.healthy_step, flow.healthy_loss = flow.session.step, value
                 else:
                     if value != value and not told:
-                        at.add(SCALAR, self._loss_name, now, 0, value)
+                        at.add(SCALAR, flow.loss_name, now, 0, value)
                     if self.on_nonfinite is not None:
                         self.on_nonfinite(graph, value)
                 if told:
@@ -227,16 +258,16 @@ class Backward:
             host = torch.empty((), dtype=loss.dtype, pin_memory=True)
             host.copy_(loss.detach().reshape(()), non_blocking=True)
             arrived.record()
-        self._pending.append((self.flow.session.step, host, arrived, divisor))
+        self._pending.append((self.flow.session.step, host, arrived, divisor, self.flow.loss_name))
         self.flow.boundary_calls.add(self._read_arrived)
 
     def _read_arrived(self) -> None:
         pending = self._pending
         while pending and pending[0][2].query():
-            step, host, _, divisor = pending.popleft()
+            step, host, _, divisor, name = pending.popleft()
             value = host.item()
             if "loss" not in self.flow.told:
-                self.units.tell(value, divisor, partial(self.flow.session.scalar, "loss", step=step))
+                self.units.tell(value, divisor, partial(self._write, name, perf_counter_ns(), step))
             if self.on_late is not None:
                 self.on_late(step, value)
         if not pending:

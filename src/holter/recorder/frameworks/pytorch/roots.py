@@ -1,10 +1,9 @@
 """FORWARD spans: find the modules that the training loop itself calls, and time those calls only.
 
-Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`.
-Instead the *class* of a root module gets a `__call__` that times the outermost call and passes all
-others through. Which classes are roots is found with torch's global forward hooks, for a few steps
-only, since those hooks slow down every module's call. (Replacing `nn.Module.__call__` itself for that
-time would be cheaper, but torch's compiler, which may be imported meanwhile, remembers that function.)
+Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`. Instead
+the *class* of a root module gets a `__call__` that times the outermost call and passes all others through.
+Which classes are roots is found with torch's global forward hooks, for a few steps only: they slow down every
+call. (Replacing `nn.Module.__call__` itself would be cheaper, but torch's compiler remembers that function.)
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 DISCOVERY_STEPS = 3
 DISCOVERY_CALLS = 50
 MAX_ROOTS = 32
-_INNER = ("_orig_mod", "module")
-"""Where wrappers (compiled, data-parallel) keep the module that the user knows."""
+_INNER = ("_orig_mod", "module")  # where wrappers (compiled, data-parallel) keep the module of the user
 
 
 class Roots:
@@ -48,7 +46,7 @@ class Roots:
         self._steps_left = 0
         self._calls_left = 0
         self._root = 0
-        """Code of the forward span that the discovery hooks opened, 0 for none."""
+        """Code of the forward span that the discovery hooks opened."""
         self._module = flow.torch.nn.Module
         flow.begin_call, flow.end_call = self._begin_call, self._end_call
 
@@ -173,18 +171,14 @@ class Roots:
         return code
 
     def _begin(self, module: Any, at: At) -> int:
-        """Begin a forward pass. It evaluates in evaluation mode, or where a batch is fetched for no gradients.
-
-        Without gradients and without a batch of its own it is part of the training: a rollout, a teacher.
-        """
-        fetched = not at.seen
+        # A rollout has no batch of its own: it is part of the training, also without gradients.
+        tests = not (module.training and (at.seen or self.flow.torch.is_grad_enabled()))
         at.forward = at.seen = True
         if self.flow.predicting is None:
             self.clock.on_forward_begin()
-        evaluates = not module.training or (fetched and not self.flow.torch.is_grad_enabled())
-        if self.flow.evaluates or evaluates:
-            self.flow.evaluates = evaluates
-            self.on_evaluation(evaluates)
+        if self.flow.evaluates or tests:
+            self.flow.evaluates = tests
+            self.on_evaluation(tests)
         if self.flow.on_forward is not None:
             self.flow.on_forward(module)
         code = self.flow.model_codes.get(type(module)) or self._code(module)
@@ -193,8 +187,7 @@ class Roots:
 
     def _end(self, module: Any, at: At, code: int) -> None:
         at.forward = False
-        predicting = self.flow.predicting
-        trains = module.training and not self.flow.evaluates
+        predicting, trains = self.flow.predicting, module.training and not self.flow.evaluates
         at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if trains else EVAL)
         if predicting is not False:
             self.clock.on_forward_end(module.training, at.forward_end)
