@@ -1,9 +1,9 @@
 """Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
 
 Read in this order: `usual` and `flow` (what the parts share; `usual.c` is the hot half of it), `steps` and
-`iterations` (where a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders` (data), with
-`stacks`, `fetching` and `paths` for what a dataset does; then `transfers`, `saving`, `distributed`,
-`compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.
+`iterations` (where a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders`
+(data), with `stacks`, `fetching` and `paths` for what a dataset does; then `transfers`, `saving`,
+`distributed`, `compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.
 """
 
 from __future__ import annotations

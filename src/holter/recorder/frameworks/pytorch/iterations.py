@@ -1,8 +1,9 @@
 """Iterations over a loader, where several optimizers step at different paces.
 
 A critic may step with every batch and the generator with each fifth: no optimizer ends every iteration. So a
-step also ends where its loader is asked for the next batch, once any optimizer has stepped in it. A batch alone
-ends nothing: gradients may be accumulated over several, and an iteration may take batches of several loaders.
+step also ends where its loader is asked for the next batch, once any optimizer has stepped in it. A batch
+alone ends nothing: gradients may be accumulated over several, and an iteration may take batches of several
+loaders.
 """
 
 from __future__ import annotations

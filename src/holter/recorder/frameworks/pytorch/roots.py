@@ -2,8 +2,7 @@
 
 Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`. Instead
 the *class* of a root module gets a `__call__` that times the outermost call and passes all others through.
-Which classes are roots is found with torch's global forward hooks, for a few steps only: they slow down every
-call. (Replacing `nn.Module.__call__` itself would be cheaper, but torch's compiler remembers that function.)
+Which classes are roots is found with torch's global forward hooks, for a few steps only, since they are dear.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class Roots:
         self._handles: list[Any] = []
         self._steps_left = 0
         self._calls_left = 0
-        self._root = 0
-        """Code of the forward span that the discovery hooks opened."""
+        self._root = 0  # code of the forward span that the discovery hooks opened
         self._module = flow.torch.nn.Module
         flow.begin_call, flow.end_call = self._begin_call, self._end_call
 

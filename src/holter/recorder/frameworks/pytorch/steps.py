@@ -2,8 +2,8 @@
 
 A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first optimizer that
 steps leads; when others are seen before it comes again, the last of them leads from then on. Optimizers that
-were made but have not stepped yet are waited for, so that a GAN's first iteration is one step too. A batch that
-is fetched ends a step as well, see `iterations`. Optimizers are only referred to weakly.
+were made but have not stepped yet are waited for, so that a GAN's first iteration is one step too; see also
+`iterations`. Optimizers are only referred to weakly.
 """
 
 from __future__ import annotations
@@ -52,21 +52,17 @@ class StepClock:
         self._leader: weakref.ref[Any] | None = None
         self._settled = False
         self._last_other: weakref.ref[Any] | None = None
-        self._held = 0
-        """Iterations so far that were not ended because optimizers are awaited."""
+        self._held = 0  # iterations that were not ended because optimizers are awaited
         self._led = 0
         self._cycle = 1
         self._since = 0
-        self.unended = 0
-        """The thread on which an optimizer stepped that ended no step; 0 when a step has ended since."""
+        self.unended = 0  # the thread on which an optimizer stepped that ended no step, none since
         self.codes: dict[type, int] = {}
         """Of OPTIMIZER spans, by class."""
         self._note_learning_rate = LearningRate(flow).note
-        self._pending = 0
-        """Forward passes so far that may have been steps of a training by hand, or of an inference."""
+        self._pending = 0  # forward passes that may be steps of a training by hand, or of an inference
         self._trains_by_hand = False
-        self._thread = 0
-        """The thread that called a model first; its calls are steps."""
+        self._thread = 0  # the one that called a model first: its calls are steps
 
     def attach(self, patches: Patches) -> None:
         """Hook optimizers and gradient scalers."""
