@@ -14,7 +14,7 @@ from tests.agent.spool import Writer
 from holter.agent.clock import Clock
 from holter.agent.drain import Drain
 from holter.schema import record
-from holter.schema.phases import Phase
+from holter.schema.phases import Mode, Phase
 
 
 @pytest.fixture
@@ -227,3 +227,22 @@ def test_a_busy_thread_does_not_starve_the_others(tmp_path, drain):
     for _ in range(60):
         total += drain.poll().rows
     assert drain.records == 40 * record.SEGMENT_RECORDS + 4
+
+
+def test_who_only_evaluates_takes_no_steps_beside_who_trains(tmp_path, drain):
+    trainer, tester = Writer(tmp_path, rank=0), Writer(tmp_path, rank=0, salt=1)
+    trainer.steps(5)
+    for step in range(3):
+        tester.put(Phase.FORWARD, 100 + 10 * step, 5, step=step, mode=Mode.PREDICT)
+        tester.put(Phase.STEP, 100 + 10 * step, 5, step=step, mode=Mode.PREDICT)
+    spans, _, _ = collect(drain)
+    assert [(s["step"], s["mode"]) for s in spans if s["phase"] == "step"] == [(i, "train") for i in range(5)]
+    assert len([s for s in spans if s["mode"] == "predict"]) == 3
+
+
+def test_a_job_that_only_infers_has_steps(tmp_path, drain):
+    server = Writer(tmp_path, rank=0)
+    for step in range(3):
+        server.put(Phase.STEP, 100 + 10 * step, 5, step=step, mode=Mode.PREDICT)
+    spans, _, _ = collect(drain)
+    assert [s["mode"] for s in spans] == ["predict"] * 3

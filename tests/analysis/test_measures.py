@@ -14,7 +14,7 @@ from holter.analysis.breakdown import breakdown
 from holter.analysis.cost import saving
 from holter.analysis.durations import step_statistics
 from holter.analysis.outliers import outliers
-from holter.analysis.phases import job_phases
+from holter.analysis.phases import evaluated, job_phases
 from holter.analysis.steps import steps
 from holter.analysis.utilization import utilization
 from holter.analysis.warmup import steady
@@ -147,9 +147,32 @@ def test_an_outlier_says_what_its_time_went_into():
 def test_phases_of_a_job():
     found = job_phases(0, 100 * 10**9, table(rows([10 * 10**9] * 6, start=20 * 10**9)))
     seconds = {key: value for key, value in found.items() if key.endswith("_s")}
-    assert seconds == {"initialization_s": 20, "training_loop_s": 60, "finalization_s": 20}
+    assert seconds == {
+        "initialization_s": 20,
+        "training_loop_s": 60,
+        "evaluation_s": None,
+        "finalization_s": 20,
+    }
     assert found["training_loop_pct"] == 60
     assert (found["training_loop_start"], found["training_loop_end"]) == (20 * 10**9, 80 * 10**9)
+
+
+def test_evaluation_after_the_last_step_is_a_phase_of_its_own():
+    second = 10**9
+    rows_ = [
+        {"time": at * second // 10, "duration": second // 20, "rank": 0, "phase": phase, "mode": mode}
+        for at, phase, mode in [
+            *((810 + 2 * i, "data_loading", "train") for i in range(50)),
+            *((811 + 2 * i, "forward", "eval") for i in range(50)),
+            (960, "forward", "train"),
+            *((980 + i, "forward", "predict") for i in range(5)),
+        ]
+    ]
+    length = evaluated(Table.of("spans", rows_))
+    assert length == 10_400_000_000
+    found = job_phases(0, 100 * second, table(rows([10 * second] * 6, start=20 * second)), length)
+    assert found["evaluation_s"] + found["finalization_s"] == pytest.approx(20)
+    assert found["evaluation_s"] == pytest.approx(10.4)
 
 
 def test_phases_that_nobody_knows_are_absent():

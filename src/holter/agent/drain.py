@@ -14,7 +14,7 @@ from holter.agent.heads import Head, read_head
 from holter.agent.journal import Event, Facts, Journal, Process
 from holter.agent.listing import Listing
 from holter.agent.ranks import Ranks
-from holter.agent.rows import NO_PROGRESS, TRAINING, Batch, Part, Rows
+from holter.agent.rows import NO_PROGRESS, TRAINING, Batch, Part, Rows, own_steps
 from holter.agent.segments import Segments
 from holter.schema import record
 from holter.schema.phases import Phase
@@ -207,6 +207,7 @@ class Drain:
         """Turn records into the columns of both tables, and note the steps among them."""
         if not parts:
             return
+        parts = own_steps(parts, self.processes.values())
         for process, thread, records in parts:
             process.records += len(records)
             if thread == 0 and process.is_trainer:

@@ -80,6 +80,8 @@ class Process:
     """Monotonic ns at which the agent last saw a record that means work was done."""
     steps: int = 0
     last_step: int = -1
+    trains: bool = False
+    """Whether it has taken a step that trains."""
     begun: int = 0
     """Monotonic ns at which the newest finished piece of training on the main thread began."""
     durations: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))

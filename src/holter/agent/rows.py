@@ -12,6 +12,8 @@ from holter.agent.journal import Event, Facts, Process
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from holter.agent.clock import Clock
 
 Columns = dict[str, Any]
@@ -101,6 +103,20 @@ class Rows:
             known = self._codes[process.key] = (len(process.names), array)
         codes: NDArray[Any] = known[1][ids]
         return codes
+
+
+def own_steps(parts: list[Part], processes: Collection[Process]) -> list[Part]:
+    """Leave out the steps of processes that only evaluate what others train: a step is one of a training."""
+    found = []
+    for process, _, records in parts:
+        steps = records["phase"] == Phase.STEP
+        process.trains = process.trains or bool((steps & (records["mode"] == Mode.TRAIN)).any())
+    trained = any(one.trains for one in processes)
+    for process, thread, records in parts:
+        inferred = (records["phase"] == Phase.STEP) & (records["mode"] == Mode.PREDICT)
+        drop = trained and not process.trains and inferred.any()
+        found.append((process, thread, records[~inferred] if drop else records))
+    return found
 
 
 def _where(columns: Columns, mask: NDArray[Any], texts: dict[str, list[str]]) -> Columns:

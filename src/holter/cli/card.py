@@ -19,6 +19,7 @@ from holter.views.wording import (
     percent,
     size,
     stages_text,
+    trainings_text,
     words,
 )
 
@@ -117,6 +118,8 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         sentence = f"Apart from that: {sentence}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
+    if said := trainings_text(description.get("steps") or {}):
+        yield ("", said, "", 1)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
     yield ("", sentence, style, 3)

@@ -13,6 +13,7 @@ from holter.cli.bar import bar, legend
 from holter.cli.detail import operators
 from holter.cli.machine import utilization
 from holter.cli.output import clean
+from holter.schema.phases import JOB_PHASES
 from holter.views.bill import bill_lines
 from holter.views.cost import unwritten
 from holter.views.issues import not_judged, ordered
@@ -27,6 +28,7 @@ from holter.views.wording import (
     percent,
     size,
     stages_text,
+    trainings_text,
     words,
 )
 
@@ -186,6 +188,8 @@ def _steps(d: Mapping[str, Any]) -> Iterator[str]:
     steps = d["steps"]
     warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
     yield f"{counted(steps['count'], 'step')}{warmup}"
+    if said := trainings_text(steps):
+        yield said
     if steps["mean_ms"] is not None:
         names = ("mean", "p50", "p90", "p95", "p99", "max")
         shown = ", ".join(f"{name} {milliseconds(steps[name + '_ms'])}" for name in names)
@@ -215,7 +219,7 @@ def _said(value: Any) -> str:
 
 
 def _phases(phases: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("initialization", "training_loop", "finalization"):
+    for name in JOB_PHASES:
         if phases.get(f"{name}_s") is not None:
             share = phases.get(f"{name}_pct")
             of_all = f", {percent(share)}" if share is not None else ""

@@ -55,7 +55,7 @@ def progress(found: Mapping[str, Any]) -> str:
 
 
 def phases(told: Mapping[str, Any]) -> str:
-    """Draw how the job's time divides into its three phases."""
+    """Draw how the job's time divides into its phases."""
     parts = [(words(phase), seconds, duration(seconds)) for phase, seconds, _ in _phases(told)]
     if not parts:
         return '<p class="note">Without steps nobody can tell where initialization ends.</p>'

@@ -68,7 +68,7 @@ ITERATOR_START, NEXT_BATCH = "iterator start", "next batch"
 STAGES = ("read", "decode", "transform", "collate", "queue")
 """Parts of data loading that holter names when it recognizes them; other callables keep their own names."""
 
-JOB_PHASES = ("initialization", "training_loop", "finalization")
+JOB_PHASES = ("initialization", "training_loop", "evaluation", "finalization")
 
 
 class Mode(IntEnum):

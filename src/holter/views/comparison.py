@@ -8,6 +8,7 @@ from holter.analysis.advice import RECORD_STEPS
 from holter.analysis.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.cost import saving
 from holter.analysis.epochs import epoch_s
+from holter.schema.phases import JOB_PHASES
 from holter.views.description import describe
 from holter.views.reading import steps_of
 
@@ -107,9 +108,7 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
         "epoch_h": None if epoch is None else epoch / 3600,
         "epoch_from": None if epoch is None else source,
         "duration_h": None if told["job"]["duration_s"] is None else told["job"]["duration_s"] / 3600,
-        "phases": {
-            key: phases.get(f"{key}_s") for key in ("initialization", "training_loop", "finalization")
-        },
+        "phases": {key: phases.get(f"{key}_s") for key in JOB_PHASES},
         "bill": told["bill"],
         "issues": [
             rule["name"] for rule in told["rules"] if any(i["severity"] != "info" for i in rule["issues"])

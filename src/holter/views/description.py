@@ -14,8 +14,9 @@ from holter.analysis.facts import gather
 from holter.analysis.failure import headline
 from holter.analysis.numbers import numbers
 from holter.analysis.outliers import outliers
-from holter.analysis.phases import job_phases
+from holter.analysis.phases import evaluated, job_phases
 from holter.analysis.suspects import verdict
+from holter.analysis.trainings import begins, step_counts, told_apart
 from holter.analysis.warmup import steady
 from holter.schema.signals import signal_name
 from holter.views import description_kept, profiled_steps
@@ -103,9 +104,9 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
             trial, nodes, steps if steps.rows else events, stretches, (job["framework"] or {}).get("device")
         ),
         "ranks": _ranks(steps, events),
-        "phases": job_phases(job["start"], job["end"] or now, steps) if job["start"] and steps.rows else None,
-        "steps": _steps(worst, facts.statistics) if steps.rows else None,
-        "numbers": numbers(scalars),
+        "phases": _phases(trial, job, steps, now) if job["start"] and steps.rows else None,
+        "steps": {**_steps(worst, facts.statistics), "trainings": step_counts(steps)} if steps.rows else None,
+        "numbers": numbers(told_apart(scalars, begins(steps))),
         "tensors": saved_tensors(trial),
         "breakdown": facts.breakdown or None,
         "dataloading": facts.loading.to_json() if facts.loading else None,
@@ -167,6 +168,18 @@ def _ranks(steps: Table, events: Table) -> list[int]:
     """Return the ranks that took steps; of a job without any, those that said who they are."""
     seen = steps["rank"] if steps.rows else events["rank"][events["kind"] == "process"]
     return [int(rank) for rank in np.unique(seen) if rank >= 0]
+
+
+def _phases(trial: Trial, job: dict[str, Any], steps: Table, now: int) -> dict[str, float | int | None]:
+    last = int((steps["time"] + steps["duration"]).max())
+    after = trial.table(
+        "spans",
+        where=f"worker = -1 AND thread = 0 AND phase IN ('forward', 'data_loading') AND time >= {last}",
+        start_ns=last,
+    )
+    ranks = np.unique(after["rank"]).tolist()
+    longest = max((evaluated(after.where(after["rank"] == rank)) for rank in ranks), default=0)
+    return job_phases(job["start"], job["end"] or now, steps, longest)
 
 
 def _steps(worst: list[Outlier], statistics: dict[str, float | int]) -> dict[str, Any]:

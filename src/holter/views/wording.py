@@ -47,6 +47,15 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400:,} d {whole % 86400 // 3600} h"
 
 
+def trainings_text(steps: Mapping[str, Any]) -> str:
+    """Say that several trainings ran one after the other; empty for one."""
+    counts = steps.get("trainings") or []
+    if len(counts) < 2:
+        return ""
+    each = " + ".join(f"{count:,}" for count in counts[:8]) + (" + …" if len(counts) > 8 else "")
+    return f"{len(counts)} trainings ran one after the other: {each} steps"
+
+
 def milliseconds(value: float | None) -> str:
     """Write milliseconds with three digits that matter: `0.52 ms`, `12.4 ms`, `1.24 s`."""
     if value is None or math.isnan(value):

@@ -22,6 +22,7 @@ def test_accelerate_launch_with_accumulation(record):
         for x, y in loader:
             with accelerator.accumulate(model):
                 loss = nn.functional.cross_entropy(model(x), y)
+                print("loss", loss.item())
                 accelerator.backward(loss)
                 optimizer.step()
                 schedule.step()
@@ -32,6 +33,8 @@ def test_accelerate_launch_with_accumulation(record):
     )
     trainer = recording.trainer
     assert len(trainer.of(Phase.STEP)) == 4
+    losses = [float(line.split()[1]) for line in recording.stdout.splitlines() if line.startswith("loss")]
+    assert trainer.scalars("loss") == pytest.approx(losses)
     assert trainer.per_step(Phase.BACKWARD) == trainer.per_step(Phase.FORWARD) == [2] * 4
     assert {s.name for s in trainer.of(Phase.OPTIMIZER)} == {"AdamW"}
     assert {s.name for s in trainer.of(Phase.FORWARD)} == {"Net"}

@@ -158,3 +158,60 @@ COMPILERS = """
 
 def test_what_is_compiled_amid_an_evaluation_is_what_it_would_be(record):
     assert "TracerWarning" not in record(COMPILERS).stderr  # faults of ours fail as well
+
+
+SUMS = """
+    import sys
+    from torch.nn import functional as F
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = {
+        "mean": lambda x, y: F.nll_loss(model(x).log_softmax(1), y),
+        "sum": lambda x, y: F.nll_loss(model(x).log_softmax(1), y, reduction="sum"),
+        "made of two": lambda x, y: F.cross_entropy(model(x), y, reduction="sum") + model.head.weight.norm(),
+    }
+    for x, y in DataLoader(data(16), batch_size=8):
+        optimizer.zero_grad()
+        losses[sys.argv[1]](x, y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        for x, y in DataLoader(data(20), batch_size=8):
+            y[0] = -100
+            print(F.nll_loss(model(x).log_softmax(1), y, reduction="sum").item(), (y >= 0).sum().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("training", "name"), [("mean", "loss"), ("sum", "loss"), ("made of two", "loss/nll_loss (sum)")]
+)
+def test_a_sum_is_told_in_the_unit_of_the_training_or_under_a_name_of_its_own(record, training, name):
+    recording = record(SUMS, training)
+    sums = [line.split() for line in recording.stdout.splitlines()]
+    expected = [float(value) / (int(count) if training == "mean" else 1) for value, count in sums]
+    assert [value for _, value in evaluated(recording.trainer, name)] == pytest.approx(expected)
+    if name != "loss":
+        assert not evaluated(recording.trainer)
+
+
+def test_batches_without_gradients_are_an_evaluation_and_a_rollout_is_part_of_the_training(record):
+    trainer = record("""
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(2):
+            with torch.no_grad():
+                for _ in range(3):
+                    model(torch.randn(4, 8))
+            for x, y in DataLoader(data(48), batch_size=4):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            with torch.inference_mode() if epoch else torch.no_grad():
+                for x, y in DataLoader(data(20), batch_size=4):
+                    nn.functional.cross_entropy(model(x), y)
+    """).trainer
+    forwards = [(one.step, one.mode) for one in trainer.of(Phase.FORWARD)]
+    evaluating = [step for step, mode in forwards if mode is Mode.EVAL]
+    assert evaluating == [12] * 5 + [24] * 5
+    assert len(forwards) == 2 * (3 + 12 + 5)
+    assert [step for step, _ in evaluated(trainer)] == evaluating

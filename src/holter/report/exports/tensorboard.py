@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.trainings import begins, told_apart
 from holter.report.event_file import EventFile
+from holter.views.reading import steps_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +48,7 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
     start, end = chosen.start_ns, chosen.end_ns
     ours = chosen.where("tensors")
     scalars = trial.table("scalars", where=ours, start_ns=start, end_ns=end)
+    scalars = told_apart(scalars, begins(steps_of(trial, columns=("time", "duration", "rank", "step"))))
     described = ("time", "rank", "step", "mode", "name", *_DISTRIBUTION)
     tensors = trial.table("tensors", columns=described, where=ours, start_ns=start, end_ns=end)
     histograms = "kind = 'histogram'" + (f" AND {ours}" if ours else "")

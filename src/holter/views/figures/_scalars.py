@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.shards import joined
+from holter.analysis.trainings import begins, told_apart
 from holter.views.figures import Axis, Figure, Reading, Series
 from holter.views.figures._buckets import buckets, mean, middles
 
@@ -23,7 +24,9 @@ def curves(
 
     Values that are not finite are left out of the means; how many there were is said.
     """
-    table = joined(reading.trial.table("scalars", where=f"({where}) AND step >= 0", **reading.bounds))
+    rows = reading.trial.table("scalars", where=f"({where}) AND step >= 0", **reading.bounds)
+    whole = reading.whole or reading
+    table = joined(told_apart(rows, begins(whole.steps)))
     if not table.rows:
         return None
     first, last = int(table["step"].min()), int(table["step"].max()) + 1

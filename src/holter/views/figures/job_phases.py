@@ -1,4 +1,4 @@
-"""How the job's time divides into initialization, training loop and finalization."""
+"""How the job's time divides into its phases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MISSING = "Without steps nobody can tell where initialization ends and finalizat
 
 
 def draw(reading: Reading) -> Figure | None:
-    """Draw the three phases' durations."""
+    """Draw the phases' durations."""
     phases = reading.description["phases"]
     if not phases:
         return None

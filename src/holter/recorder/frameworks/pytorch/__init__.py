@@ -1,9 +1,9 @@
 """Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
 
-Read in this order: `usual` and `flow` (what the parts share; `usual.c` is the hot half of it), `steps` (where
-a step ends), `roots` (forward), `backward`, `evaluations`, `loaders` (data), with `stacks`, `fetching` and
-`paths` for what a dataset does; then `transfers`, `saving`, `distributed`, `compilers`, and the folder
-`tensors`. `patches` is how each of them gets in and out.
+Read in this order: `usual` and `flow` (what the parts share; `usual.c` is the hot half of it), `steps` and
+`iterations` (where a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders`
+(data), with `stacks`, `fetching` and `paths` for what a dataset does; then `transfers`, `saving`,
+`distributed`, `compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from holter.recorder.frameworks.pytorch.compilers import Compilers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
 from holter.recorder.frameworks.pytorch.evaluations import Evaluations
 from holter.recorder.frameworks.pytorch.flow import Flow
+from holter.recorder.frameworks.pytorch.iterations import Iterations
 from holter.recorder.frameworks.pytorch.listening import watch_phases
 from holter.recorder.frameworks.pytorch.loaders import Loaders
 from holter.recorder.frameworks.pytorch.patches import Patches, hide
@@ -48,7 +49,7 @@ def attach(session: Session) -> Callable[[], None]:
     compilers = Compilers(flow, roots)
     distributed = Distributed(flow)
     saving = Saving(flow)
-    evaluations = Evaluations(flow, roots)
+    evaluations = Evaluations(flow, roots, backward.units)
     tensors = Tensors(flow, clock, roots, backward)
     clock.on_new_optimizer = roots.discover
 
@@ -60,6 +61,7 @@ def attach(session: Session) -> Callable[[], None]:
     loaders = Loaders(flow)
     batches = Batches(flow, detach_training)
     loaders.before_next = clock.end_stale
+    loaders.next_batch = Iterations(flow, clock).next_batch
     loaders.end_unseen_step = roots.end_unseen_step
 
     def watch_eval(original: Any) -> Any:

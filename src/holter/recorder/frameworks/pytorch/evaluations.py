@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT
 from holter.recorder.frameworks.pytorch.patches import Patches, hide
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
+from holter.recorder.frameworks.pytorch.units import MEAN, SUM, Units
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -51,13 +52,27 @@ _ABOVE = (
 """Functions of `torch`."""
 _MOST = 64
 """Losses of one pass."""
+_REDUCTION_AT = {
+    "cross_entropy_loss": 3,
+    "nll_loss": 3,
+    "binary_cross_entropy": 3,
+    "binary_cross_entropy_with_logits": 4,
+    "mse_loss": 2,
+    "l1_loss": 2,
+    "smooth_l1_loss": 2,
+    "huber_loss": 2,
+}
+"""Which argument says how a function reduces, of those whose means are over all elements or targets."""
+_OF_TARGETS = ("cross_entropy_loss", "nll_loss")
+_UNITS = {MEAN: "mean", SUM: "sum"}
 
 
 class Evaluations:
     """Watches functions of losses while models evaluate; those of a pass are told when the next begins."""
 
-    def __init__(self, flow: Flow, roots: Roots) -> None:
+    def __init__(self, flow: Flow, roots: Roots, units: Units) -> None:
         self.flow = flow
+        self._units = units
         self.collector = flow.collector("evaluation")
         self._roots = roots
         self._patches = Patches()
@@ -123,14 +138,14 @@ class Evaluations:
                 raise
             if self._thread == get_ident() and collector.on:
                 try:
-                    self._see(name, result)
+                    self._see(name, result, args)
                 except Exception as error:
                     collector.fault(error)
             return result
 
         return watched
 
-    def _see(self, name: str, result: Any) -> None:
+    def _see(self, name: str, result: Any, args: tuple[Any, ...]) -> None:
         """Note a loss: one that is a single number, which nobody but the script computes."""
         flow = self.flow
         torch = flow.torch
@@ -142,18 +157,38 @@ class Evaluations:
         if flow.on_eval_loss is not None:
             flow.on_eval_loss(result)
         if len(flow.evaluated) < _MOST and result.device.type in ("cpu", "cuda"):
-            value = result.item() if result.is_cpu else result.detach()
+            value, name = self._in_unit(name, result.detach(), args)
+            value = value.item() if value.is_cpu else value
             flow.evaluated.append((perf_counter_ns(), flow.session.step, name, value))
 
+    def _in_unit(self, name: str, loss: Any, args: tuple[Any, ...]) -> tuple[Any, str]:
+        """Return a loss in the unit of the training's own; named with its unit where that cannot be."""
+        at, trained = _REDUCTION_AT.get(name), self._units.reduction
+        reduction = args[at] if at is not None and at < len(args) else 0
+        if reduction not in _UNITS or reduction == trained or (reduction == MEAN and not trained):
+            return loss, name
+        inputs, target, weight = args[0], args[1], args[2] if at is not None and at > 2 else None
+        of_targets = name in _OF_TARGETS
+        if trained != MEAN or weight is not None or (of_targets and target.is_floating_point()):
+            return loss, f"{name} ({_UNITS[reduction]})"
+        ignored = args[4] if of_targets and len(args) > 4 else None
+        with self.flow.torch.no_grad():
+            count = inputs.numel() if not of_targets else (target != ignored).sum().clamp(min=1)
+            return loss / count, name
+
     def _tell(self) -> None:
-        """Write the losses of a pass: as the loss if there is one only, else each by its function."""
+        """Write the losses of a pass: as the loss if there is one only, else each by its function.
+
+        One that is in another unit than the training's own losses is always named, with its unit.
+        """
         flow = self.flow
         losses, flow.evaluated = flow.evaluated, []
         if any("loss" in name for name in flow.session.told):
             return
         mode = PREDICT if self.flow.predicting else EVAL
         for when, step, function, value in losses:
-            name = flow.session.name("loss" if len(losses) == 1 else f"loss/{function}")
+            alone = len(losses) == 1 and not function.endswith(")")
+            name = flow.session.name("loss" if alone else f"loss/{function}")
             if isinstance(value, float):
                 self._write(name, when, step, mode, value)
             elif not self._arrivals.crowded and not flow.torch.cuda.is_current_stream_capturing():

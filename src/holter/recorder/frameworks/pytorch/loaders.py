@@ -29,6 +29,8 @@ class Loaders:
         self.waits = flow.collector("data_loading")
         self.before_next: Callable[[], None] = lambda: None
         """Forgets an optimizer step that raised."""
+        self.next_batch: Callable[[Any], None] = lambda iterator: None
+        """Called before a batch is asked for, where not one optimizer alone ends the steps."""
         self.end_unseen_step: Callable[[], None] = lambda: None
         self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._count = 0
@@ -132,14 +134,18 @@ class Loaders:
 
     def _watch_next(self, original: Any) -> Any:
         here, collector = self.flow.here, self.waits
-        begins, ends = self.flow.next_begins, self.flow.next_ends
+        flow, next_batch = self.flow, self._next_batch
+        begins, ends = flow.next_begins, flow.next_ends
 
         def __next__(self: Any) -> Any:  # noqa: N807
+            if not flow.sole:
+                next_batch(self)
             begun = False
             try:
                 begun = collector.on and begins()
                 return original(self)
             except StopIteration:
+                here.at.seen = True  # what comes next sees no batch of this loader
                 raise
             except BaseException as error:
                 if begun:
@@ -151,6 +157,13 @@ class Loaders:
                     ends(self)
 
         return __next__
+
+    def _next_batch(self, iterator: Any) -> None:
+        try:
+            if self.waits.on and not self.flow.here.at.loading:
+                self.next_batch(iterator)
+        except Exception as error:
+            self.waits.fault(error)
 
     def _begin_next(self) -> bool:
         at = self.flow.here.at

@@ -1,10 +1,8 @@
 """FORWARD spans: find the modules that the training loop itself calls, and time those calls only.
 
-Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`.
-Instead the *class* of a root module gets a `__call__` that times the outermost call and passes all
-others through. Which classes are roots is found with torch's global forward hooks, for a few steps
-only, since those hooks slow down every module's call. (Replacing `nn.Module.__call__` itself for that
-time would be cheaper, but torch's compiler, which may be imported meanwhile, remembers that function.)
+Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`. Instead
+the *class* of a root module gets a `__call__` that times the outermost call and passes all others through.
+Which classes are roots is found with torch's global forward hooks, for a few steps only, since they are dear.
 """
 
 from __future__ import annotations
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
 DISCOVERY_STEPS = 3
 DISCOVERY_CALLS = 50
 MAX_ROOTS = 32
-_INNER = ("_orig_mod", "module")
-"""Where wrappers (compiled, data-parallel) keep the module that the user knows."""
+_INNER = ("_orig_mod", "module")  # where wrappers (compiled, data-parallel) keep the module of the user
 
 
 class Roots:
@@ -112,9 +109,11 @@ class Roots:
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         flow, here, collector = self.flow, self.flow.here, self.collector
-        begins, ends = flow.call_begins, flow.call_ends
+        usual, quiet = (flow.call_begins, flow.call_ends), (self._begin_call, self._end_call)
+        gradients = flow.torch.is_grad_enabled
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            begins, ends = usual if flow.compiles or gradients() else quiet
             begun = False
             try:
                 begun = not (flow.compiles and flow.is_compiling()) and collector.on and begins(self)
@@ -171,12 +170,14 @@ class Roots:
         return code
 
     def _begin(self, module: Any, at: At) -> int:
+        # A rollout has no batch of its own: it is part of the training, also without gradients.
+        tests = not (module.training and (at.seen or self.flow.torch.is_grad_enabled()))
         at.forward = at.seen = True
         if self.flow.predicting is None:
             self.clock.on_forward_begin()
-        if self.flow.evaluates or not module.training:
-            self.flow.evaluates = not module.training
-            self.on_evaluation(self.flow.evaluates)
+        if self.flow.evaluates or tests:
+            self.flow.evaluates = tests
+            self.on_evaluation(tests)
         if self.flow.on_forward is not None:
             self.flow.on_forward(module)
         code = self.flow.model_codes.get(type(module)) or self._code(module)
@@ -185,8 +186,8 @@ class Roots:
 
     def _end(self, module: Any, at: At, code: int) -> None:
         at.forward = False
-        predicting = self.flow.predicting
-        at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if module.training else EVAL)
+        predicting, trains = self.flow.predicting, module.training and not self.flow.evaluates
+        at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if trains else EVAL)
         if predicting is not False:
             self.clock.on_forward_end(module.training, at.forward_end)
 

@@ -1,9 +1,9 @@
 """The step clock: OPTIMIZER spans, where a step ends.
 
-A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first
-optimizer that steps leads; when others are seen before it comes again, the last of them leads from
-then on. Optimizers that were made but have not stepped yet are waited for, so that a GAN's first
-iteration is one step too. Optimizers are only referred to weakly.
+A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first optimizer that
+steps leads; when others are seen before it comes again, the last of them leads from then on. Optimizers that
+were made but have not stepped yet are waited for, so that a GAN's first iteration is one step too; see also
+`iterations`. Optimizers are only referred to weakly.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ class StepClock:
         self.flow = flow
         self.collector = flow.collector("optimizer")
         self.on_new_optimizer: Callable[[], None] = lambda: None
+        self.on_several: Callable[[bool], None] = lambda several: None
+        """Called with whether passes of a step may have different losses: several optimizers are there."""
         self.on_skipped: Callable[[Any], None] | None = None
         """Called with an optimizer whose step a scaler left out; the next with the scaler."""
         self.on_scaler: Callable[[Any], None] | None = None
         self._awaited: dict[int, weakref.ref[Any]] = {}
-        self._known: set[int] = set()
+        self._known: dict[int, weakref.ref[Any]] = {}
         self._leader: weakref.ref[Any] | None = None
         self._settled = False
         self._last_other: weakref.ref[Any] | None = None
-        self._held = 0
-        """Iterations so far that were not ended because optimizers are awaited."""
+        self._held = 0  # iterations that were not ended because optimizers are awaited
         self._led = 0
         self._cycle = 1
         self._since = 0
+        self.unended = 0  # the thread on which an optimizer stepped that ended no step, none since
         self.codes: dict[type, int] = {}
         """Of OPTIMIZER spans, by class."""
         self._note_learning_rate = LearningRate(flow).note
-        self._pending = 0
-        """Forward passes so far that may have been steps of a training by hand, or of an inference."""
+        self._pending = 0  # forward passes that may be steps of a training by hand, or of an inference
         self._trains_by_hand = False
-        self._thread = 0
-        """The thread that called a model first; its calls are steps."""
+        self._thread = 0  # the one that called a model first: its calls are steps
 
     def attach(self, patches: Patches) -> None:
         """Hook optimizers and gradient scalers."""
@@ -107,7 +107,8 @@ class StepClock:
         key = id(optimizer)
         awaited = self._awaited
         awaited[key] = weakref.ref(optimizer, lambda _: awaited.pop(key, None))
-        self._known.discard(key)
+        self._known.pop(key, None)
+        self._count()
 
     def _hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         """Return what is called before and after each step of any optimizer."""
@@ -167,15 +168,20 @@ class StepClock:
         at.forward_end = 0
         at.optimizer = key = id(optimizer)
         if key not in self._known:
-            self._meet(key)
+            self._meet(key, optimizer)
         at.began = at.begin(self.codes.get(type(optimizer)) or self._code(optimizer))
 
-    def _meet(self, key: int) -> None:
+    def _meet(self, key: int, optimizer: Any) -> None:
         if len(self._known) > 100_000:  # ids of the dead
             self._known.clear()
-        self._known.add(key)
+        self._known[key] = weakref.ref(optimizer)
         self.flow.predicting = False
+        self._count()
         self.on_new_optimizer()
+
+    def _count(self) -> None:
+        known = {key for key, each in self._known.items() if each() is not None}
+        self.on_several(len(known | self._awaited.keys()) > 1)
 
     def _code(self, optimizer: Any) -> int:
         cls = type(optimizer)
@@ -210,6 +216,7 @@ class StepClock:
             self.flow.boundary(TRAIN, now)
             return
         self._since += 1
+        self.unended = threading.get_ident()
         self.flow.sole = 0
         if self._awaited:
             self._awaited.pop(id(optimizer), None)
@@ -241,6 +248,8 @@ class StepClock:
         if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
             self._cycle = 1
             flow, kind = self.flow, type(optimizer)
+            if not flow.sole:
+                self.on_several(False)
             flow.sole, flow.sole_type, flow.sole_code = id(optimizer), kind, self.codes[kind]
             return True
         return False
@@ -254,11 +263,18 @@ class StepClock:
 
     def _end_step(self, optimizer: Any, now: int) -> None:
         self._cycle, self._since, self._last_other, self._held = self._since, 0, None, 0
+        self.unended = 0
         self._led += 1
         if self._led == SETTLED:
             self._settled = True
         self._note_learning_rate(optimizer)
         self.flow.boundary(TRAIN, now)
+
+    def end_iteration(self) -> None:
+        """An iteration is over in which an optimizer stepped and did not end it."""
+        self._held = self.unended = 0
+        self._led += 1
+        self.flow.boundary(TRAIN)
 
     # -- no optimizer
 

@@ -123,7 +123,8 @@ class InPython:
     """Step at whose end `Flow.wake` is called, before the step number changes."""
 
     tensor: Any
-    """The class of tensors that are nothing but that; the next two say who watches operations on them."""
+    """The class of losses that are read as they are, None while each is looked at; the next two say who
+    watches operations on them."""
     observed: Callable[[Any], bool]
     modes: Callable[[], int]
     item: Callable[[Any], Any]
