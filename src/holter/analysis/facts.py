@@ -61,6 +61,8 @@ class Facts:
     """What a profiling window saw."""
     running: bool = False
     """Whether the job takes orders still."""
+    not_counted: tuple[str, ...] = ()
+    """What other threads than the loop's do, which steps leave out."""
 
     @property
     def load(self) -> Load | None:
@@ -108,19 +110,22 @@ def gather(
     kernels: Kernels | None = None,
     profiled: Mapping[str, Table] | None = None,
     running: bool = False,
+    not_counted: tuple[str, ...] = (),
 ) -> Facts:
     """Compute the facts of a job; what is not given is not known.
 
     Args:
         steps: Table `steps`, warm-up included.
         samples: Table `samples`, of the whole job or more.
-        spans: Table `spans`; of data_loading, fetch, collate and stack at least. A part of the job is enough.
+        spans: Table `spans`; of data_loading, fetch, collate, stack and step at least. A part of the job is
+            enough.
         events: Table `events`; loaders and the framework are read from it.
         nodes: Node → its facts; `cpus` is used.
         baseline: Facts of a job to compare with.
         kernels: What a kernel trace says; by default what `profiled` says.
         profiled: The tables that `closer_look` asks for, of the steps that a window profiled.
         running: Whether the job takes orders still.
+        not_counted: What other threads than the loop's do.
     """
     mask = steady(steps)
     used = steps.where(mask)
@@ -130,6 +135,7 @@ def gather(
         "kernels": kernels,
         "device": _device(events),
         "running": running,
+        "not_counted": not_counted,
     }
     if used.rows:
         begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())

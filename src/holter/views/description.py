@@ -12,6 +12,7 @@ from holter.analysis.breakdown import breakdown
 from holter.analysis.durations import step_statistics
 from holter.analysis.facts import gather
 from holter.analysis.failure import headline
+from holter.analysis.loop_thread import COUNTED, not_counted
 from holter.analysis.numbers import numbers
 from holter.analysis.outliers import outliers
 from holter.analysis.phases import job_phases
@@ -89,6 +90,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         nodes=nodes,
         profiled=profiled,
         running=why_not_running(trial.folder) is None,
+        not_counted=not_counted(trial.sql(COUNTED).to_rows()),
     )
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
