@@ -80,6 +80,7 @@ def missing(facts: Facts) -> list[str]:
             lacking.append("what the data-loader workers do")
         elif loading.stages.get("fetch", 0.0) >= _WORTH_SPLITTING:
             lacking.append("stack samples of the dataset")
+    lacking += [f"{part}, which counts as other" for part in facts.not_seen]
     return [*lacking, *facts.not_counted]
 
 
