@@ -90,6 +90,8 @@ def test_the_main_thread_s_stack_is_found():
     frames = loop_stack(DUMP)
     assert [frame.function for frame in frames] == ["all_reduce", "step", "<module>"]
     assert str(own_frame(frames)) == "step (/home/ada/train.py:42)"
+    assert loop_stack(DUMP, 0x7F0000000003) == frames, "a thread that the text does not name"
+    assert [frame.function for frame in loop_stack(DUMP, 0x7F0000000001)] == ["wait", "run"]
     assert loop_stack("") == []
     assert loop_stack("nonsense\n  File x\n") == []
 
