@@ -85,7 +85,7 @@ export function plot(element, of, page, kept) {
       ],
       draw: [
         ({ ctx, bbox, valToPos }) => {
-          ctx.fillStyle = ink(element, undefined);
+          ctx.fillStyle = ink(element, "ink-dim");
           ctx.textAlign = "center";
           for (const x of broken) ctx.fillText("✕", valToPos(x, "x", true), bbox.top + 10 * devicePixelRatio);
         },
