@@ -13,7 +13,7 @@ from tests.agent.spool import Writer
 from holter.agent.clock import Clock
 from holter.agent.drain import Drain
 from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis
-from holter.agent.stacks import Frame, common_frame, main_stack, own_frame
+from holter.agent.stacks import Frame, common_frame, loop_stack, own_frame
 from holter.agent.watch import Watch
 from holter.schema.phases import Phase
 
@@ -87,11 +87,13 @@ Current thread 0x00007f0000000002 (most recent call first):
 
 
 def test_the_main_thread_s_stack_is_found():
-    frames = main_stack(DUMP)
+    frames = loop_stack(DUMP)
     assert [frame.function for frame in frames] == ["all_reduce", "step", "<module>"]
     assert str(own_frame(frames)) == "step (/home/ada/train.py:42)"
-    assert main_stack("") == []
-    assert main_stack("nonsense\n  File x\n") == []
+    assert loop_stack(DUMP, 0x7F0000000003) == frames, "a thread that the text does not name"
+    assert [frame.function for frame in loop_stack(DUMP, 0x7F0000000001)] == ["wait", "run"]
+    assert loop_stack("") == []
+    assert loop_stack("nonsense\n  File x\n") == []
 
 
 def test_the_frame_that_most_stand_in():

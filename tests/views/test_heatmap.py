@@ -100,14 +100,17 @@ def test_a_running_job_is_continued_and_new_devices_come_in(tmp_path):
     assert np.isnan(heat.cells.mean[1, :3]).all(), "before it came there is a gap, not 0"
 
 
-def test_bytes_are_measured_against_the_link_or_the_most(tmp_path):
+def test_bytes_are_measured_against_the_link_or_what_any_device_carries(tmp_path):
     folder = create(str(tmp_path), "net", command=[], interval_ms=1000, rules=[], now_ns=START)
     write(folder, "n0", 0, 10, device="", metric="net.rx", value=2e8)
     write(folder, "n0", 0, 10, device="", metric="net.link_speed", value=1.25e9)
-    write(folder, "n0", 0, 10, device="", metric="disk.read_bytes", value=3e6)
+    write(folder, "n0", 0, 10, device="", metric="disk.read_bytes", value=744.0)
+    write(folder, "n0", 0, 10, device="", metric="disk.write_bytes", value=5e7)
     rows = {row.metric: row for row in Heatmap(Trial(folder), START, 10**9).rows}
-    assert {metric: row.full for metric, row in rows.items()} == {"net.rx": 1.25e9, "disk.read_bytes": 3e6}
-    assert rows["net.rx"].name == "network, received"
+    full = {metric: row.full for metric, row in rows.items()}
+    assert full == {"net.rx": 1.25e9, "disk.read_bytes": 1e7, "disk.write_bytes": 5e7}
+    assert rows["net.rx"].name == "network, received, of 1.25 GB/s"
+    assert rows["disk.read_bytes"].name == "disk, read, of 10 MB/s"
 
 
 def test_a_job_without_samples(tmp_path):

@@ -210,27 +210,31 @@ class Drain:
         parts = own_steps(parts, self.processes.values())
         for process, thread, records in parts:
             process.records += len(records)
-            if thread == 0 and process.is_trainer:
-                self._note_steps(process, records)
+            if process.is_trainer:
+                self._note_steps(process, thread, records)
         ranks = [self.ranks.of(process) for process, _, _ in parts]
         batch.rows = sum(len(records) for _, _, records in parts)
         batch.spans, batch.scalars, damaged = self._rows.columns(parts, ranks)
         self.records += batch.rows
         self.damaged += damaged
 
-    def _note_steps(self, process: Process, records: NDArray[Any]) -> None:
+    def _note_steps(self, process: Process, thread: int, records: NDArray[Any]) -> None:
+        training, steps = TRAINING[records["phase"]], records[records["phase"] == Phase.STEP]
+        if len(steps) or (training.any() and not process.steps):
+            process.loop_thread = thread
+        if thread != process.loop_thread:
+            return
         for slow in _SLOW:
             self.slow[slow.name.lower()].extend(records["duration"][records["phase"] == slow].tolist())
-        if len(begins := records["begin"][TRAINING[records["phase"]]]):
-            process.begun = max(process.begun, int(begins.max()))
-        steps = records[records["phase"] == Phase.STEP]
+        if training.any():
+            process.begun = max(process.begun, int(records["begin"][training].max()))
         process.steps += len(steps)
         process.durations.extend(steps["duration"].tolist())
         if len(steps):
             process.last_step = int(steps["step"][-1])
 
     def _read_heads(self, heads: list[tuple[str, int]], asked: set[str]) -> None:
-        """Note what was dropped and what recording cost; and where the main thread of a trainer is."""
+        """Note what was dropped and what recording cost; and where the loop of a trainer is."""
         totals: dict[str, tuple[int, int]] = {}
         for key, thread in heads:
             process = self.processes.get(key)
@@ -242,7 +246,8 @@ class Drain:
                 continue
             dropped, cost = totals.get(key, (0, 0))
             totals[key] = (dropped + head.dropped, cost + head.cost_ns)
-            if thread == 0:
+            if thread == process.loop_thread:
+                process.loop_head = head
                 process.last_head_step = head.step
                 process.last_open = self.open_spans(process, head)
                 process.last_phase = head.phase.phase_name if head.phase else None

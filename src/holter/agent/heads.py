@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _WORDS = struct.Struct(f"={record.HEAD_SIZE // 8}q")
 _PHASES = {int(phase): phase.name.lower() for phase in Phase}
+_UNSIGNED = (1 << 64) - 1
 _NOT_A_PHASE = {Phase.STEP, Phase.ANNOTATION}
 
 
@@ -41,6 +42,8 @@ class Head:
     dropped: int
     thread: int
     """Native thread id."""
+    ident: int
+    """The thread as Python's stack dumps name it; 0 when not known."""
     cost_ns: int
     open: tuple[Open, ...]
     """Outermost first."""
@@ -73,6 +76,7 @@ def read_head(path: Path) -> Head | None:
         step=words[record.HEAD_STEP],
         dropped=words[record.HEAD_DROPPED],
         thread=words[record.HEAD_THREAD],
+        ident=words[record.HEAD_IDENT] & _UNSIGNED,
         cost_ns=words[record.HEAD_COST],
         open=tuple(spans),
     )

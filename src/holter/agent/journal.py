@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.agent.clock import Clock
+    from holter.agent.heads import Head
 
 MAX_LINE = 1 << 20
 """A line longer than this is damage, not a fact."""
@@ -83,16 +84,20 @@ class Process:
     trains: bool = False
     """Whether it has taken a step that trains."""
     begun: int = 0
-    """Monotonic ns at which the newest finished piece of training on the main thread began."""
+    """Monotonic ns at which the newest finished piece of training in the loop's thread began."""
     durations: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     """Of the newest steps, ns."""
     records: int = 0
     dropped: int = 0
     cost_ns: int = 0
     last_open: list[dict[str, Any]] = field(default_factory=list)
-    """Spans open on the main thread when it was last looked at, outermost first."""
+    """Spans open in the loop's thread when it was last looked at, outermost first."""
     last_phase: str | None = None
     last_head_step: int = -1
+    loop_thread: int = 0
+    """The thread that ended the newest step; before the first, the one that trained last."""
+    loop_head: Head | None = None
+    """The head page of the loop's thread when it was last looked at."""
 
     @property
     def is_trainer(self) -> bool:

@@ -30,7 +30,7 @@ MAX_HZ = 20.0
 PART_S = 10
 """Seconds of one row of `python_stacks`, and how late it comes."""
 MAX_BYTES = 16 << 20
-_LINE = re.compile(r"thread \(\d+\): MainThread;(?P<stack>.+) (?P<samples>\d+)")
+_LINE = re.compile(r"thread \((?P<thread>\d+)\): (?P<name>[^;]*);(?P<stack>.+) (?P<samples>\d+)")
 _SPY = "py-spy"
 
 
@@ -154,7 +154,11 @@ class PythonSamples:
             return None  # the process ended at once, or py-spy said why it could not
         finally:
             part.path.unlink(missing_ok=True)
-        found = [match for line in text.splitlines() if (match := _LINE.fullmatch(line))]
+        lines = [match for line in text.splitlines() if (match := _LINE.fullmatch(line))]
+        head = part.process.loop_head
+        loop = [match for match in lines if head is not None and int(match["thread"]) == head.thread]
+        # In another pid namespace the numbers are others.
+        found = loop or [match for match in lines if match["name"] == "MainThread"]
         if not found:
             return None
         samples = [int(match["samples"]) for match in found]

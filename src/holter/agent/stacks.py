@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holter.agent.journal import Process
 
 MAX_TEXT = 64 * 1024
-_THREAD = re.compile(r"^(Current thread|Thread) .*\(most recent call first\):")
+_THREAD = re.compile(r"^(Current thread|Thread) (0x[0-9a-f]+) .*\(most recent call first\):")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 _FOREIGN = re.compile(r"/(site-packages|dist-packages)/|/lib/python3|/lib64/python3|^<frozen")
 
@@ -83,16 +83,23 @@ class Request:
             return ""
 
 
-def main_stack(text: str) -> list[Frame]:
-    """Return the stack of the thread that took the signal, which is the main one; innermost first."""
-    stacks: list[tuple[bool, list[Frame]]] = []
+def loop_stack(text: str, ident: int = 0) -> list[Frame]:
+    """Return the stack of the thread that trains, innermost first.
+
+    Args:
+        text: What the process wrote.
+        ident: The thread as Python names it. Without one that the text names, it is the thread that took the
+            signal, which is the main one.
+    """
+    stacks: list[tuple[bool, int, list[Frame]]] = []
     for line in text.splitlines():
         if head := _THREAD.match(line):
-            stacks.append((head[1] == "Current thread", []))
+            stacks.append((head[1] == "Current thread", int(head[2], 16), []))
         elif stacks and (frame := _FRAME.match(line)):
-            stacks[-1][1].append(Frame(frame["file"], int(frame["line"]), frame["function"]))
-    current = [frames for is_current, frames in stacks if is_current]
-    return current[0] if current else stacks[-1][1] if stacks else []
+            stacks[-1][2].append(Frame(frame["file"], int(frame["line"]), frame["function"]))
+    named = [frames for _, thread, frames in stacks if thread == ident]
+    current = [frames for is_current, _, frames in stacks if is_current]
+    return [*named, *current, *(frames for _, _, frames in stacks[-1:]), []][0]
 
 
 def common_frame(stacks: Iterable[list[Frame]]) -> tuple[str, int] | None:

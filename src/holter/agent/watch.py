@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holter.agent import procfs
 from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis, line
 from holter.agent.journal import Event, Process
-from holter.agent.stacks import Request, common_frame, main_stack, own_frame
+from holter.agent.stacks import Request, common_frame, loop_stack, own_frame
 from holter.schema.phases import ENDED
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.agent.drain import Drain
+    from holter.agent.stacks import Frame
 
 STACKS_WAIT_NS = 1_500_000_000
 """How long processes get to write their stacks; one does so at once, unless it is stuck in the kernel."""
@@ -193,7 +194,8 @@ class Watch:
         """Return what a process wrote as an event, if it wrote anything."""
         if not text:
             return None
-        process, frames = request.process, main_stack(text)
+        process = request.process
+        frames = _stack(process, text)
         own = own_frame(frames)
         detail = {
             "process": process.key,
@@ -213,7 +215,7 @@ class Watch:
         events, stacks, states, used = [], [], [], []
         for request in requests:
             process, text = request.process, request.text()
-            frames = main_stack(text)
+            frames = _stack(process, text)
             if process.is_trainer:
                 stacks.append(frames)
                 stat = procfs.stat(process.pid, self._proc)
@@ -248,3 +250,8 @@ class Watch:
         rank = silences[0].rank if len(silences) == 1 else -1
         events.append(Event(clock.to_wall(now), rank, "hang", kind, found))
         return events
+
+
+def _stack(process: Process, text: str) -> list[Frame]:
+    """Return where the loop of a process stands, as far as its stacks say."""
+    return loop_stack(text, process.loop_head.ident if process.loop_head else 0)

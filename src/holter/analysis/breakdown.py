@@ -13,6 +13,9 @@ from holter.schema.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+PASSES = ("forward", "loss", "backward", "optimizer")
+"""Parts of every training step."""
+
 
 def breakdown(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float]:
     """Compute the share of each part of `BREAKDOWN` in percent; the shares add up to 100.
@@ -37,6 +40,21 @@ def breakdown(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float
     total = int(used["duration"].sum()) + gap
     spent["other"] += gap
     return {part: 100.0 * ns / total for part, ns in spent.items()}
+
+
+def not_seen(steps: Table) -> list[str]:
+    """Return the parts that these steps must have had and that no hook saw: their time counts as `other`.
+
+    An update of parameters follows a backward pass, and that a forward pass. What a compiler made one piece
+    of shows as none of them.
+    """
+    training = steps["mode"] == "train"
+    seen = [part for part in PASSES if steps[part][training].any()]
+    if "backward" in seen or "optimizer" in seen:
+        # A model that returns its loss leaves nothing between forward and backward.
+        expected = ("backward",) if "forward" in seen else ("forward", "loss", "backward")
+        return [part for part in expected if part not in seen]
+    return [] if seen or not steps["compile"][training].any() else list(PASSES)
 
 
 def _gaps(steps: Table, rows: NDArray[np.int64]) -> int:

@@ -60,7 +60,7 @@ def data_pipeline(facts: Facts) -> Candidate:
     wait, step = facts.mean_ms("data_loading"), facts.mean_step_ms or 0.0
     text = f"data loading takes {pct(share)} of the step: {ms(wait)} of {ms(step)} on average"
     evidence = [seen(facts, text, "data_loading", share, DATA_SHARE)]
-    sentence = f"Data loading takes {pct(share)} of each step"
+    sentence = f"Data loading takes {pct(share)} {facts.of_time('data_loading')}"
     if loading is not None:
         named = _named(facts, loading)
         evidence += [item for _, item in named] + _workers(facts, loading)
@@ -129,7 +129,8 @@ def model_compute(facts: Facts) -> Candidate:
     load = facts.load
     gpu = load.gpu_p50 if load else None
     if load is None or gpu is None:
-        said = f"forward and backward take {pct(share)} of the step" if share < 50 else ""
+        told = share < 50 and "forward" not in facts.not_seen
+        said = f"forward and backward take {pct(share)} of the step" if told else ""
         if facts.baseline is not None:
             said = "forward and backward are no slower than the baseline's"
         return Candidate(because=said)
@@ -138,8 +139,8 @@ def model_compute(facts: Facts) -> Candidate:
     if gpu < GPU_SATURATED or facts.share("data_loading") >= DATA_INNOCENT:
         return Candidate(because=f"the GPUs are busy {pct(gpu)} (median): well used, not saturated")
     sentence = (
-        f"The model itself sets the pace: {pct(share)} of each step is forward and backward, "
-        f"and the GPUs are busy {pct(gpu)}."
+        f"The model itself sets the pace: {pct(share)} {facts.of_time('forward', 'backward')} is forward "
+        f"and backward, and the GPUs are busy {pct(gpu)}."
     )
     evidence = [
         seen(facts, f"GPUs are busy {pct(gpu)} (median)", "gpu.util", gpu, GPU_SATURATED, load.node),
@@ -179,7 +180,8 @@ def communication(facts: Facts) -> Candidate:
         gpu = f"GPUs are busy {pct(load.gpu_p50)} (median)"
         evidence.append(seen(facts, gpu, "gpu.util", load.gpu_p50, GPU_BUSY, load.node))
     sentence = (
-        f"Communication that nothing hides takes {pct(share)} of each step: {ms(exposed)} of {ms(step)}."
+        f"Communication that nothing hides takes {pct(share)} {facts.of_time('communication')}: "
+        f"{ms(exposed)} of {ms(step)}."
     )
     share = facts.breakdown["communication"]
     return Candidate(guilty=True, sentence=sentence, share=share, evidence=evidence)

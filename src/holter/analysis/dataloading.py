@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.breakdown import breakdown
+from holter.analysis.loop_thread import by_loop
 from holter.analysis.stacks import Callable, callables
 from holter.analysis.waits import holding, inside, outside, split_waits, within
 from holter.analysis.warmup import by_rank, steady
@@ -108,7 +109,7 @@ def stages(
     by the stack samples), join it (`collate`), or none works (`queue`: the batch is on its way).
 
     Args:
-        spans: Table `spans`; of data_loading, fetch, collate and stack at least.
+        spans: Table `spans`; of data_loading, fetch, collate, stack and step at least.
         steps: Table `steps`.
         facts: What `loaders` returned.
         mask: Rows of `steps` that are steady state; found out when absent.
@@ -120,7 +121,7 @@ def stages(
     share = breakdown(used, np.ones(used.rows, dtype=bool)).get("data_loading", 0.0)
     if not used.rows or (share <= 0 and not facts):
         return None
-    main = spans.where((spans["phase"] == "data_loading") & (spans["worker"] == -1) & (spans["thread"] == 0))
+    main = spans.where((spans["phase"] == "data_loading") & by_loop(spans))
     training = used.where(used["eval"] == 0)
     plain = within(main, training)
     loader = _loader(facts, plain)

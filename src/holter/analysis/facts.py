@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.breakdown import breakdown
+from holter.analysis.breakdown import breakdown, not_seen
 from holter.analysis.closer_look import closer_look
 from holter.analysis.dataloading import COMPUTE, CPU_FULL, DataLoading, causes, loaders, stages
 from holter.analysis.durations import step_statistics
+from holter.analysis.evidence import ms, pct
 from holter.analysis.load import Load, loads
 from holter.analysis.stragglers import Straggler, stragglers
 from holter.analysis.warmup import steady
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
 
     from holter.analysis.closer_look import Kernels, Look
     from holter.schema.table import Table
+
+
+_TYPICAL = 0.75
+"""A share that a usual step has so much of is one of each step."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stall:
+    """One step that took much of the loop."""
+
+    share_pct: float
+    """Percent of the loop."""
+    step: int
+    duration_ms: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +76,24 @@ class Facts:
     """What a profiling window saw."""
     running: bool = False
     """Whether the job takes orders still."""
+    not_seen: tuple[str, ...] = ()
+    """Parts of a step that it must have had and that no hook saw; their time is in `other`."""
+    not_counted: tuple[str, ...] = ()
+    """What other threads than the loop's do, which steps leave out."""
+
+    stalls: dict[str, Stall] = field(default_factory=dict)
+    """Part → the one step that most of its time lies in; only of parts that have such a step."""
+
+    def of_time(self, *parts: str) -> str:
+        """Say what the share of some parts is a share of: of each step only where it is so in a usual one."""
+        step, usual = self.step_ms or 0.0, sum(self.parts_ms.get(part, 0.0) for part in parts)
+        if not step or 100 * usual / step >= _TYPICAL * self.share(*parts):
+            return "of each step"
+        worst = max((self.stalls[part] for part in parts if part in self.stalls), default=None)
+        if worst is None:
+            return "of the loop's time"
+        took = f"step {worst.step} took {ms(worst.duration_ms)}"
+        return f"of the loop's time ({took}, {pct(worst.share_pct)} of the loop)"
 
     @property
     def load(self) -> Load | None:
@@ -108,19 +141,22 @@ def gather(
     kernels: Kernels | None = None,
     profiled: Mapping[str, Table] | None = None,
     running: bool = False,
+    not_counted: tuple[str, ...] = (),
 ) -> Facts:
     """Compute the facts of a job; what is not given is not known.
 
     Args:
         steps: Table `steps`, warm-up included.
         samples: Table `samples`, of the whole job or more.
-        spans: Table `spans`; of data_loading, fetch, collate and stack at least. A part of the job is enough.
+        spans: Table `spans`; of data_loading, fetch, collate, stack and step at least. A part of the job is
+            enough.
         events: Table `events`; loaders and the framework are read from it.
         nodes: Node → its facts; `cpus` is used.
         baseline: Facts of a job to compare with.
         kernels: What a kernel trace says; by default what `profiled` says.
         profiled: The tables that `closer_look` asks for, of the steps that a window profiled.
         running: Whether the job takes orders still.
+        not_counted: What other threads than the loop's do.
     """
     mask = steady(steps)
     used = steps.where(mask)
@@ -130,6 +166,7 @@ def gather(
         "kernels": kernels,
         "device": _device(events),
         "running": running,
+        "not_counted": not_counted,
     }
     if used.rows:
         begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())
@@ -142,6 +179,8 @@ def gather(
         first = machines[0] if machines else None
         found |= {
             "breakdown": breakdown(used, np.ones(used.rows, dtype=bool)),
+            "not_seen": tuple(not_seen(used)),
+            "stalls": _stalls(used),
             "step_ms": float(np.median(plain["duration"])) / 1e6,
             "mean_step_ms": float((used["duration"] - used["eval"]).mean()) / 1e6,
             "rest_ms": float(np.median(rest)) / 1e6,
@@ -167,6 +206,16 @@ def gather(
         found |= {"look": look, "kernels": kernels or look.kernels}
     ranks = tuple(sorted(set(steps["rank"].tolist())))
     return Facts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
+
+
+def _stalls(steps: Table) -> dict[str, Stall]:
+    found, loop = {}, int(steps["duration"].sum())
+    for part in BREAKDOWN:
+        row = int(steps[part].argmax())
+        if 2 * int(steps[part][row]) > int(steps[part].sum()):
+            took = int(steps["duration"][row])
+            found[part] = Stall(100.0 * took / loop, int(steps["step"][row]), took / 1e6)
+    return found
 
 
 def _device(events: Table | None) -> str | None:

@@ -30,7 +30,15 @@ _CODES = {part: code for code, part in enumerate(BREAKDOWN) if part != "other"} 
 _MODES = {mode.name.lower(): int(mode) for mode in Mode}
 _MODE_NAMES = np.array([mode.name.lower() for mode in sorted(Mode)], dtype=object)
 _MARK = np.dtype(
-    [("begin", "i8"), ("end", "i8"), ("code", "i1"), ("mode", "i1"), ("number", "i4"), ("loader", "i4")]
+    [
+        ("begin", "i8"),
+        ("end", "i8"),
+        ("code", "i1"),
+        ("mode", "i1"),
+        ("number", "i4"),
+        ("loader", "i4"),
+        ("thread", "i2"),
+    ]
 )
 _KINDS = {
     BREAKDOWN.index("data_loading"): evals.DATA,
@@ -45,7 +53,8 @@ Marks = NDArray[Any]
 def steps(spans: Table) -> Table:
     """Compute table `steps` from all spans at once; sorted by time and rank.
 
-    Only the main thread of the training process counts. Steps whose own record is missing are absent.
+    Of a step counts what the thread did that wrote its STEP span, which need not be the main one. Steps whose
+    own record is missing are absent.
     """
     builder = StepBuilder()
     early = builder.feed(spans)
@@ -59,6 +68,8 @@ class _Rank:
     marks: Marks = field(default_factory=lambda: np.empty(0, dtype=_MARK))
     newest: int = 0
     done: int = 0
+    loop: int = 0
+    """The thread that wrote the newest STEP span."""
 
 
 class StepBuilder:
@@ -79,7 +90,7 @@ class StepBuilder:
         for key, marks in _by_rank(spans):
             rank = self._ranks.setdefault(key, _Rank())
             fresh = marks["end"] > rank.done
-            self.late += int((marks["begin"] < rank.done).sum())
+            self.late += int(((marks["begin"] < rank.done) & (marks["thread"] == rank.loop)).sum())
             rank.marks = np.concatenate([rank.marks, marks[fresh]])
             rank.newest = max(rank.newest, int(marks["end"].max(initial=0)))
             out.append(self._complete(key, rank, rank.newest - self.lateness_ns - 1))
@@ -99,7 +110,7 @@ class StepBuilder:
         work = rank.marks[(rank.marks["code"] != _STEP) & (rank.marks["begin"] < until)]
         table = _rows(key, _disjoint(ready, rank.done), work)
         rank.marks = rank.marks[rank.marks["end"] > until]
-        rank.done = until
+        rank.done, rank.loop = until, int(ready["thread"][ready["end"].argmax()])
         return table
 
     def _give_up(self, rank: _Rank) -> None:
@@ -110,8 +121,7 @@ class StepBuilder:
 
 
 def _by_rank(spans: Table) -> list[tuple[tuple[str, int], Marks]]:
-    main = (spans["worker"] == -1) & (spans["thread"] == 0) & (spans["duration"] > 0)
-    spans = spans.where(main)
+    spans = spans.where((spans["worker"] == -1) & (spans["duration"] > 0))
     codes = np.fromiter((_CODES.get(phase, -1) for phase in spans["phase"].tolist()), np.int8, spans.rows)
     spans, codes = spans.where(codes >= 0), codes[codes >= 0]
     marks = np.empty(spans.rows, dtype=_MARK)
@@ -120,6 +130,7 @@ def _by_rank(spans: Table) -> list[tuple[tuple[str, int], Marks]]:
     marks["code"] = codes
     marks["mode"] = [_MODES.get(mode, 0) for mode in spans["mode"].tolist()]
     marks["number"] = spans["step"]
+    marks["thread"] = spans["thread"]
     marks["loader"] = np.nan_to_num(np.where(codes == _CODES["data_loading"], spans["value"], -1.0), nan=-1.0)
     nodes = spans["node"] if "node" in spans else repeated("", spans.rows)
     groups = []
@@ -164,13 +175,14 @@ def _rows(key: tuple[str, int], bounds: Marks, work: Marks) -> Table:
 
 
 def _cut(work: Marks, bounds: Marks) -> tuple[Marks, NDArray[np.int64]]:
-    """Cut spans at the bounds of steps; return the pieces and the index of the step of each."""
+    """Cut spans of the loop's thread at the bounds of steps; return the pieces and the step of each."""
     first = np.searchsorted(bounds["end"], work["begin"], side="right")
     last = np.searchsorted(bounds["begin"], work["end"], side="left") - 1
     count = np.maximum(last - first + 1, 0)
     source = np.repeat(np.arange(len(work)), count)
     where = first[source] + np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
-    pieces = work[source]
+    by_loop = work["thread"][source] == bounds["thread"][where]
+    pieces, where = work[source[by_loop]], where[by_loop]
     pieces["begin"] = np.maximum(pieces["begin"], bounds["begin"][where])
     pieces["end"] = np.minimum(pieces["end"], bounds["end"][where])
     return pieces, where
@@ -192,7 +204,7 @@ def _with_evaluations(pieces: Marks, where: Any, bounds: Marks) -> tuple[Marks, 
         begins = [*mine["begin"].tolist(), int(bounds["end"][i])]
         for begin, end in evals.regions(int(bounds["begin"][i]), *_moments(mine), begins):
             if end > begin:
-                added.append((begin, end, EVAL, Mode.EVAL, -1, -1))
+                added.append((begin, end, EVAL, Mode.EVAL, -1, -1, bounds["thread"][i]))
                 added_where.append(i)
     extra = np.array(added, dtype=_MARK)
     return np.concatenate([pieces, extra]), np.concatenate([where, np.array(added_where, dtype=np.int64)])
@@ -201,7 +213,7 @@ def _with_evaluations(pieces: Marks, where: Any, bounds: Marks) -> tuple[Marks, 
 def _moments(mine: Marks) -> tuple[list[evals.Moment], dict[int, int]]:
     moments, busy_until = [], {}
     reach = -1
-    for begin, end, code, mode, _, loader in mine.tolist():
+    for begin, end, code, mode, _, loader, _ in mine.tolist():
         kind = _KINDS.get(code)
         if code == _FORWARD:
             kind = evals.EVAL_FORWARD if mode == Mode.EVAL else evals.TRAIN_FORWARD

@@ -9,6 +9,7 @@ from holter.analysis import advice as advise
 from holter.analysis import candidates, troubles
 from holter.analysis.advice import Advice, ordered
 from holter.analysis.candidates import DATA_INNOCENT, DATA_SHARE, GPU_BUSY
+from holter.analysis.dataloading import COMPUTE
 from holter.analysis.evidence import Evidence, pct, seen
 
 if TYPE_CHECKING:
@@ -179,7 +180,10 @@ def _innocent(facts: Facts, ruled_out: list[dict[str, str]], lacking: list[str])
         said = "The GPUs were not sampled, and no part of the step stands out."
         return _unsure(said, evidence, ruled_out, lacking)
     elif other >= UNEXPLAINED:
-        said = f"{pct(other)} of each step is spent outside of every known part, in the loop's own code."
+        where = "in the loop's own code"
+        if facts.not_seen:
+            where = f"in {' and '.join(facts.not_seen)}, which were not seen, or in the loop's own code"
+        said = f"{pct(other)} {facts.of_time('other')} is spent outside of every known part, {where}."
         evidence = [seen(facts, said[:-1], "other", other, UNEXPLAINED), *evidence]
         unsure = _unsure(said, evidence, ruled_out, ["profile of the Python code", *lacking])
         return replace(unsure, advice=advise.own_code(facts))
@@ -188,7 +192,7 @@ def _innocent(facts: Facts, ruled_out: list[dict[str, str]], lacking: list[str])
     less = "" if loading < DATA_INNOCENT else f", which is a suspect from {pct(DATA_SHARE)} on"
     return Verdict(
         suspect="healthy",
-        sentence=f"{little}: {pct(compute)} of each step is compute, {pct(loading)} "
+        sentence=f"{little}: {pct(compute)} {facts.of_time(*COMPUTE)} is compute, {pct(loading)} "
         f"data loading{less}{busy}.",
         share_pct=None,
         evidence=evidence,

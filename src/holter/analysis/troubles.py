@@ -80,7 +80,8 @@ def missing(facts: Facts) -> list[str]:
             lacking.append("what the data-loader workers do")
         elif loading.stages.get("fetch", 0.0) >= _WORTH_SPLITTING:
             lacking.append("stack samples of the dataset")
-    return lacking
+    lacking += [f"{part}, which counts as other" for part in facts.not_seen]
+    return [*lacking, *facts.not_counted]
 
 
 def _sentence(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holter.views.wording import LEAST_PCT, percent, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rich.text import Text
 
@@ -37,14 +37,16 @@ def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
     return text
 
 
-def legend(breakdown: Mapping[str, float | None], width: int) -> list[Text]:
-    """Name the parts of a bar of this width with their shares, in lines as wide; none is broken."""
+def legend(breakdown: Mapping[str, float | None], width: int, not_seen: Iterable[str] = ()) -> list[Text]:
+    """Name the parts of a bar of this width with their shares, in lines as wide; and those not seen."""
     from rich.text import Text
 
     lines = [Text()]
-    for name, shade, _ in _drawn(breakdown, width):
-        color = _COLORS.get(name, "")
-        entry = Text.assemble((shade, color), f" {words(name)} {percent(breakdown[name])}  ")
+    entries = [
+        Text.assemble((shade, _COLORS.get(name, "")), f" {words(name)} {percent(breakdown[name])}  ")
+        for name, shade, _ in _drawn(breakdown, width)
+    ]
+    for entry in [*entries, *(Text(f"{words(name)}: not seen  ") for name in not_seen)]:
         if lines[-1].cell_len + entry.cell_len - 2 > width:
             lines.append(Text())
         lines[-1].append_text(entry)

@@ -127,7 +127,8 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     if breakdown:
         yield ("", "", "", 1)
         yield ("", bar(breakdown, width - 2), "", 1)
-        yield from (("", line, "", 1) for line in legend(breakdown, width - 2))
+        named = legend(breakdown, width - 2, description.get("not_seen", ()))
+        yield from (("", line, "", 1) for line in named)
     stages = stages_text(description.get("dataloading"))
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)

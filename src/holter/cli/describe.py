@@ -95,7 +95,7 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
     yield (d["job"]["name"], list(_job(d)))
     yield ("Verdict", list(_verdict(d)))
     if d["breakdown"]:
-        lines: list[Any] = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2)]
+        lines: list[Any] = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2, d["not_seen"])]
         whole = "the accelerators' time" if "trace" in d else "the training loop's wall time after warm-up"
         lines.append(f"of {whole}")
         yield ("Where a step's time goes", lines)

@@ -23,7 +23,7 @@ _HOOK = 24
 class _Memory(ThreadFiles):
     """Files of a thread that are no files: the same code runs, nothing is left behind."""
 
-    def open_head(self, step: int, native_thread: int, dropped: int) -> mmap.mmap:
+    def open_head(self, step: int, dropped: int) -> mmap.mmap:
         return mmap.mmap(-1, HEAD_SIZE)
 
     def next_segment(self) -> mmap.mmap | None:

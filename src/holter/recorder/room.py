@@ -48,7 +48,7 @@ class Room:
             session.open(recording=True)
             if self._files is None:
                 self._files = session.thread_files(self._marks)
-            page = self._files.open_head(session.step, threading.get_native_id(), self._dropped)
+            page = self._files.open_head(session.step, self._dropped)
             self.head = memoryview(page).cast("q")
             self._counted = now
         except OSError as error:
@@ -75,6 +75,7 @@ class Room:
         """Say in the head page that these are the calling thread's."""
         if self.head is not None:
             self.head[record.HEAD_THREAD] = threading.get_native_id()
+            self.head[record.HEAD_IDENT] = threading.get_ident()
 
     def drop(self) -> None:
         """Count a record that there is no room for."""

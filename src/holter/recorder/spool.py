@@ -8,10 +8,12 @@ import fcntl
 import mmap
 import os
 import struct
+import threading
 from collections import deque
 
 from holter.schema.record import (
     HEAD_DROPPED,
+    HEAD_IDENT,
     HEAD_MAGIC,
     HEAD_SIZE,
     HEAD_STEP,
@@ -73,14 +75,15 @@ class ThreadFiles:
         """Segments created so far."""
         self._waiting: deque[int] = deque()
 
-    def open_head(self, step: int, native_thread: int, dropped: int) -> mmap.mmap:
-        """Create the head page; raises `OSError` when it cannot be. Its magic word is written last."""
+    def open_head(self, step: int, dropped: int) -> mmap.mmap:
+        """Create the calling thread's head page; raises `OSError`. Its magic word is written last."""
         head = create(self.spool.path(head_name(self.spool.process, self.thread)), HEAD_SIZE)
         words = {
             HEAD_VERSION: SPOOL_VERSION,
             HEAD_STEP: step,
             HEAD_DROPPED: dropped,
-            HEAD_THREAD: native_thread,
+            HEAD_THREAD: threading.get_native_id(),
+            HEAD_IDENT: threading.get_ident(),
             0: HEAD_MAGIC,
         }
         for word, value in words.items():

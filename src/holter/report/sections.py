@@ -127,7 +127,7 @@ def breakdown(told: Mapping[str, Any]) -> str:
     )
     listed = "".join(
         f'<li><i class="p-{part}"></i>{words(part)} {percent(share)}</li>' for part, share in parts
-    )
+    ) + "".join(f"<li>{words(part)}: not seen</li>" for part in told.get("not_seen", ()))
     trace = "idle" in told["breakdown"]
     whole = "the accelerators' time" if trace else "the training loop's wall time after warm-up"
     inside = stages_text(told["dataloading"])

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from holter.views.figures import Axis, Figure
 
+MOST_BANDS = 8
+"""More of them hide each other."""
+
 
 def svg(figure: Figure) -> str:
     """Draw one figure; all text that comes from a job is escaped."""
@@ -107,6 +110,11 @@ def _y_axis(
 # -- marks
 
 
+def _broken(figure: Figure, x: Callable[[float], float]) -> Iterator[str]:
+    for place in figure.broken or ():
+        yield text(x(place), TOP + 8, "✕", "tick mid")
+
+
 def _lines(figure: Figure, height: int) -> Iterator[str]:
     low, high = _range(figure.y_axis, [part for s in figure.series for part in (s.values, s.low, s.high)])
     y = _scale(low, high, height - BOTTOM, TOP, log=figure.y_axis.log)
@@ -115,7 +123,7 @@ def _lines(figure: Figure, height: int) -> Iterator[str]:
     yield from _y_axis(figure.y_axis, low, high, height, y)
     yield from _x_axis(figure.x_axis, left, right, height)
     for at, series in enumerate(figure.series):
-        if series.low and series.high and len(figure.series) <= 4:
+        if series.low and series.high and len(figure.series) <= MOST_BANDS:
             for run in _runs(series.low):
                 over = [f"{x(figure.x[i]):.1f},{y(series.high[i] or 0):.1f}" for i in run]
                 under = [f"{x(figure.x[i]):.1f},{y(series.low[i] or 0):.1f}" for i in reversed(run)]
@@ -129,6 +137,7 @@ def _lines(figure: Figure, height: int) -> Iterator[str]:
                 yield f'<circle cx="{cx}" cy="{cy}" r="1.6" class="dot {color(series, at)}"/>'
             else:
                 yield f'<polyline points="{" ".join(points)}" class="line {color(series, at)}"/>'
+    yield from _broken(figure, x)
 
 
 def _stacked(figure: Figure, height: int) -> Iterator[str]:

@@ -23,13 +23,14 @@ def thin(of: Figure) -> Figure:
     return replace(
         of,
         x=[value for value in _put(of.x, every, "mean") if value is not None],
-        series=[_thinned(series, every) for series in of.series],
+        series=[_thinned(series, every, banded=of.kind == "lines") for series in of.series],
         note=f"{of.note} {note}".strip(),
     )
 
 
-def _thinned(of: Series, every: int) -> Series:
-    low, high = of.low and _put(of.low, every, "min"), of.high and _put(of.high, every, "max")
+def _thinned(of: Series, every: int, *, banded: bool) -> Series:
+    low, high = (of.low or of.values, of.high or of.values) if banded else (None, None)
+    low, high = low and _put(low, every, "min"), high and _put(high, every, "max")
     return replace(of, values=_put(of.values, every, "mean"), low=low, high=high)
 
 

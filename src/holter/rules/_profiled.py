@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from holter.analysis.intervals import Gaps, Intervals, gaps, measure, union
+from holter.analysis.loop_thread import by_loop
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,12 +96,12 @@ def covered(rows: Table) -> Intervals:
 
 
 def elsewhere(window: Window, rank: int) -> Intervals:
-    """Return when a rank's main thread loaded data, wrote a checkpoint, evaluated, compiled or collected.
+    """Return when a rank's training loop loaded data, wrote a checkpoint, evaluated, compiled or collected.
 
     In traces that holter did not record, loading is told by the name that PyTorch gives it.
     """
     spans = window.spans
-    own = (spans["rank"] == rank) & (spans["worker"] < 0) & (spans["thread"] == 0)
+    own = (spans["rank"] == rank) & by_loop(spans)
     told = spans.where(own & np.isin(spans["phase"], _ELSEWHERE))
     operators = window.operators.where(window.operators["rank"] == rank)
     loads = operators.where(np.char.startswith(operators["name"].astype(str), _LOADER))

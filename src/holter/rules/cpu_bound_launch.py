@@ -43,6 +43,7 @@ class CpuBoundLaunch(Rule):
         "spans/eval",
         "spans/gc",
         "spans/compile",
+        "spans/step",
         "samples/gpu.sm_active",
         "samples/gpu.util",
         "samples/gpu.power",

@@ -32,6 +32,7 @@ class DataloaderBottleneck(Rule):
         "spans/fetch",
         "spans/collate",
         "spans/stack",
+        "spans/step",
         "events/loader",
         "samples/cpu.util",
         "samples/cpu.iowait",

@@ -38,6 +38,7 @@ class HostDeviceSyncStorm(Rule):
         "spans/eval",
         "spans/gc",
         "spans/compile",
+        "spans/step",
     )
     category = "framework"
     description = "the host waits for the device too often"

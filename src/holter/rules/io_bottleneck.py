@@ -37,6 +37,7 @@ class IOBottleneck(Rule):
         "spans/fetch",
         "spans/collate",
         "spans/stack",
+        "spans/step",
     )
     category = "system"
     description = "GPU low while I/O waits are high"

@@ -45,6 +45,8 @@ HEAD_THREAD = 4
 """Word 4: native thread id."""
 HEAD_COST = 5
 """Word 5: nanoseconds the recorder itself spent in this thread, as far as it measured them."""
+HEAD_IDENT = 6
+"""Word 6: the thread as Python's stack dumps name it, unsigned; 0 when not known."""
 HEAD_OPEN = 16
 """Word 16 and on: the open spans, outermost first, two words each: begin, then `name id << 8 | phase`.
 

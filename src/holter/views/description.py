@@ -12,6 +12,7 @@ from holter.analysis.breakdown import breakdown
 from holter.analysis.durations import step_statistics
 from holter.analysis.facts import gather
 from holter.analysis.failure import headline
+from holter.analysis.loop_thread import COUNTED, not_counted
 from holter.analysis.numbers import numbers
 from holter.analysis.outliers import outliers
 from holter.analysis.phases import evaluated, job_phases
@@ -31,6 +32,7 @@ from holter.views.trace_description import describe_trace, is_trace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.analysis.facts import Facts
     from holter.analysis.outliers import Outlier
     from holter.schema.table import Table
     from holter.store.trial import Trial
@@ -90,6 +92,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         nodes=nodes,
         profiled=profiled,
         running=why_not_running(trial.folder) is None,
+        not_counted=not_counted(trial.sql(COUNTED).to_rows()),
     )
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
@@ -108,7 +111,8 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         "steps": {**_steps(worst, facts.statistics), "trainings": step_counts(steps)} if steps.rows else None,
         "numbers": numbers(told_apart(scalars, begins(steps))),
         "tensors": saved_tensors(trial),
-        "breakdown": facts.breakdown or None,
+        "breakdown": _seen(facts) or None,
+        "not_seen": list(facts.not_seen),
         "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization_of(trial, samples, stretches),
         "operators": profiled_steps.operators(facts.look) if facts.look else None,
@@ -121,7 +125,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
     }
     if is_trace(trial):  # its steps have no phases: the devices' and the operators' events are what speaks
         told = describe_trace(trial)
-        document |= {name: told[name] for name in _OF_TRACE}
+        document |= {name: told[name] for name in _OF_TRACE} | {"not_seen": []}
     return document
 
 
@@ -131,7 +135,7 @@ def diagnosis(description: dict[str, Any]) -> dict[str, Any]:
     Operators too, and what a profiling window saw; of a trace that holter did not record its numbers.
     """
     job = {name: description["job"][name] for name in ("name", "status", "failure")}
-    kept = ("schema", "verdict", "breakdown", "dataloading", "skipped")
+    kept = ("schema", "verdict", "breakdown", "not_seen", "dataloading", "skipped")
     more = ("ranks", "steps", "operators", "trace") if "trace" in description else ("operators", "window")
     return {"job": job, **{name: description[name] for name in (*kept, *more)}}
 
@@ -158,6 +162,11 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
         "attempts": manifest.get("attempts") or [],
         "nodes_expected": (manifest.get("launch") or {}).get("nodes"),
     }
+
+
+def _seen(facts: Facts) -> dict[str, float]:
+    """Return the breakdown without the parts of which nothing is known."""
+    return {part: share for part, share in facts.breakdown.items() if part not in facts.not_seen}
 
 
 def _signal(number: Any) -> str | None:

@@ -13,6 +13,7 @@ from holter.schema.metrics import METRICS
 from holter.store import parquet
 from holter.views import heatmap_kept
 from holter.views.heatmap_kept import WORTH
+from holter.views.wording import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +34,8 @@ _METRICS = {
 }
 """What is shown, from the top, and what it is called where the node has but one."""
 _LINK = "net.link_speed"
+_LITTLE = 10e6
+"""Bytes a second that any disk and any network carries: less than this never looks like much."""
 MOST_ROWS = 1024
 _CELLS = 1 << 18
 """The whole job is kept as about so many cells, of 20 bytes each."""
@@ -46,12 +49,14 @@ class Row:
     metric: str
     device: str
     full: float = 100.0
-    """What counts as 100 %: for bytes a second what the network's links carry, or else the most there was."""
+    """What counts as 100 %: for bytes a second what the network's links carry, or else the most there was,
+    but no less than `_LITTLE`."""
 
     @property
     def name(self) -> str:
-        """What it is called beside its row."""
-        return _METRICS[self.metric] or self.device
+        """What it is called beside its row, with what counts as full where that is not 100 %."""
+        name = _METRICS[self.metric] or self.device
+        return name if self.unit == "%" else f"{name}, of {size(self.full)}/s"
 
     @property
     def unit(self) -> str:
@@ -163,7 +168,7 @@ class Heatmap:
             full = 100.0
             if METRICS[metric].unit != "%":
                 link = most.get((node, _LINK, ""), 0.0) if metric.startswith("net.") else 0.0
-                full = max(link, most[node, metric, device]) or 1.0
+                full = max(link or _LITTLE, most[node, metric, device])
             rows.append(Row(node, metric, device, full))
         return rows
 

@@ -22,8 +22,8 @@ LONG = 2_000_000
 STRETCH_NS = 30_000_000_000
 MOST_RANGES = 64
 """Up to so many stretches are asked for as ranges of time, of which files say whether they have any row."""
-_MAIN_THREAD = "worker = -1 AND thread = 0"
-_LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
+_TRAINER = "worker = -1"
+_LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack', 'step')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Stretches:
         return trial.table("samples", where=self.where)
 
     def loading(self, trial: Trial) -> Table:
-        """Return the spans that tell what data loading is made of."""
+        """Return the spans that tell what data loading is made of, and which thread the loop's is."""
         where = _LOADING if self.whole else f"{_LOADING} AND {self.where}"
         return trial.table("spans", where=where)
 
@@ -107,11 +107,11 @@ def steps_of(
     """
     stored = known if known is not None and known.rows else trial.table("steps", columns=columns)
     if not stored.rows:
-        built = build_steps(trial.table("spans", where=_MAIN_THREAD))
+        built = build_steps(trial.table("spans", where=_TRAINER))
         return built if columns is None else Table({name: built[name] for name in columns})
     ends = stored["time"] + stored["duration"]
     last = {rank: int(ends[stored["rank"] == rank].max()) for rank in np.unique(stored["rank"]).tolist()}
-    fresh = build_steps(trial.table("spans", where=_MAIN_THREAD, start_ns=min(last.values())))
+    fresh = build_steps(trial.table("spans", where=_TRAINER, start_ns=min(last.values())))
     if not fresh.rows:
         return stored
     if known is not None and not set(np.unique(fresh["rank"]).tolist()) <= set(last):

@@ -27,7 +27,7 @@ _SILENT_NS = 75_000_000_000
 """A node or table that is so far behind has nothing to say: files are written at least once a minute."""
 _STORED_BACK_NS, _SPANS_BACK_NS = 3_600_000_000_000, 120_000_000_000
 """How far before a stretch a step that ends in it is looked for: where steps are stored, and where not."""
-_MAIN = "worker = -1 AND thread = 0"
+_TRAINER = "worker = -1"
 _QUANTILES = (0.5, 0.95, 0.99)
 
 
@@ -143,7 +143,7 @@ def _steps(trial: Trial, start: int, end: int) -> Table:
     last = {rank: int(ends[stored["rank"] == rank].max()) for rank in np.unique(stored["rank"]).tolist()}
     found = [stored.where(ends >= start)]
     since = max(min(last.values(), default=0), start - _SPANS_BACK_NS)
-    spans = trial.table("spans", start_ns=since, end_ns=end, where=f"{_MAIN} AND {ended}")
+    spans = trial.table("spans", start_ns=since, end_ns=end, where=f"{_TRAINER} AND {ended}")
     if spans.rows:
         fresh = build_steps(spans)
         ends = fresh["time"] + fresh["duration"]
@@ -165,7 +165,7 @@ def _taken_before(trial: Trial, start: int) -> dict[int, int]:
     query = (
         f"SELECT rank, count(DISTINCT step) FILTER (time < {start}) AS steps, "  # noqa: S608
         f"max(step) FILTER (time < {start}) AS last, min(step) FILTER (time + duration >= {start}) AS next "
-        f"FROM spans WHERE {_MAIN} AND step >= 0 AND time >= {since} GROUP BY rank"
+        f"FROM spans WHERE {_TRAINER} AND step >= 0 AND time >= {since} GROUP BY rank"
     )
     fresh = trial.sql(query, start_ns=min((int(last) for last in stored["last"]), default=0))
     for row in fresh.to_rows():

@@ -141,3 +141,37 @@ def test_an_export_is_no_forward_pass(record):
     """)
     assert recording.stdout == record.again()
     assert len(recording.trainer.of(Phase.FORWARD)) == 1
+
+
+EAGER = """
+import torch._dynamo
+torch.manual_seed(5)
+{before}
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data(), batch_size=4):
+    loss = nn.functional.cross_entropy(model({x}), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+if {before!r}:
+    print(torch._dynamo.utils.counters["stats"]["unique_graphs"], torch._dynamo.utils.counters["frames"])
+"""
+HELPER = 'helper = torch.compile(lambda x: x * 2, backend="aot_eager")'
+
+
+@pytest.mark.parametrize(
+    ("before", "x"), [(HELPER, "x"), (HELPER, "helper(x)")], ids=["never called", "called"]
+)
+def test_a_compiled_helper_hides_no_phase(record, before, x):
+    """Libraries decorate functions when they are imported; DeepSpeed does, and calls few of them."""
+    script = EAGER.format(before=before, x=x)
+    recording = record(script)
+    assert recording.stdout == record.again()
+    trainer = recording.trainer
+    late = 0 if x == "x" else 1  # hooks go before the helper is traced, which is before the model is known
+    assert trainer.per_step(Phase.BACKWARD) == trainer.per_step(Phase.OPTIMIZER) == [1] * 8
+    forward = trainer.per_step(Phase.FORWARD)
+    assert forward == ([1] * 8 if not late else [0] * 8)
+    assert trainer.per_step(Phase.LOSS) == forward

@@ -7,7 +7,7 @@
  *   joined?: boolean}} Series */
 /** @typedef {"lines" | "stacked" | "bars" | "heatmap" | "boxes"} Kind */
 /**
- * @typedef {{title: string, kind: Kind, x: (number | string)[], x_axis: Axis, y_axis: Axis, series: Series[],
+ * @typedef {{title: string, kind: Kind, x: (number | string)[], x_axis: Axis, y_axis: Axis, series: Series[], broken?: number[] | null,
  *   note: string, html?: string, missing?: string}} Figure
  */
 /** @typedef {{resolve: (figure: Figure) => void, reject: (error: Error) => void}} Waiting */

@@ -35,6 +35,8 @@ export function plot(element, of, page, kept) {
   const alone = page.compared !== null;
   const shown = own && !alone && (own === page.axis || page.clock.known) ? page.axis : own;
   const { series, bands, data } = build(of, element, turned(of, own, shown, page));
+  // What is not finite has no place on the line.
+  const broken = of.broken ? turned({ ...of, x: of.broken }, own, shown, page) : [];
   for (const one of series) if (one.of !== undefined && kept?.hidden.has(of.series[one.of].name)) one.show = false;
   const frame = document.createElement("figure");
   frame.className = "holter live";
@@ -79,6 +81,13 @@ export function plot(element, of, page, kept) {
           const [from, to] = [one.select.left, one.select.left + one.select.width].map((px) => toSeconds(one.posToVal(px, "x")));
           one.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
           page.setRange({ from, to });
+        },
+      ],
+      draw: [
+        ({ ctx, bbox, valToPos }) => {
+          ctx.fillStyle = ink(element, "ink-dim");
+          ctx.textAlign = "center";
+          for (const x of broken) ctx.fillText("✕", valToPos(x, "x", true), bbox.top + 10 * devicePixelRatio);
         },
       ],
       setCursor: [(one) => listed.show(one.cursor.idx ?? null, one.data[0])],

@@ -7,7 +7,7 @@ import uPlot from "./vendor/uPlot.esm.js";
 /** @typedef {import("./vendor/uPlot.esm.js").Series & {of?: number}} Drawn `of` is the place of its series */
 /** @typedef {{series: Drawn[], bands: import("./vendor/uPlot.esm.js").Band[], data: (number[] | Values)[]}} Layout */
 
-const MOST_BANDS = 4; // more of them hide each other
+const MOST_BANDS = 8; // more of them hide each other
 
 /**
  * @param {Figure} of
@@ -32,7 +32,7 @@ function lines(of, colors, x) {
     made.data.push(one.values);
     made.series.push({ label: one.name, stroke: colors[at], width: 1.6, points: { size: 4 }, spanGaps: one.joined ?? false, of: at });
     if (!one.low || !one.high || of.series.length > MOST_BANDS) continue;
-    const edge = { stroke: "transparent", width: 0, points: { show: false }, of: at };
+    const edge = { stroke: faint(colors[at], 0.8), width: 1, points: { show: false }, of: at };
     made.series.push({ ...edge }, { ...edge });
     made.data.push(one.high, one.low);
     made.bands.push({ series: [made.data.length - 2, made.data.length - 1], fill: faint(colors[at], 0.18) });

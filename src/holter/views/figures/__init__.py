@@ -83,6 +83,8 @@ class Figure:
     """Short forms of the names in `x`, for where there is little room."""
     rows: list[str] | None = None
     """Names of the rows of `stretches`."""
+    broken: list[float] | None = None
+    """Of `lines`: positions at which a value is not finite, which no line can show."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the figure as JSON can hold it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,12 +10,13 @@ import numpy as np
 from holter.analysis.shards import joined
 from holter.analysis.trainings import begins, told_apart
 from holter.views.figures import Axis, Figure, Reading, Series
-from holter.views.figures._buckets import buckets, mean, middles
+from holter.views.figures._buckets import buckets, mean, middles, quantiles
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _MOST = 8
+_MOST_BROKEN = 300
 
 
 def curves(
@@ -22,7 +24,7 @@ def curves(
 ) -> Figure | None:
     """Draw scalars that a condition selects against the step, each name and mode a line.
 
-    Values that are not finite are left out of the means; how many there were is said.
+    Values that are not finite are left out of the means; where they are is marked.
     """
     rows = reading.trial.table("scalars", where=f"({where}) AND step >= 0", **reading.bounds)
     whole = reading.whole or reading
@@ -32,16 +34,18 @@ def curves(
     first, last = int(table["step"].min()), int(table["step"].max()) + 1
     # No more stretches than steps that say something: what is logged now and then is a line all the same.
     count = max(1, min(reading.width, len(np.unique(table["step"]))))
-    series = [
-        Series(
-            name,
-            mean(buckets(mine["step"], first, last, count), _finite(mine, log=log), count),
-            joined=bool(np.isfinite(_finite(mine, log=log)).all()),
+    series = []
+    for name, mine in _each(table):
+        values, bucket = _finite(mine, log=log), buckets(mine["step"], first, last, count)
+        low, high = quantiles(bucket, values, count, (0.0, 1.0))
+        one = Series(name, mean(bucket, values, count), joined=bool(np.isfinite(values).all()))
+        series.append(one if low == high else replace(one, low=low, high=high))
+    broken = table["step"][~np.isfinite(table["value"])]
+    said = f"{len(broken):,} values that are not finite are marked ✕, not drawn." if len(broken) else ""
+    if any(one.low for one in series):
+        note = (
+            f"{note} The line is the mean of the values behind a point, the band holds all of them.".strip()
         )
-        for name, mine in _each(table)
-    ]
-    broken = int((~np.isfinite(table["value"])).sum())
-    said = f"{broken:,} values that are not finite are not drawn." if broken else ""
     return Figure(
         title=title,
         kind="lines",
@@ -49,7 +53,8 @@ def curves(
         x_axis=Axis("step"),
         y_axis=Axis(label, log=log),
         series=series,
-        note=" ".join(filter(None, (note, said))),
+        note=" ".join(filter(None, (note, said.strip()))),
+        broken=np.unique(broken)[:_MOST_BROKEN].tolist() or None,
     )
 
 

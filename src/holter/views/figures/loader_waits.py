@@ -14,7 +14,7 @@ MISSING = "No step waited for a batch, or no steps were seen."
 
 
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
-    """Draw the median of each stretch of steps, the band from the fifth to the 95th percentile."""
+    """Draw the median of each stretch of steps, the band from the shortest to the longest."""
     steps = reading.drawn_steps
     if rank is not None and steps.rows:
         steps = steps.where(steps["rank"] == rank)
@@ -23,7 +23,7 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     first, last = int(steps["step"].min()), int(steps["step"].max()) + 1
     count = max(1, min(reading.width, last - first))
     bucket = buckets(steps["step"], first, last, count)
-    low, middle, high = quantiles(bucket, steps["data_loading"] / 1e6, count, (0.05, 0.5, 0.95))
+    low, middle, high = quantiles(bucket, steps["data_loading"] / 1e6, count, (0.0, 0.5, 1.0))
     return Figure(
         title="Waiting for batches, step by step",
         kind="lines",
@@ -31,5 +31,5 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
         x_axis=Axis("step"),
         y_axis=Axis("wait in a step", "ms"),
         series=[Series("median", middle, low, high)],
-        note="The band holds nine of ten steps.",
+        note="The band holds all steps.",
     )

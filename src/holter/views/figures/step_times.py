@@ -12,7 +12,7 @@ _MOST_RANKS = 8
 
 
 def draw(reading: Reading) -> Figure | None:
-    """Draw the median step of each stretch, and the range in which nine of ten lie."""
+    """Draw the median step of each stretch, and the range in which all of them lie."""
     steps = reading.drawn_steps
     if not steps.rows:
         return None
@@ -24,7 +24,7 @@ def draw(reading: Reading) -> Figure | None:
     for rank in each:
         mine = steps if rank is None else steps.where(steps["rank"] == rank)
         bucket = buckets(mine["step"], first, last, count)
-        low, middle, high = quantiles(bucket, mine["duration"] / 1e6, count, (0.05, 0.5, 0.95))
+        low, middle, high = quantiles(bucket, mine["duration"] / 1e6, count, (0.0, 0.5, 1.0))
         series.append(Series("all ranks" if rank is None else f"rank {rank}", middle, low, high))
     return Figure(
         title="Step time",
@@ -33,5 +33,5 @@ def draw(reading: Reading) -> Figure | None:
         x_axis=Axis("step"),
         y_axis=Axis("duration", "ms"),
         series=series,
-        note="The line is the median of the steps behind a point, the band holds nine of ten of them.",
+        note="The line is the median of the steps behind a point, the band holds all of them.",
     )

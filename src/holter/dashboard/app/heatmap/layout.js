@@ -12,7 +12,8 @@ export class Layout {
     const nodes = new Set(rows.map((row) => row.node));
     const high = Math.min(18, Math.max(4, Math.floor(420 / Math.max(rows.length, 1))));
     this.rows = rows;
-    this.left = width < 560 ? 76 : 132;
+    // A row that is no percentage says what it is measured against.
+    this.left = width < 560 ? 76 : rows.some((row) => row.unit !== "%") ? 196 : 132;
     this.high = high;
     this.tops = new Float64Array(rows.length);
     /** @type {{node: string, top: number}[]} */

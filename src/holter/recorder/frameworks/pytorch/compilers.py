@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Compilers:
-    """Times torch's compiler from the moment the script first asks for it."""
+    """Times torch's compiler. What disturbs it is taken out before the first frame is compiled."""
 
     def __init__(self, flow: Flow, roots: Roots) -> None:
         self.flow = flow
@@ -53,7 +53,11 @@ class Compilers:
     def _watch_compile(self, original: Any) -> Any:
         def compile(*args: Any, **kwargs: Any) -> Any:
             try:
-                prepare()
+                what = args[0] if args else kwargs.get("model")
+                # A module's hooks run within what is compiled, those around a function do not. And libraries
+                # decorate functions that nobody calls.
+                if isinstance(getattr(what, "__self__", what), module):
+                    prepare()
             except Exception as error:
                 collector.fault(error)
             try:
@@ -67,7 +71,7 @@ class Compilers:
                 collector.fault(error)
             return result
 
-        prepare, collector = self._prepare, self.collector
+        prepare, collector, module = self._prepare, self.collector, self.flow.torch.nn.Module
         return compile
 
     def _watch_module(self, original: Any) -> Any:
@@ -92,7 +96,9 @@ class Compilers:
             self.roots.add(frames.OptimizedModule)
         callbacks = sys.modules.get("torch._dynamo.callback")
         handler = getattr(callbacks, "callback_handler", None)
-        if handler is not None and self._start not in handler.start_callbacks:
+        if handler is None:  # an older torch does not say when it compiles
+            self._prepare()
+        elif self._start not in handler.start_callbacks:
             handler.register_start_callback(self._start)
             handler.register_end_callback(self._end)
 
@@ -105,7 +111,7 @@ class Compilers:
 
     def _start(self, *_: Any) -> None:
         try:
-            if not self.flow.compiles:
+            if not self.roots.compiled:
                 self._prepare()
             self.flow.here.at.begin(self._code)
         except Exception as error:

@@ -207,7 +207,7 @@ class Roots:
             self._close()
 
     def stop_discovery(self) -> None:
-        """Take the hooks out because a compiler comes into use, and never put them in again."""
+        """Take the hooks out because a compiler begins to trace, and never put them in again."""
         self.compiled, self.flow.evaluates = True, False
         self._close()
         self.on_evaluation(False)

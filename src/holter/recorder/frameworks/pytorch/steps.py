@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch import scalers
@@ -32,6 +33,8 @@ ABSENT = 4
 """The leader is gone when this many times an iteration's optimizer steps passed without it."""
 SETTLED = 10
 """Steps led, after which an optimizer that steps now and then is taken for one that does just that."""
+SILENT_NS = 10_000_000_000
+"""A thread that ended no step for so long leaves the steps to another thread that trains."""
 UNDECIDED = 4
 """Forward passes in training mode, without an optimizer or a backward pass, until they are inference."""
 
@@ -51,6 +54,7 @@ class StepClock:
         self._awaited: dict[int, weakref.ref[Any]] = {}
         self._known: dict[int, weakref.ref[Any]] = {}
         self._leader: weakref.ref[Any] | None = None
+        self._loop = self._began = 0  # the thread whose optimizers end steps, and since when
         self._settled = False
         self._last_other: weakref.ref[Any] | None = None
         self._held = 0  # iterations that were not ended because optimizers are awaited
@@ -215,6 +219,9 @@ class StepClock:
             self._note_learning_rate(optimizer)
             self.flow.boundary(TRAIN, now)
             return
+        elsewhere = threading.get_ident() != self._loop
+        if elsewhere and self._beside(optimizer, now):
+            return
         self._since += 1
         self.unended = threading.get_ident()
         self.flow.sole = 0
@@ -230,10 +237,10 @@ class StepClock:
                 self._lead(other, settled=True)
                 self._since = 1
                 return
-        elif self._held and not self._awaited:
+        elif self._held and not self._awaited and not elsewhere:
             self._lead(optimizer, settled=True)  # the last that was awaited closes the first iteration
         else:
-            self._last_other = weakref.ref(optimizer)
+            self._last_other = None if elsewhere else weakref.ref(optimizer)
             cycle = max(self._cycle, len(self._known)) if self._held else self._cycle
             if self._since <= ABSENT * cycle:
                 return
@@ -242,6 +249,14 @@ class StepClock:
             self._held += 1
             return
         self._end_step(optimizer, now)
+
+    def _beside(self, optimizer: Any, now: int) -> bool:
+        """Whether another thread trains too, whose steps count since it stepped first."""
+        leader, since = self._leader and self._leader(), max(self.flow.session.since, self._began)
+        if leader in (None, optimizer) or self._loop not in sys._current_frames():
+            return False
+        self._awaited.pop(id(optimizer), None)
+        return now - since < SILENT_NS
 
     def _leads(self, optimizer: Any) -> bool:
         """Whether this optimizer ends every step, being the only one: the usual case."""
@@ -257,6 +272,7 @@ class StepClock:
     def _lead(self, optimizer: Any, *, settled: bool = False) -> None:
         self.flow.sole = 0
         self._leader = weakref.ref(optimizer)
+        self._loop, self._began = threading.get_ident(), perf_counter_ns()
         self._last_other = None
         self._settled = settled
         self._led = 0

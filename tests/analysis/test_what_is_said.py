@@ -1,0 +1,47 @@
+"""A sentence says no more than the steps show: of stalls, and of parts that no hook saw."""
+
+from __future__ import annotations
+
+from holter.analysis.facts import gather
+from holter.analysis.suspects import verdict
+from holter.schema.phases import BREAKDOWN
+from holter.schema.table import Table
+
+
+def loop(count: int, stall_ms: int = 0, **parts_ms: int) -> Table:
+    """Steps of 10 ms, alike but for the 151st, which stands still for a while."""
+    rows, now = [], 0
+    for step in range(count):
+        extra = stall_ms if step == 151 else 0
+        parts = {part: ms * 1_000_000 for part, ms in parts_ms.items()}
+        took = (10 + extra) * 1_000_000
+        other = took - sum(parts.values())
+        zero = dict.fromkeys((*BREAKDOWN, "compile"), 0)
+        rows.append({
+            "time": now, "duration": took, "rank": 0, "step": step, "mode": "train", "node": "n",
+            **zero, **parts, "other": other,
+        })  # fmt: skip
+        now += took
+    return Table.of("steps", rows)
+
+
+def test_one_stall_is_not_said_of_each_step():
+    usual = {"data_loading": 1, "forward": 3, "loss": 1, "backward": 3, "optimizer": 2}
+    said = verdict(gather(loop(200, stall_ms=15_000, **usual))).sentence
+    assert "each step" not in said
+    assert "% of the loop's time (step 151 took 15 s, 88 % of the loop)" in said
+    assert "of each step" in verdict(gather(loop(200, **usual))).sentence
+
+
+def test_a_part_that_no_hook_saw_is_not_the_loops_own_code():
+    usual = {"data_loading": 2, "backward": 3, "optimizer": 1}
+    facts = gather(loop(50, **usual))
+    assert facts.not_seen == ("forward", "loss")
+    found = verdict(facts)
+    assert "in forward and loss, which were not seen, or in the loop's own code" in found.sentence
+    assert {"forward, which counts as other", "loss, which counts as other"} <= set(found.missing)
+    assert gather(loop(50, forward=4, **usual)).not_seen == ()
+    assert gather(loop(50, forward=4, optimizer=2)).not_seen == ("backward",)
+    assert gather(loop(50, forward=4)).not_seen == ()
+    assert gather(loop(50, compile=1)).not_seen == ("forward", "loss", "backward", "optimizer")
+    assert gather(loop(50, data_loading=4)).not_seen == ()
