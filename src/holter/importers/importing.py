@@ -138,6 +138,7 @@ def _take_tensors(source: Path, folder: JobFolder, report: Report) -> None:
     report.files[label] = TENSORS_FORMAT
     report.events += tensors.tensors
     report.rows += tensors.rows
+    report.ranks |= {f"{label}/{worker}": rank for worker, rank in tensors.ranks.items()}
     if tensors.start_ns is not None and tensors.end_ns is not None:
         report.start_ns, report.end_ns = tensors.start_ns, tensors.end_ns
 
