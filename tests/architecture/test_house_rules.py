@@ -61,7 +61,7 @@ def test_the_list_of_longer_files_only_shrinks() -> None:
         assert lines <= allowed
 
 
-UPSTREAM = ROOT / "src/holter/compat/smdebug/profiler"
+UPSTREAM = ROOT / "src/holter/compat/smdebug"
 """Paths that users of smdebug import; its names are not ours to choose."""
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from holter.compat import smdebug as smd
 from holter.importers.event_records import BadRecordError, event
-from holter.importers.smdebug_tensors import NotSmdebugError, import_smdebug
+from holter.importers.smdebug_tensors import NotSmdebugError, TensorFolder
+from holter.store import job
 
 DATA = Path(__file__).parent / "data"
 TRAIN, EVAL = smd.modes.TRAIN, smd.modes.EVAL
@@ -33,6 +34,10 @@ def unpacked(tmp_path_factory) -> Path:
 def damaged(unpacked, tmp_path) -> Path:
     """A copy to damage."""
     return Path(shutil.copytree(unpacked / "golden_red", tmp_path / "run"))
+
+
+def _job(tmp_path: Path) -> job.JobFolder:
+    return job.create(str(tmp_path / "store"), "job", command=["x"], interval_ms=500, rules=[], now_ns=0)
 
 
 def test_the_golden_run(unpacked):
@@ -86,20 +91,13 @@ def test_damaged_files_cost_only_themselves(damaged, tmp_path):
     lies["tensor_payload"][1]["start_idx"] = 10**9
     index[3].write_text(json.dumps(lies))
     (damaged / "index" / "000000000" / "x_worker_0.json.tmp").write_text("")
-    folder, faults = import_smdebug(damaged, str(tmp_path / "store"), "job")
+    folder = _job(tmp_path)
+    faults = TensorFolder(damaged, folder).update()
     assert len(faults) == 5
     assert "outside the folder" in "".join(faults)
     assert "000000000005" in "".join(faults)
-    source = smd.Trial(folder)
-    assert source.steps() == [5, 8, 10, 12, 16]
-
-
-def test_events_that_are_missing_are_no_wait_without_end(damaged):
-    next((damaged / "events").rglob("*000002_worker_0.tfevents")).unlink()
-    with pytest.warns(UserWarning, match="000002"):
-        trial = smd.create_trial(str(damaged))
-    assert 2 not in trial.steps()
-    assert 4 in trial.steps()
+    folder.update(end=1, status="Completed")
+    assert smd.Trial(folder).steps() == [5, 8, 10, 12, 16]
 
 
 def test_collections_of_some_workers_are_missing(damaged):
@@ -115,7 +113,7 @@ def test_collections_of_some_workers_are_missing(damaged):
 
 def test_a_folder_of_something_else(tmp_path):
     with pytest.raises(NotSmdebugError, match="collections"):
-        import_smdebug(tmp_path, str(tmp_path / "store"), "job")
+        TensorFolder(tmp_path, _job(tmp_path))
 
 
 def test_a_record_that_is_cut_or_changed_anywhere(unpacked):

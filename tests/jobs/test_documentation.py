@@ -53,24 +53,6 @@ def typed(folder: Path, script: str, **more: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.slow
-def test_first_job_as_written(folder: Path) -> None:
-    blocks = BASH.findall((ROOT / "docs/tutorials/first-job.md").read_text())
-    lines = "".join(block for block in blocks if "activate" not in block)
-    done = typed(folder, lines)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "slow_transform" in done.stderr + done.stdout
-    assert (folder / "holter-jobs/first").is_dir()
-    assert (folder / "holter-jobs/second").is_dir()
-
-    # The pages on reading use the job that the tutorial made.
-    reading = (ROOT / "docs/how-to/read-with-duckdb.md").read_text()
-    for program in PYTHON.findall(reading):
-        read = typed(folder, f"python - <<'END'\n{program}\nEND")
-        assert read.returncode == 0, read.stderr
-        assert read.stdout.strip()
-
-
-@pytest.mark.slow
 def test_acting_on_issues_as_written(folder: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs/how-to/act-on-issues.md").read_text()
     (folder / "train.py").write_text((TRAININGS / "lost.py").read_text())
@@ -91,17 +73,6 @@ def test_acting_on_issues_as_written(folder: Path, tmp_path: Path) -> None:
     assert any(one.get("type") == "training.rule.state_change" for one in told)
     assert [recipients for _, recipients, _ in box.mails] == [["jane@example.org", "ops@example.org"]]
     assert '"rule": "NonFiniteLoss"' in done.stdout, "the command and the log got the finding"
-
-
-@pytest.mark.slow
-def test_a_rule_of_one_s_own_as_written(folder: Path) -> None:
-    page = (ROOT / "docs/tutorials/own-rule.md").read_text()
-    done = typed(folder, "".join(BASH.findall(page)))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 passed" in done.stdout
-    assert "GradientTooLarge: distance is" in done.stdout
-    assert "The point is too far away (step" in done.stdout
-    assert "distance > 0.3 for 3 steps: step" in done.stdout
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ EXAMPLE = ROOT / "examples" / "image_training"
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of real JPEG files."""
+    """A folder of real PNG files."""
     folder = tmp_path_factory.mktemp("photos")
     program = "import sys, train; from pathlib import Path; train.make_photos(Path(sys.argv[1]), 128)"
     subprocess.run([sys.executable, "-c", program, str(folder)], cwd=EXAMPLE, check=True)

@@ -17,6 +17,8 @@ from holter.schema import record
 from holter.schema.phases import Phase
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
+PACKAGE = f"{SOURCE / 'holter'}{os.sep}"
+"""How paths of our own files begin; the checkout may lie in a folder that is called holter too."""
 BOOTSTRAP = SOURCE / "holter" / "recorder" / "bootstrap"
 
 

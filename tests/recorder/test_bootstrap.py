@@ -217,7 +217,7 @@ def test_environment_reaches_children_of_children(spool, tmp_path):
     script = tmp_path / "train.sh"
     launcher = tmp_path / "launcher.py"
     launcher.write_text("import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])")
-    script.write_text(f'#!/bin/sh\n{sys.executable} {launcher} "$1"\n')
+    script.write_text(f'#!/bin/sh\n"{sys.executable}" "{launcher}" "$1"\n')
     script.chmod(0o755)
     done = subprocess.run(
         [script, RECORDS], env=environment(spool), capture_output=True, text=True, check=False

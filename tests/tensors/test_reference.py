@@ -23,6 +23,7 @@ STEPS = "tensors/test_completeness.py"
 REDUCED = "tensors/test_reductions.py"
 RAW = "tensors/test_raw.py"
 IMPORTED = "importers/test_smdebug_tensors.py"
+FOLDERS = "importers/test_smdebug_folders.py"
 BOARD = "report/test_tensorboard.py"
 GOLDEN = "tensors/test_golden_run.py"
 
@@ -118,9 +119,9 @@ PORTABLE: dict[str, str | list[str]] = {
     "core/test_modes": [f"{TRIAL}::test_modes_while_the_job_grows"],
     "core/test_index": [f"{WRITING}::test_every_type_is_saved_whole"],
     "core/test_index_utils": [f"{IMPORTED}::test_damaged_files_cost_only_themselves"],
-    "core/test_index_reader": [f"{IMPORTED}::test_events_that_are_missing_are_no_wait_without_end"],
+    "core/test_index_reader": [f"{FOLDERS}::test_a_step_whose_event_file_is_gone_was_saved"],
     "core/test_numpy::test_local": [f"{RAW}::test_every_type_comes_back_as_it_was"],
-    "core/test_numpy::test_string": "tensors of texts, which only its XGBoost hook writes, are not read",
+    "core/test_numpy::test_string": [f"{FOLDERS}::test_texts_are_read"],
     "core/test_training_end": [f"{STEPS}::test_states_of_steps"],
     "core/test_paths::test_whitespace": [f"{TRIAL}::test_blanks_around_a_path"],
     "core/test_paths::test_outdir": ["cli/test_run_refusals.py::test_job_name_that_is_taken"],

@@ -9,8 +9,8 @@ from tests.tensors.writing import Recording
 
 from holter.compat import smdebug as smd
 from holter.compat.smdebug import exceptions
-from holter.compat.smdebug.modes import modes
-from holter.compat.smdebug.trials import Trial
+from holter.compat.smdebug.core.modes import modes
+from holter.compat.smdebug.trials.trial import Trial
 
 AVAIL, NOT_YET = smd.StepState.AVAILABLE, smd.StepState.NOT_YET_AVAILABLE
 

@@ -81,7 +81,7 @@ def test_shapes_and_stacks_on_request(train):
     assert {"module", "python", "operator"} <= set(texts(table["kind"]))
     modules = [n for n, k in zip(texts(table["name"]), texts(table["kind"]), strict=True) if k == "module"]
     assert modules == ["nn.Module: Linear_0"] * 3
-    assert not [name for name in texts(table["name"]) if name.startswith("holter/recorder/")]
+    assert not [name for name in texts(table["name"]) if "holter/recorder/" in name]
 
 
 def test_a_span_of_the_framework_that_is_open_at_the_border_is_cut_there(train):

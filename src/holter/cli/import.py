@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 ABOUT = """Read traces of other tools into a job: torch.profiler (Kineto) and Chrome JSON, also compressed;
-SageMaker's profiler-output folders; Nsight Systems exported to SQLite; XPlane of TensorFlow and JAX."""
+SageMaker's profiler-output folders; folders of tensors that smdebug saved; Nsight Systems exported to SQLite;
+XPlane of TensorFlow and JAX."""
 EXAMPLES = """  holter import worker0.pt.trace.json.gz
   holter import traces/ --job slow-run && holter diagnose slow-run
   holter import run.sqlite --json"""

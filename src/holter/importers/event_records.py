@@ -31,7 +31,11 @@ _DTYPES = {
     22: "<u4",
     23: "<u8",
 }
-"""TensorFlow's numbers of types → numpy's names. Text (7) and bfloat16 (14) are not read."""
+"""TensorFlow's numbers of types → numpy's names. bfloat16 (14) is not read."""
+_TEXT = (0, 7)
+"""smdebug leaves the type of texts away."""
+_MOST_TEXT = 1 << 28
+"""Bytes that an array of texts may take: each takes as many as the longest."""
 
 _MOST_DIMENSIONS = 32
 _LENGTHS = {1: 8, 5: 4}
@@ -66,22 +70,34 @@ def event(record: bytes) -> Event:
     (seconds,) = struct.unpack("<d", wall_time)
     if not math.isfinite(seconds) or abs(seconds) > 9e9:
         raise BadRecordError(f"its time is {seconds}")
-    return Event(seconds, _bytes(value, 1).decode("utf-8", "replace"), _array(_message(_bytes(value, 8))))
+    return Event(seconds, _bytes(value, 1).decode("utf-8", "replace"), _array(_bytes(value, 8)))
 
 
-def _array(tensor: dict[int, bytes]) -> NDArray[Any]:
+def _array(data: bytes) -> NDArray[Any]:
+    tensor = _message(data)
     number = _integer(tensor.get(1, b"\0"))
+    shape = []
+    for field, size in _fields(tensor.get(2, b"")):
+        if field == 2:
+            shape.append(_integer(_message(size).get(1, b"\0")))
+    if number in _TEXT:
+        return _texts([text for field, text in _fields(data) if field == 8], shape)
     if number not in _DTYPES:
         raise BadRecordError(f"type {number} is not read")
     dtype = np.dtype(_DTYPES[number])
-    shape = []
-    for field, data in _fields(tensor.get(2, b"")):
-        if field == 2:
-            shape.append(_integer(_message(data).get(1, b"\0")))
     content = tensor.get(4, b"")
     if len(shape) > _MOST_DIMENSIONS or math.prod(shape) * dtype.itemsize != len(content):
         raise BadRecordError(f"shape {shape[:8]} of {dtype} does not fit {len(content)} bytes")
     return np.frombuffer(content, dtype).reshape(shape)
+
+
+def _texts(coded: list[bytes], shape: list[int]) -> NDArray[Any]:
+    texts = [text.decode("utf-8", "replace") for text in coded]
+    if len(shape) > _MOST_DIMENSIONS or math.prod(shape) != len(texts):
+        raise BadRecordError(f"shape {shape[:8]} does not fit {len(texts)} texts")
+    if 4 * len(texts) * max(map(len, texts), default=0) > _MOST_TEXT:
+        raise BadRecordError(f"{len(texts)} texts take more than {_MOST_TEXT:,} bytes")
+    return np.array(texts, dtype=np.str_).reshape(shape)
 
 
 def _message(data: bytes) -> dict[int, bytes]:

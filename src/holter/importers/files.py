@@ -12,7 +12,7 @@ from holter.importers import chrome_json, nsight, sagemaker, xplane
 from holter.importers.trace_events import LONGEST_HEADER, MOST_EXPANSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from holter.importers.report import Report
     from holter.importers.trace import Trace
@@ -65,13 +65,16 @@ class Found(NamedTuple):
     importer: Importer
 
 
-def files(paths: Sequence[Path], report: Report, room: Path) -> Iterator[Found]:
+def files(
+    paths: Sequence[Path], report: Report, room: Path, without: Collection[Path] = ()
+) -> Iterator[Found]:
     """Yield the files to import; what cannot be read is told in the report.
 
     Args:
         paths: Files, folders and archives (.zip).
         report: Where it is told.
         room: An empty folder to unpack archives in; each is gone again once its files were imported.
+        without: Folders whose files are left out.
     """
     for path in paths:
         if path.exists() and not (path.is_file() or path.is_dir()):
@@ -81,7 +84,10 @@ def files(paths: Sequence[Path], report: Report, room: Path) -> Iterator[Found]:
             continue
         inside = [path]
         if path.is_dir():
-            inside = _once(sorted((p for p in path.rglob("*") if p.is_file()), key=_counted), report)
+            there = [
+                p for p in path.rglob("*") if p.is_file() and not any(one in without for one in p.parents)
+            ]
+            inside = _once(sorted(there, key=_counted), report)
         for file in inside[:MOST_FILES]:
             reason = next((why for end, why in _REASONS.items() if file.name.lower().endswith(end)), None)
             try:

@@ -14,6 +14,8 @@ import msgspec
 from holter.importers.files import files
 from holter.importers.protobuf import BadMessageError
 from holter.importers.report import Report, UnreadableError, own_fault
+from holter.importers.smdebug_folder import PARTS, folders
+from holter.importers.smdebug_tensors import MissingCollectionsError, TensorFolder
 from holter.importers.trace import Trace
 from holter.store import job, small
 from holter.store.compact import MIN_FILES, compact
@@ -37,6 +39,7 @@ _DAMAGE = (
 )
 """What decoders and databases raise at damaged data; anything else is no file's fault."""
 
+TENSORS_FORMAT = "smdebug"
 ROWS_A_FILE = 245_760
 """Rows of a file of the store: two row groups. Many small files would be larger together."""
 
@@ -50,7 +53,7 @@ def import_paths(
 
     Args:
         paths: Files, and folders and archives whose files of known formats are all imported: one a rank, or
-            any others.
+            any others; and folders of smdebug's tensors.
         folder: The job. Its manifest is not touched.
         on_progress: Called with a file, the bytes read of it and its size, now and then.
 
@@ -63,8 +66,12 @@ def import_paths(
     """
     report = Report()
     job_ = _Job(folder, report)
+    saved = [one for path in paths if path.is_dir() for one in folders(path)]
+    for one in saved:
+        _take_tensors(one, folder, report)
+    without = {one / part for one in saved for part in PARTS}
     with tempfile.TemporaryDirectory(prefix="holter-import-") as room:
-        for found in files(paths, report, Path(room)):
+        for found in files(paths, report, Path(room), without):
             job_.take(Trace(found.path, report, on_progress), found.label, found.importer)
     job_.close()
     if not report.files:
@@ -112,6 +119,28 @@ def import_job(
     if kept and len(report.files) >= MIN_FILES:
         compact(folder)
     return folder, report
+
+
+def _take_tensors(source: Path, folder: JobFolder, report: Report) -> None:
+    """Read the tensors that smdebug saved in a folder; a job holds those of one."""
+    label = str(source)
+    if TENSORS_FORMAT in report.files.values():
+        report.skip(label, "a job holds the tensors of one folder: import this one as a job of its own")
+        return
+    tensors = TensorFolder(source, folder)
+    try:
+        faults = tensors.update()
+    except MissingCollectionsError as missing:
+        report.skip(label, str(missing))
+        return
+    for fault in faults:
+        report.skip(label, fault)
+    report.files[label] = TENSORS_FORMAT
+    report.events += tensors.tensors
+    report.rows += tensors.rows
+    report.ranks |= {f"{label}/{worker}": rank for worker, rank in tensors.ranks.items()}
+    if tensors.start_ns is not None and tensors.end_ns is not None:
+        report.start_ns, report.end_ns = tensors.start_ns, tensors.end_ns
 
 
 def _read(trace: Trace, importer: Importer) -> None:

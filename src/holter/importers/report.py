@@ -16,7 +16,7 @@ class UnreadableError(ValueError):
 def own_fault(error: BaseException) -> str:
     """Say that a fault is holter's, not the file's: the kind of error, its place in the code, its text."""
     places = traceback.extract_tb(error.__traceback__)
-    ours = [place for place in places if f"{Path('holter', 'importers')}" in place.filename] or places
+    ours = [place for place in places if Path(place.filename).parent == Path(__file__).parent] or places
     at = f"{Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else "an unknown place"
     return f"a fault of holter's own, please report it: {type(error).__name__} in {at}: {error}"[:300]
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.importers.event_records import BadRecordError, event
-from holter.store import job
+from holter.importers.smdebug_folder import COLLECTIONS, END, INDEX, collection_of, is_smdebug
+from holter.importers.smdebug_statistics import of_reductions, of_values
 from holter.store.raw import RAW, pack
 from holter.store.tensors_json import TENSORS
 from holter.store.writer import Writer
@@ -26,12 +27,9 @@ if TYPE_CHECKING:
 
     from holter.store.job import JobFolder
 
-END = "training_job_end.ts"
 LONGEST = 1 << 30
 """Bytes of a record, at most."""
 
-_INDEX = re.compile(r"(\d{1,12})_(.+)\.json")
-_COLLECTIONS = re.compile(r"(.+)_collections\.json(?:\.json)?")
 _REDUCTION = re.compile(
     r"smdebug/reductions/(abs_)?(min|max|mean|std|variance|sum|prod|l1|l2)/(.+)", re.DOTALL
 )
@@ -47,89 +45,143 @@ class MissingCollectionsError(ValueError):
     """The job has ended, and some of its workers did not write their collections."""
 
 
-def is_smdebug(folder: Path) -> bool:
-    """Tell whether a folder looks like one that smdebug wrote."""
-    return (folder / "collections").is_dir() and not (folder / "job.json").exists()
-
-
-def import_smdebug(folder: Path, store: str, name: str) -> tuple[JobFolder, list[str]]:
-    """Import a folder into a new job of a store.
+class TensorFolder:
+    """Reads a folder of smdebug's tensors into a job, again and again while smdebug still writes.
 
     Statistics are worked out of values that were saved. Of reductions without values, min, max, mean, std and
     the mean of absolute values are kept; norms and the sum where they tell these or the number of elements.
     The std that smdebug saved for PyTorch is the sample's (n - 1), and is kept as it is.
-
-    Args:
-        folder: Where smdebug wrote.
-        store: The store to import into.
-        name: What to call the job.
-
-    Returns:
-        The job, and what could not be read, each with its file and why.
-
-    Raises:
-        NotSmdebugError: There is nothing of smdebug.
-        MissingCollectionsError: Workers did not write theirs, and the job has ended.
     """
-    if not is_smdebug(folder):
-        raise NotSmdebugError(f"{folder} has no folder 'collections': smdebug did not write it")
-    return _Import(folder.resolve(), store, name).run()
 
+    def __init__(self, source: Path, folder: JobFolder) -> None:
+        """Open a folder.
 
-class _Import:
-    def __init__(self, source: Path, store: str, name: str) -> None:
-        self.source = source
-        self.faults: list[str] = []
-        self.collections: dict[str, Any] = {}
-        self.mode_steps: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        Args:
+            source: Where smdebug wrote.
+            folder: The job. Its manifest is not touched.
+
+        Raises:
+            NotSmdebugError: There is nothing of smdebug.
+        """
+        if not is_smdebug(source):
+            raise NotSmdebugError(f"{source} has no folder 'collections': smdebug did not write it")
+        self.source = source.resolve()
+        self.folder = folder
+        self.ended = False
+        """Whether smdebug has said that nothing follows."""
+        self.tensors = 0
+        """Tensors and reductions that were read."""
+        self.rows: Counter[str] = Counter()
+        """Rows written to each table."""
+        self.start_ns: int | None = None
+        """When the first tensor was saved."""
+        self.end_ns: int | None = None
+        """When the last tensor was saved."""
         self.ranks: dict[str, int] = {}
-        self._read_collections()
-        command = ["smdebug", str(source)]
-        self.folder = job.create(store, name, command=command, interval_ms=500, rules=[], now_ns=0)
-        self.writer = Writer(self.folder, _NODE)
+        self.indexes: dict[int, list[str]] = defaultdict(list)
+        """For each step, the index files that name its tensors."""
+        self._faults: list[str] = []
+        self._collections: dict[str, Any] = {}
+        self._mode_steps: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        self._seen: dict[Path, tuple[int, int]] = {}
+        self._silent: set[str] = set()
+        self._writer = Writer(folder, _NODE)
 
-    def run(self) -> tuple[JobFolder, list[str]]:
-        """Import all there is."""
-        for path in sorted((self.source / "index").rglob("*.json")):
-            match = _INDEX.fullmatch(path.name)
-            if match is None or int(match[1]) >= 10**9:
-                self._fault(path, "its name is none of an index")
-                continue
+    def update(self) -> list[str]:
+        """Take in what came since the last look; return what could not be read, each with its file and why.
+
+        Raises:
+            MissingCollectionsError: Workers did not write theirs, and the job has ended.
+            OSError: The store cannot be written.
+        """
+        self._faults = []
+        # The end first: whoever writes it has written all else before.
+        self.ended = (self.source / END).exists()
+        changed = self._read_collections()
+        indexes = self._new_indexes()
+        self._place({worker for _, _, worker in indexes})
+        for path, step, worker in indexes:
             try:
-                self._step(path, int(match[1]), self._rank(match[2]))
+                self._step(path, step, self.ranks[worker])
             except (OSError, ValueError, RecursionError) as error:
                 self._fault(path, str(error))
-        self.writer.close()
+        if not self._writer.flush():
+            raise OSError(f"the store cannot be written: {self._writer.fault}")
+        if changed or indexes:
+            self._tell()
+        return self._faults
+
+    def _tell(self) -> None:
         document = {
             "schema": 1,
-            "collections": self.collections,
-            "modes": sorted(self.mode_steps),
+            "collections": self._collections,
+            "modes": sorted(self._mode_steps),
             "ranks": sorted(self.ranks.values()),
-            "mode_steps": {m: [list(pair) for pair in sorted(pairs)] for m, pairs in self.mode_steps.items()},
+            "mode_steps": {
+                mode: [list(pair) for pair in sorted(pairs)] for mode, pairs in self._mode_steps.items()
+            },
         }
         self.folder.place.write(TENSORS, json.dumps(document).encode())
-        if (self.source / END).exists():
-            self.folder.update(end=1, status="Completed")
-        return self.folder, self.faults
 
-    def _read_collections(self) -> None:
-        workers, expected = [], 0
+    def _is_new(self, path: Path) -> bool:
+        stat = path.stat()
+        found = (stat.st_mtime_ns, stat.st_size)
+        known, self._seen[path] = self._seen.get(path), found
+        return known != found
+
+    def _read_collections(self) -> bool:
+        workers, expected, changed = [], 0, False
         for path in sorted((self.source / "collections").rglob("*.json")):
-            match = _COLLECTIONS.fullmatch(path.name)
+            match = COLLECTIONS.fullmatch(path.name)
             if match is None:
                 continue
             workers.append(match[1])
+            if path not in self._seen:
+                self._rank(match[1])
+                self._silent.add(match[1])
+            if not self._is_new(path):
+                continue
+            changed = True
             try:
                 told = json.loads(path.read_bytes())
                 expected = max(expected, int(told.get("_meta", {}).get("num_workers", 1)))
                 for name, collection in told.get("collections", {}).items():
-                    self.collections.setdefault(str(name), _collection(collection))
+                    self._collections[str(name)] = collection_of(collection)
             except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 self._fault(path, str(error))
-        if (self.source / END).exists() and len(workers) < expected:
+        if self.ended and len(workers) < expected:
             raise MissingCollectionsError(f"{len(workers)} of {expected} workers wrote their collections")
-        for worker in workers:
-            self._rank(worker)
+        return changed
+
+    def _new_indexes(self) -> list[tuple[Path, int, str]]:
+        """Return the index files that were not read yet, with their steps and workers."""
+        found = []
+        for path in sorted((self.source / "index").rglob("*.json")):
+            if path in self._seen:
+                continue
+            self._seen[path] = (0, 0)  # it is never written again
+            match = INDEX.fullmatch(path.name)
+            if match is None or int(match[1]) >= 10**9:
+                self._fault(path, "its name is none of an index")
+            else:
+                found.append((path, int(match[1]), match[2]))
+        return found
+
+    def _place(self, workers: set[str]) -> None:
+        """Give workers their ranks.
+
+        A worker may be called otherwise in its index files than in its collections file, as `algo-1` and
+        `worker_0`: then it takes the rank of one that wrote collections and nothing else. smdebug too only
+        counts how many workers wrote a step.
+        """
+        self._silent -= workers
+        for worker in sorted(workers - self.ranks.keys()):
+            if self._silent:
+                other = min(self._silent)
+                self._silent.remove(other)
+                self.ranks[worker] = self.ranks.pop(other)
+            else:
+                self._rank(worker)
 
     def _rank(self, worker: str) -> int:
         """Return a worker's rank: its number, or for other names the first that is free."""
@@ -152,40 +204,52 @@ class _Import:
         if mode not in _MODES:
             raise ValueError(f"its mode is {mode!r}")
         if type(own) is int and mode != "global":
-            self.mode_steps[mode].add((own, step))
+            self._mode_steps[mode].add((own, step))
         values: dict[str, NDArray[Any]] = {}
         reductions: dict[str, dict[str, float]] = defaultdict(dict)
         shapes: dict[str, list[int]] = {}
         seconds = 0.0
         for entry in told.get("shape_payload") or []:
             shapes[str(entry.get("tensorname"))] = [int(size) for size in entry.get("shape") or []]
-        events = told.get("tensor_payload") or []
-        if events:
-            data = self._events(str(meta.get("event_file_name")))
-            for entry in events:
-                try:
-                    found = event(_slice(data, entry))
-                except BadRecordError as bad:
-                    self._fault(path, f"{str(entry)[:120]}: {bad}")
-                    continue
-                seconds = found.wall_time
-                reduction = _REDUCTION.fullmatch(found.tag)
-                if reduction is None:
-                    values[found.tag] = found.array
-                elif found.array.size == 1 and found.array.dtype.kind in "fiub":
-                    reductions[reduction[3]][f"{reduction[1] or ''}{reduction[2]}"] = float(
-                        found.array.reshape(-1)[0]
-                    )
+        entries = told.get("tensor_payload") or []
+        data = memoryview(b"")
+        try:
+            data = self._events(str(meta.get("event_file_name"))) if entries else data
+        except OSError as error:
+            # The step was saved all the same: it stays, without what the file held.
+            self._fault(path, str(error))
+            entries = []
+        for entry in entries:
+            try:
+                found = event(_slice(data, entry))
+            except BadRecordError as bad:
+                self._fault(path, f"{str(entry)[:120]}: {bad}")
+                continue
+            seconds = found.wall_time
+            self.tensors += 1
+            reduction = _REDUCTION.fullmatch(found.tag)
+            if reduction is None:
+                values[found.tag] = found.array
+            elif found.array.size == 1 and found.array.dtype.kind in "fiub":
+                reductions[reduction[3]][f"{reduction[1] or ''}{reduction[2]}"] = float(
+                    found.array.reshape(-1)[0]
+                )
         moment = {"time": int(seconds * 1e9), "rank": rank, "step": step, "mode": mode}
-        rows = {name: _statistics(array) for name, array in values.items() if array.dtype.kind in "fiub"}
+        if seconds:
+            now = int(seconds * 1e9)
+            self.start_ns = min(now, self.start_ns or now)
+            self.end_ns = max(now, self.end_ns or now)
+        rows = {name: of_values(array) for name, array in values.items() if array.dtype.kind in "fiub"}
         for name, known in reductions.items():
-            rows.setdefault(name, _known(known, shapes.get(name)))
+            rows.setdefault(name, of_reductions(known, shapes.get(name)))
         self._write(moment, rows, shapes)
         kept = {name: array for name, array in values.items() if array.dtype != np.complex128}
-        if kept:
+        if kept or not (rows or shapes):
+            # A file without tensors too: then the step was saved, and nothing of it can be read.
             key = f"{RAW}/node={_NODE}/rank={rank}/{step:09d}-{mode}.safetensors"
             says = {name: str(value) for name, value in moment.items()}
             self.folder.place.write(key, pack(kept, says))
+        self.indexes[step].append(path.relative_to(self.source).as_posix())
 
     def _write(
         self,
@@ -201,8 +265,9 @@ class _Import:
         ]
         for table, listed in (("tensors", each), ("tensor_values", sizes)):
             keys = list(dict.fromkeys(key for row in listed for key in row))
+            self.rows[table] += len(listed)
             if keys:
-                self.writer.append(table, {key: [row.get(key) for row in listed] for key in keys})
+                self._writer.append(table, {key: [row.get(key) for row in listed] for key in keys})
 
     def _events(self, name: str) -> memoryview:
         path = (self.source / name).resolve()
@@ -211,7 +276,7 @@ class _Import:
         return memoryview(np.memmap(path, np.uint8, "r").data) if path.stat().st_size else memoryview(b"")
 
     def _fault(self, path: Path, why: str) -> None:
-        self.faults.append(f"{path.relative_to(self.source)}: {why}")
+        self._faults.append(f"{path.relative_to(self.source)}: {why}")
 
 
 def _slice(data: memoryview, entry: Any) -> bytes:
@@ -223,56 +288,3 @@ def _slice(data: memoryview, entry: Any) -> bytes:
     if not 0 <= begin <= len(data) - length:
         raise BadRecordError(f"lies at bytes {begin} to {begin + length} of {len(data)}")
     return bytes(data[begin : begin + length])
-
-
-def _collection(told: Mapping[str, Any]) -> dict[str, Any]:
-    modes: Mapping[str, Any] = told.get("save_config") or {}
-    schedule = {
-        str(mode).lower(): {
-            "interval": config.get("save_interval"),
-            "start": config.get("start_step"),
-            "end": config.get("end_step"),
-            "steps": config.get("save_steps"),
-        }
-        for mode, config in modes.items()
-        if isinstance(config, dict) and config
-    }
-    form = told.get("reduction_config") or {}
-    return {
-        "include_regex": list(told.get("include_regex") or []),
-        "roles": [],
-        "schedule": schedule,
-        "statistics": [],
-        "histogram": bool(told.get("save_histogram")),
-        "raw": bool(form.get("save_raw_tensor")),
-        "tensors": sorted(map(str, told.get("tensor_names") or [])),
-    }
-
-
-def _statistics(array: NDArray[Any]) -> dict[str, float]:
-    """Return what a row of table `tensors` says of an array."""
-    x = array.reshape(-1).astype(np.float64)
-    finite = x[np.isfinite(x)]
-    row: dict[str, float] = {"count": x.size, "nan": int(np.isnan(x).sum()), "zeros": int((x == 0).sum())}
-    row |= {"posinf": int((x == np.inf).sum()), "neginf": int((x == -np.inf).sum())}
-    if finite.size:
-        row |= {"min": finite.min(), "max": finite.max(), "mean": finite.mean(), "std": finite.std()}
-        row |= {"abs_mean": np.abs(finite).mean(), "q50": np.median(finite)}
-    return row
-
-
-def _known(known: Mapping[str, float], shape: list[int] | None) -> dict[str, float]:
-    """Return what reductions that were saved alone say: also how many elements there were, if they tell."""
-    row = {k: known[k] for k in ("min", "max", "mean", "std") if k in known}
-    if "variance" in known and "std" not in known and known["variance"] >= 0:
-        row["std"] = known["variance"] ** 0.5
-    count = float(np.prod(shape, dtype=np.float64)) if shape is not None else 0.0
-    norm = known.get("l1", known.get("abs_sum"))
-    for whole, each in ((norm, known.get("abs_mean")), (known.get("sum"), known.get("mean"))):
-        if not count and whole and each and np.isfinite(whole / each) and 0 < whole / each < 1e18:
-            count = float(round(whole / each))
-    if "abs_mean" in known or (norm is not None and count):
-        row["abs_mean"] = known["abs_mean"] if "abs_mean" in known else (norm or 0.0) / count
-    if "std" not in row and count and {"l2", "mean"} <= set(known):
-        row["std"] = max(known["l2"] ** 2 / count - known["mean"] ** 2, 0.0) ** 0.5
-    return {**row, "count": int(count)}

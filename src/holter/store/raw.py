@@ -9,6 +9,7 @@ import json
 import math
 import re
 import struct
+import sys
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ _MOST_DIMENSIONS = 32
 _CHECKED = 256 << 20
 _CHECKSUMS = "crc32"
 """What the metadata call the CRC-32 of each tensor, if a recorder wrote the file."""
+
+_TEXTS = "texts"
+"""What the metadata call the list of tensors of texts: code points, padded in the last dimension."""
 
 _KEY = re.compile(RAW + r"/node=([^/]+)/rank=(\d{1,9})/(\d{9})-(train|eval|predict|global)\.safetensors")
 
@@ -125,6 +129,8 @@ class RawTensor:
             raise DamagedRaw(
                 self.path, self.offset, f"the bytes of tensor {self.name!r} have changed: CRC-32"
             )
+        if self.dtype == "text" and mapped.view("<u4").max() > sys.maxunicode:
+            raise DamagedRaw(self.path, self.offset, f"tensor {self.name!r} is said to be text and is not")
         return mapped.view(np.ndarray).view(self.bits).reshape(self.shape)
 
     def array(self) -> NDArray[Any]:
@@ -178,6 +184,9 @@ def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[s
     for name, crc32 in _checksums(says).items():
         if name in tensors:
             tensors[name] = replace(tensors[name], crc32=crc32)
+    for name in _named_texts(says):
+        if name in tensors:
+            tensors[name] = _text(tensors[name])
     return tensors, {str(name): str(value) for name, value in says.items()}
 
 
@@ -191,8 +200,30 @@ def _checksums(says: Mapping[str, Any]) -> dict[str, int]:
     return {name: crc32 for name, crc32 in pairs if type(crc32) is int}
 
 
+def _named_texts(says: Mapping[str, Any]) -> list[str]:
+    """Return the names of the tensors that a file says are texts."""
+    try:
+        told = json.loads(says.get(_TEXTS, "[]"))
+    except (TypeError, ValueError, RecursionError):
+        return []
+    return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
+
+
+def _text(tensor: RawTensor) -> RawTensor:
+    if tensor.dtype != "uint32" or not tensor.shape or not 0 < tensor.shape[-1] <= LONGEST_HEADER:
+        return tensor
+    return replace(tensor, dtype="text", shape=tensor.shape[:-1], bits=f"<U{tensor.shape[-1]}")
+
+
 def pack(arrays: Mapping[str, NDArray[Any]], says: Mapping[str, str]) -> bytes:
-    """Write arrays of numpy's own types as a file of raw tensors; `says` is what it says of itself."""
+    """Write arrays of numpy's own types or of texts as a file; `says` is what it says of itself."""
+    texts = {name: array for name, array in arrays.items() if array.dtype.kind == "U"}
+    if texts:
+        points = {
+            name: np.frombuffer(text.tobytes(), "<u4").reshape(*text.shape, text.itemsize // 4)
+            for name, text in texts.items()
+        }
+        arrays, says = {**arrays, **points}, {**says, _TEXTS: json.dumps(list(texts))}
     names = {np.dtype(bits): name for name, (_, bits) in DTYPES.items() if name not in _NARROW}
     header: dict[str, Any] = {"__metadata__": dict(says)}
     begin = 0

@@ -80,7 +80,8 @@ class Source:
     @contextlib.contextmanager
     def frozen(self, frozen: bool = True) -> Iterator[Source]:
         """Do not look for new data within the block (or do, with `frozen=False`), whatever ends it."""
-        self.refresh()
+        if not self._known:
+            self.refresh()
         before, self.refreshing = self.refreshing, not frozen
         try:
             yield self

@@ -223,7 +223,7 @@ class Tensor:
         for writing in chosen:
             raw = self.raw(*writing)
             array = self._small(writing) if raw is None else _reading(raw.array)
-            if array is None or array.dtype.kind == "c":
+            if array is None or array.dtype.kind in "cU":
                 return float("nan")
             arrays.append(np.asarray(array).reshape(-1))
         return of_elements(np.concatenate(arrays))[name]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from holter.agent.clock import Clock
@@ -54,7 +53,7 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     end = np.where(arrays["duration"] < 0, bounds[-1], end)
     host = _among(kinds, _HOST)
     end = np.where(host, np.minimum(end, bounds[-1]), end)
-    ours = np.array([one.startswith("holter/recorder/") for one in names] or [False])[arrays["name"]]
+    ours = np.array([is_ours(one) for one in names] or [False])[arrays["name"]]
     # A device was waited for when the window ended; what it did from then on is of steps that came later.
     waited = bounds[-1] + int(fact.more.get("stop_ns", 1 << 62))
     within = np.where(host, (start < bounds[-1]) & (end > bounds[0]) & ~ours, start < waited)
@@ -182,6 +181,22 @@ def _kinds(arrays: dict[str, Any], names: list[str], activities: list[str]) -> N
 def _among(kinds: NDArray[np.int8], wanted: tuple[str, ...]) -> NDArray[np.bool_]:
     chosen: NDArray[np.bool_] = np.array([kind in wanted for kind in _KINDS])[kinds]
     return chosen
+
+
+_RECORDER = Path(__file__).resolve().parents[2] / "recorder"
+
+
+def is_ours(name: str) -> bool:
+    """Tell whether an event is a function of the recorder.
+
+    The profiler shortens paths by an entry of `sys.path`, if one fits. A script may have files of its own
+    below `holter/recorder/`.
+    """
+    file = re.split(r"\(\d+\): ", name, maxsplit=1)[0]
+    if "recorder" not in file:
+        return False
+    told = [parent / file for parent in _RECORDER.parents[1:]]
+    return any(path.is_relative_to(_RECORDER) and path.is_file() for path in told)
 
 
 def _kind(activity: str, name: str) -> str:

@@ -1,11 +1,11 @@
 """smdebug's names for reading tensors, on holter's store: `from holter.compat import smdebug as smd`."""
 
 from holter.compat.smdebug import exceptions
-from holter.compat.smdebug.modes import StepState, modes
-from holter.compat.smdebug.opening import create_trial
-from holter.compat.smdebug.refreshing import no_refresh, refresh
-from holter.compat.smdebug.tensors import Tensor
-from holter.compat.smdebug.trials import Collection, Trial
+from holter.compat.smdebug.analysis.utils import no_refresh, refresh
+from holter.compat.smdebug.core.modes import StepState, modes
+from holter.compat.smdebug.core.tensor import Tensor
+from holter.compat.smdebug.trials.trial import Collection, Trial
+from holter.compat.smdebug.trials.utils import create_trial
 
 __all__ = [
     "Collection",

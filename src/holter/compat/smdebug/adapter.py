@@ -6,6 +6,7 @@ import inspect
 from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Any
 
+from holter.compat.smdebug.core.modes import StepState
 from holter.compat.smdebug.exceptions import (
     NoMoreData,
     RuleEvaluationConditionMet,
@@ -14,7 +15,6 @@ from holter.compat.smdebug.exceptions import (
     TensorUnavailable,
     TensorUnavailableForStep,
 )
-from holter.compat.smdebug.modes import StepState
 from holter.rules import Rule, parameter
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from holter.compat.smdebug.adapter import adapted
+from holter.compat.smdebug.analysis.utils import no_refresh
 from holter.compat.smdebug.exceptions import (
     NoMoreProfilerData,
     RuleEvaluationConditionMet,
@@ -20,13 +21,12 @@ from holter.compat.smdebug.exceptions import (
     TensorUnavailable,
     TensorUnavailableForStep,
 )
-from holter.compat.smdebug.refreshing import no_refresh
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holter.compat.smdebug.tensors import Tensor
-    from holter.compat.smdebug.trials import Trial
+    from holter.compat.smdebug.core.tensor import Tensor
+    from holter.compat.smdebug.trials.trial import Trial
 
 SKIPPED = (TensorUnavailableForStep, StepUnavailable, TensorUnavailable)
 """What a step lacks makes the rule skip that step, and nothing else."""

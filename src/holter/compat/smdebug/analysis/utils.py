@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from holter.compat.smdebug.trials import Trial
+from holter.compat.smdebug.trials.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,11 +8,11 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holter.compat.smdebug.core.modes import ModeKeys, StepState
+from holter.compat.smdebug.core.tensor import Tensor, worker
 from holter.compat.smdebug.exceptions import (
     TensorUnavailable,
 )
-from holter.compat.smdebug.modes import ModeKeys, StepState
-from holter.compat.smdebug.tensors import Tensor, worker
 from holter.store.parquet import literal
 from holter.tensors import Source, Tensors
 from holter.tensors import Tensor as Read
@@ -50,9 +50,12 @@ class Trial:
         self.name = name or folder.name
         self.range_steps = range_steps
         window = os.environ.get("SMDEBUG_INCOMPLETE_STEP_WAIT_WINDOW", "")
-        self.source = Source(folder, steps=range_steps, window=int(window) if window.isdecimal() else WINDOW)
+        self.source = self._opened(folder, range_steps, int(window) if window.isdecimal() else WINDOW)
         self._tensors: dict[str, Tensor] = {}
         self.source.refresh()
+
+    def _opened(self, folder: JobFolder, steps: tuple[int | None, int | None] | None, window: int) -> Source:
+        return Source(folder, steps=steps, window=window)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Trial) and (self.name, self.path) == (other.name, other.path)

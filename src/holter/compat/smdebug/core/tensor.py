@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
+from holter.compat.smdebug.core.modes import ModeKeys, StepState
 from holter.compat.smdebug.exceptions import (
     InvalidWorker,
     ShapeUnavailableForStep,
@@ -15,14 +16,13 @@ from holter.compat.smdebug.exceptions import (
     StepUnavailable,
     TensorUnavailableForStep,
 )
-from holter.compat.smdebug.modes import ModeKeys, StepState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from holter.compat.smdebug.trials import Trial
+    from holter.compat.smdebug.trials.trial import Trial
     from holter.tensors import Tensor as Read
 
 T = TypeVar("T")

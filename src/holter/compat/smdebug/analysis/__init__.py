@@ -1,0 +1,1 @@
+"""smdebug's names for analyses, at the paths at which smdebug has them."""

@@ -1,0 +1,1 @@
+"""smdebug's names of modes, steps and tensors, at the paths at which smdebug has them."""
