@@ -5,7 +5,7 @@
 #include "pen.h"
 
 /* Raised with every change that Python must know of. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 static PyObject *moment_after(PyObject *result, int64_t now)
 {
@@ -56,7 +56,7 @@ static PyObject *pen_add(PyObject *self, PyObject *const *given, Py_ssize_t coun
         long long step = count > 5 && given[5] != Py_None ? PyLong_AsLongLong(given[5]) & LOW : pen->low_step;
         long long mode = count > 6 ? PyLong_AsLongLong(given[6]) : TRAIN;
         if (!PyErr_Occurred() && write_record(pen, begin, duration, value, tail_of(phase, name, mode, step)))
-            Py_RETURN_NONE;
+            return Py_NewRef(Py_None);
         PyErr_Clear();
     }
     PyObject *rest = PyTuple_New(count);
@@ -85,7 +85,7 @@ static PyObject *pen_settle(PyObject *self, PyObject *argument)
     long long step = PyLong_AsLongLong(argument);
     if ((step == -1 && PyErr_Occurred()) || !pen_settle_at((Pen *)self, step))
         return NULL;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* -- a range: `__enter__` and `__exit__` for one code */
@@ -129,7 +129,7 @@ static PyObject *stretch_leave(PyObject *self, PyObject *const *given, Py_ssize_
     if (given[1] == Py_None && here(stretch) &&
         close_span((Pen *)stretch->pen, now, stretch->code, Py_NAN, TRAIN)) {
         ((Pen *)stretch->pen)->ranged++;
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     return ask(stretch->range, "leave", Py_BuildValue("(OOO)", given[0], given[1], given[2]));
 }

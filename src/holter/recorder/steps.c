@@ -36,7 +36,7 @@ static PyObject *steps_next(PyObject *self, PyObject *argument)
     long long now = PyLong_AsLongLong(argument);
     if ((now == -1 && PyErr_Occurred()) || !begin_next_step((Steps *)self, now))
         return NULL;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *steps_new(PyTypeObject *type, PyObject *given, PyObject *named)
