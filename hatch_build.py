@@ -52,6 +52,7 @@ PEN = tuple(
 )
 """What it is compiled from."""
 FUNCTIONS = {
+    "src/holter/recorder/mapped.c": ("-O2",),
     "src/holter/recorder/tensors/sums.c": ("-O3",),
     "src/holter/importers/scanning.c": ("-O3",),
     "src/holter/recorder/profilers/observer.cpp": ("-O2", "-std=c++17", "-fno-exceptions", "-fno-rtti"),
@@ -140,7 +141,7 @@ def compiled(root: Path = ROOT) -> tuple[list[str], list[str]]:
         to = path.with_name(f"{path.stem}-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.so")
         why = _compile([path], to, *flags)
         if why:
-            failed.append(f"{source}, what it does costs some twice as much: {why}")
+            failed.append(f"{source}, without it Python works at twice the cost, or not at all: {why}")
             continue
         made.append(str(to.relative_to(root)))
         for old in set(path.parent.glob(f"{path.stem}-*.so")) - {to}:
