@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.recorder.reading import SOURCE, environment, only, pythons, run
+from tests.builds import build
+from tests.recorder.reading import environment, only, pythons, run
 
-ROOT = SOURCE.parent
 COMPILING = sorted((one for one in pythons() if one != "3.10"), key=lambda one: int(one[2:]))
 EDGES = sorted({COMPILING[0], COMPILING[-1]}, key=COMPILING.index)
 """The oldest and the newest: their headers differ most."""
@@ -20,14 +18,6 @@ pytestmark = pytest.mark.skipif(
 )
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
-BUILD = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-import hatch_build
-made, failed = hatch_build.compiled(Path({to!r}))
-print(failed[0] if hatch_build.COMPILED not in made else "")
-"""
 BEGIN = """
 import sys
 import holter
@@ -88,14 +78,10 @@ print(json.dumps([after - early for after, early in zip(references(), before)]))
 def library(request, tmp_path_factory):
     """The hot path, compiled under another Python."""
     checkout = tmp_path_factory.mktemp(f"compiled-{request.param}")
-    shutil.copytree(SOURCE, checkout / "src", ignore=shutil.ignore_patterns("*.so", "__pycache__", "vendor"))
-    code = BUILD.format(root=str(ROOT), to=str(checkout))
-    done = subprocess.run(
-        [pythons()[request.param], "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
-    if why := done.stdout.strip():
-        pytest.skip(f"Python {request.param} cannot compile here: {why}")
-    return checkout / "src/holter/recorder/_pen.abi3.so"
+    source, failed = build(checkout, pythons()[request.param])
+    if "pen.c" in failed:
+        pytest.skip(f"Python {request.param} cannot compile here: {failed}")
+    return source / "holter/recorder/_pen.abi3.so"
 
 
 def lost(library: Path, spool: Path, version: str, training: str) -> list[int]:
