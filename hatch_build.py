@@ -55,9 +55,8 @@ FUNCTIONS = {
     "src/holter/recorder/mapped.c": ("-O2",),
     "src/holter/recorder/tensors/sums.c": ("-O3",),
     "src/holter/importers/scanning.c": ("-O3",),
-    "src/holter/recorder/profilers/observer.cpp": ("-O2", "-std=c++17", "-fno-exceptions", "-fno-rtti"),
 }
-"""What needs nothing of Python, nor of the C++ library: any Python of the platform can load it."""
+"""What needs nothing of Python: any Python of the platform can load it."""
 
 
 class NoFilesError(RuntimeError):
@@ -161,7 +160,7 @@ def _pen(root: Path) -> str:
 
 
 def _compile(sources: list[Path], to: Path, *flags: str) -> str:
-    """Compile files of C or C++ into one; return why that could not be, or nothing."""
+    """Compile files of C into one; return why that could not be, or nothing."""
     draft = to.with_name(f"{to.name}.{os.getpid()}")  # a training may have the old one loaded
     try:
         command = [*shlex.split(os.environ.get("CC", "cc")), *flags, "-shared", "-fPIC"]

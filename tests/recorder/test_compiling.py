@@ -38,7 +38,7 @@ def found(checkout):
     return {
         str(path.relative_to(checkout))
         for path in checkout.rglob("*.*")
-        if path.suffix not in (".c", ".h", ".cpp")
+        if path.suffix not in (".c", ".h")
     }
 
 
