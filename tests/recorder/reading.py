@@ -154,3 +154,9 @@ def pythons() -> dict[str, str]:
         if path is not None:
             found.setdefault(f"3.{minor}", str(path))
     return found
+
+
+def edges() -> list[str]:
+    """Return the oldest and the newest of these Pythons for which the hot path is compiled."""
+    versions = sorted((one for one in pythons() if one != "3.10"), key=lambda one: int(one[2:]))
+    return sorted({versions[0], versions[-1]}, key=versions.index)

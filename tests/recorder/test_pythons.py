@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.builds import build
-from tests.recorder.reading import environment, only, pythons, run
+from tests.recorder.reading import edges, environment, only, pythons, run
 
-COMPILING = sorted((one for one in pythons() if one != "3.10"), key=lambda one: int(one[2:]))
-EDGES = sorted({COMPILING[0], COMPILING[-1]}, key=COMPILING.index)
-"""The oldest and the newest: their headers differ most."""
+EDGES = edges()
 pytestmark = pytest.mark.skipif(
-    len(EDGES) < 2, reason=f"needs a Python beside {', '.join(COMPILING)} to compile under, from 3.11 on"
+    len(EDGES) < 2, reason=f"needs a Python beside {EDGES[0]} to compile under, from 3.11 on"
 )
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 

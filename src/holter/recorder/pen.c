@@ -101,7 +101,7 @@ static int here(Stretch *stretch)
     return (unsigned long)((Pen *)stretch->pen)->thread == PyThread_get_thread_ident();
 }
 
-static PyObject *stretch_enter(PyObject *self, PyObject *unused)
+static PyObject *stretch_enter(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Stretch *stretch = (Stretch *)self;
     int64_t now = clock_ns();
@@ -193,7 +193,7 @@ static PyObject *pen_ranges(PyObject *self, PyObject *const *given, Py_ssize_t c
 
 /* -- the type */
 
-static PyObject *pen_new(PyTypeObject *type, PyObject *given, PyObject *named)
+static PyObject *pen_new(PyTypeObject *type, PyObject *given, PyObject *Py_UNUSED(named))
 {
     PyObject *rare;
     if (!PyArg_ParseTuple(given, "O", &rare))
@@ -263,10 +263,10 @@ static void pen_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *get_page(PyObject *self, void *unused) { return get_memory(&((Pen *)self)->page); }
-static int set_page(PyObject *self, PyObject *to, void *unused) { return set_memory(&((Pen *)self)->page, to); }
-static PyObject *get_space(PyObject *self, void *unused) { return get_memory(&((Pen *)self)->space); }
-static int set_space(PyObject *self, PyObject *to, void *unused) { return set_memory(&((Pen *)self)->space, to); }
+static PyObject *get_page(PyObject *self, void *Py_UNUSED(unused)) { return get_memory(&((Pen *)self)->page); }
+static int set_page(PyObject *self, PyObject *to, void *Py_UNUSED(unused)) { return set_memory(&((Pen *)self)->page, to); }
+static PyObject *get_space(PyObject *self, void *Py_UNUSED(unused)) { return get_memory(&((Pen *)self)->space); }
+static int set_space(PyObject *self, PyObject *to, void *Py_UNUSED(unused)) { return set_memory(&((Pen *)self)->space, to); }
 
 static PyGetSetDef pen_memory[] = {{"page", get_page, set_page, NULL, NULL},
                                    {"space", get_space, set_space, NULL, NULL},

@@ -37,7 +37,7 @@ static PyObject *unusual(void)
 
 /* -- a batch */
 
-static PyObject *usual_next_begins(PyObject *self, PyObject *unused)
+static PyObject *usual_next_begins(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Usual *usual = (Usual *)self;
     int64_t now = clock_ns();
@@ -257,7 +257,7 @@ static PyObject *usual_pass_begins(PyObject *self, PyObject *tensors)
     return Py_NewRef(Py_True);
 }
 
-static PyObject *usual_pass_ends(PyObject *self, PyObject *unused)
+static PyObject *usual_pass_ends(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Usual *usual = (Usual *)self;
     int64_t now = clock_ns();
@@ -274,7 +274,7 @@ static PyObject *usual_pass_ends(PyObject *self, PyObject *unused)
 
 /* -- the type */
 
-static PyObject *usual_at(PyObject *self, void *unused)
+static PyObject *usual_at(PyObject *self, void *Py_UNUSED(unused))
 {
     At *at = here((Usual *)self);
     if (at != NULL)
@@ -288,7 +288,7 @@ static PyObject *usual_at(PyObject *self, void *unused)
     DO(boundary_calls) DO(pauses) DO(rate) DO(sole_type) DO(on_forward) DO(model_codes) DO(evaluated) DO(look) DO(scaled) DO(deferred) DO(before_end) \
     DO(predicting)
 
-static PyObject *usual_new(PyTypeObject *type, PyObject *given, PyObject *named)
+static PyObject *usual_new(PyTypeObject *type, PyObject *Py_UNUSED(given), PyObject *Py_UNUSED(named))
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Usual *usual = (Usual *)allocate(type, 0);
@@ -339,13 +339,13 @@ static void usual_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *get_session(PyObject *self, void *unused)
+static PyObject *get_session(PyObject *self, void *Py_UNUSED(unused))
 {
     Steps *session = ((Usual *)self)->session;
     return Py_NewRef(session == NULL ? Py_None : (PyObject *)session);
 }
 
-static int set_session(PyObject *self, PyObject *to, void *unused)
+static int set_session(PyObject *self, PyObject *to, void *Py_UNUSED(unused))
 {
     if (to == NULL || !PyObject_TypeCheck(to, steps_type)) {
         PyErr_SetString(PyExc_TypeError, "session must be one that counts steps");
