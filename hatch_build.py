@@ -52,11 +52,11 @@ PEN = tuple(
 )
 """What it is compiled from."""
 FUNCTIONS = {
+    "src/holter/recorder/mapped.c": ("-O2",),
     "src/holter/recorder/tensors/sums.c": ("-O3",),
     "src/holter/importers/scanning.c": ("-O3",),
-    "src/holter/recorder/profilers/observer.cpp": ("-O2", "-std=c++17", "-fno-exceptions", "-fno-rtti"),
 }
-"""What needs nothing of Python, nor of the C++ library: any Python of the platform can load it."""
+"""What needs nothing of Python: any Python of the platform can load it."""
 
 
 class NoFilesError(RuntimeError):
@@ -140,7 +140,7 @@ def compiled(root: Path = ROOT) -> tuple[list[str], list[str]]:
         to = path.with_name(f"{path.stem}-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.so")
         why = _compile([path], to, *flags)
         if why:
-            failed.append(f"{source}, what it does costs some twice as much: {why}")
+            failed.append(f"{source}, without it Python works at twice the cost, or not at all: {why}")
             continue
         made.append(str(to.relative_to(root)))
         for old in set(path.parent.glob(f"{path.stem}-*.so")) - {to}:
@@ -160,7 +160,7 @@ def _pen(root: Path) -> str:
 
 
 def _compile(sources: list[Path], to: Path, *flags: str) -> str:
-    """Compile files of C or C++ into one; return why that could not be, or nothing."""
+    """Compile files of C into one; return why that could not be, or nothing."""
     draft = to.with_name(f"{to.name}.{os.getpid()}")  # a training may have the old one loaded
     try:
         command = [*shlex.split(os.environ.get("CC", "cc")), *flags, "-shared", "-fPIC"]

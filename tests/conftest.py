@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.gateway import MISSING, WHERE_FROM, Gateway
+from tests.recorder.reading import pythons
 
 # A machine that stands still while examples are made or tried is no fault of theirs.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +26,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have the order below hold where several processes test: xdist would put files of many tests first."""
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+def pytest_report_header() -> str:
+    """Say under which Pythons the recorder is compiled and run; tests that need others are skipped."""
+    return f"recorder tested with Python {', '.join(sorted(pythons(), key=lambda one: int(one[2:])))}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

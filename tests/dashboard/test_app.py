@@ -62,7 +62,7 @@ def test_fetching_again_does_nothing():
 def checkout(tmp_path):
     for name in ("hatch_build.py", "package.json", "package-lock.json"):
         shutil.copy(ROOT / name, tmp_path)
-    sources = [path for path in (ROOT / "src").rglob("*.c*") if path.suffix in (".c", ".cpp")]
+    sources = list((ROOT / "src").rglob("*.c"))
     for source in sources:
         copied = tmp_path / source.relative_to(ROOT)
         copied.parent.mkdir(parents=True, exist_ok=True)

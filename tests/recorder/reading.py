@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -149,8 +150,15 @@ def pythons() -> dict[str, str]:
     """Return the Pythons of this machine that the recorder supports, by version; this one is always there."""
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for minor in range(10, 14):
-        for path in [*root.glob(f"3.{minor}.*/bin/python3"), Path(f"/usr/bin/python3.{minor}")]:
-            if path.exists():
-                found.setdefault(f"3.{minor}", str(path))
+    for minor in range(10, 16):
+        name = f"python3.{minor}"
+        path = next(root.glob(f"3.{minor}.*/bin/{name}"), None) or shutil.which(name)
+        if path is not None:
+            found.setdefault(f"3.{minor}", str(path))
     return found
+
+
+def edges() -> list[str]:
+    """Return the oldest and the newest of these Pythons for which the hot path is compiled."""
+    versions = sorted((one for one in pythons() if one != "3.10"), key=lambda one: int(one[2:]))
+    return sorted({versions[0], versions[-1]}, key=versions.index)

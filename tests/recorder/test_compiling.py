@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.builds import STRICT
+from tests.builds import build as built
+from tests.recorder.reading import edges, pythons
 
 from holter.recorder import hotpath
 from holter.recorder.frameworks.pytorch import usual
@@ -36,9 +39,7 @@ def checkout(tmp_path, build):
 
 def found(checkout):
     return {
-        str(path.relative_to(checkout))
-        for path in checkout.rglob("*.*")
-        if path.suffix not in (".c", ".h", ".cpp")
+        str(path.relative_to(checkout)) for path in checkout.rglob("*.*") if path.suffix not in (".c", ".h")
     }
 
 
@@ -58,6 +59,16 @@ def test_it_is_compiled_and_of_the_interface_that_python_knows(checkout, build):
     for name, twin in twins.items():
         theirs = {one for one in (*vars(twin), *twin.__annotations__) if not one.startswith("__")}
         assert theirs - asked <= set(dir(getattr(module, name)))
+
+
+@pytest.mark.parametrize("version", edges())
+def test_no_compiler_warns_of_anything(tmp_path, version):
+    if shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
+        pytest.skip("there is no C compiler here")
+    _, failed = built(tmp_path, pythons()[version], STRICT)
+    if "no Python.h" in failed:
+        pytest.skip(failed)
+    assert failed == ""
 
 
 def test_functions_are_loaded_if_they_were_made_from_what_is_there(checkout, build, monkeypatch):

@@ -110,24 +110,3 @@ def train(tmp_path, monkeypatch):
     yield begin
     for session in begun:
         session.close()
-
-
-@pytest.fixture
-def observer():
-    """The compiled observer of operators, where there can be one."""
-    import torch
-
-    from holter.recorder.profilers import _observer
-
-    found = _observer.load(torch)
-    if found is None:
-        pytest.skip("the observer was not compiled (`python hatch_build.py`), or this torch is another one")
-    return found
-
-
-@pytest.fixture
-def torchs_own(monkeypatch) -> None:
-    """Windows of operators are of torch's own profiler, as where there is no compiler."""
-    from holter.recorder.profilers import _observer
-
-    monkeypatch.setattr(_observer, "load", lambda torch: None)

@@ -8,8 +8,6 @@ import pytest
 import torch
 from tests.windows.test_operators import texts, trained
 
-pytestmark = pytest.mark.usefixtures("torchs_own")
-
 
 @pytest.mark.parametrize("name", ["mine", "aten::mine"])
 def test_a_range_of_the_script_is_no_operator_whatever_its_name(train, name):

@@ -218,7 +218,7 @@ def test_what_a_device_does_after_it_was_waited_for_is_left_out(tmp_path):
     assert len(rows(tmp_path / "raw", told, stop_ns=50)["kernels"]["time"]) == 2
 
 
-def test_the_training_goes_on_while_its_window_is_written(torchs_own, train, monkeypatch):
+def test_the_training_goes_on_while_its_window_is_written(train, monkeypatch):
     monkeypatch.setattr(_events, "AT_ONCE", 50)  # a thousand times and more is the interpreter let go
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 1}]}))
     made.steps(1)
@@ -238,7 +238,7 @@ def test_the_training_goes_on_while_its_window_is_written(torchs_own, train, mon
     assert texts(table["name"]).count("aten::ones") == 50_000
 
 
-def test_a_window_that_takes_too_much_memory_is_cut_short(torchs_own, train, monkeypatch):
+def test_a_window_that_takes_too_much_memory_is_cut_short(train, monkeypatch):
     monkeypatch.setattr(profiler, "MAX_GROWTH", -(1 << 40))  # any is too much: freed memory is used again
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 100}]}))
     made.steps(6)
@@ -248,7 +248,7 @@ def test_a_window_that_takes_too_much_memory_is_cut_short(torchs_own, train, mon
     assert not torch.autograd.profiler._is_profiler_enabled
 
 
-def test_a_window_is_cut_short_where_little_memory_is_left(torchs_own, train, monkeypatch):
+def test_a_window_is_cut_short_where_little_memory_is_left(train, monkeypatch):
     """When it ends, torch takes five times what it took while it collected."""
     monkeypatch.setattr(profiler, "available", lambda: 1 << 20)
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 100}]}))
@@ -261,8 +261,90 @@ def test_a_window_is_cut_short_where_little_memory_is_left(torchs_own, train, mo
     assert "5 times as much" in told["cut"]
 
 
+def test_times_are_those_of_the_clock(train):
+    spans = []
+
+    def work(step):
+        begin = time.perf_counter_ns()
+        with torch.profiler.record_function("mine"):
+            time.sleep(0.01)
+        spans.append((begin, time.perf_counter_ns()))
+
+    _, found = trained(train, work)
+    table = found["operators"]
+    mine = [at for at, name in enumerate(texts(table["name"])) if name == "mine"]
+    begins, durations = table["time"][mine] - 10**18, table["duration"][mine]
+    for begin, duration, (least, most) in zip(begins, durations, spans[2:5], strict=True):
+        # Torch's clock is another one than ours; both are brought together once a window.
+        assert least - 10**6 <= begin
+        assert begin + duration <= most + 10**6
+        assert duration >= 10**7
+
+
+def test_threads_that_come_and_go(train):
+    def work(step):
+        def one():
+            for _ in range(100):
+                torch.ones(3).cos()
+
+        started = [threading.Thread(target=one) for _ in range(4)]
+        for thread in started:
+            thread.start()
+        for thread in started:
+            thread.join()
+
+    _, found = trained(train, work)
+    table = found["operators"]
+    names = texts(table["name"])
+    assert names.count("aten::cos") == names.count("aten::ones") == 3 * 4 * 100
+    assert len(set(table["thread"].tolist())) >= 4
+    assert (table["duration"] >= 0).all()
+
+
+def test_windows_begin_and_end_while_other_threads_compute(train):
+    made = train()
+    enough = threading.Event()
+
+    def compute():
+        while not enough.is_set():
+            with torch.profiler.record_function("other"):
+                torch.ones(10).cos()
+
+    threads = [threading.Thread(target=compute) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            made.ask({"profiler": "operators", "steps": 1})
+            made.steps(1)
+            torch.ones(10).sin()
+            made.steps(1)
+    finally:
+        enough.set()
+        for thread in threads:
+            thread.join()
+    windows = made.told()
+    assert len(windows) == 10
+    for told in windows:
+        table = rows(made.spool / told["file"], told)["operators"]
+        assert texts(table["name"]).count("aten::sin") == 1
+
+
+def test_more_names_than_a_recorder_keeps_apart(train):
+    """A window has as many names as its ranges: the limit of the spool's names is not its own."""
+
+    def work(step):
+        if step == 2:
+            for number in range(70_000):
+                with torch.profiler.record_function(f"range {number}"):
+                    pass
+
+    _, found = trained(train, work)
+    assert len(set(texts(found["operators"]["name"]))) == 70_000
+
+
 @pytest.mark.parametrize("stacks", [True, False])
-def test_ranges_that_are_open_across_windows_of_a_step_each(torchs_own, train, stacks):
+def test_ranges_that_are_open_across_windows_of_a_step_each(train, stacks):
     """They would end under another profiler than the one that saw them begin."""
     made = train()
     made.ask(*[{"profiler": "operators", "steps": 1, "parameters": {"stacks": stacks}}] * 8)
@@ -273,7 +355,7 @@ def test_ranges_that_are_open_across_windows_of_a_step_each(torchs_own, train, s
     assert [first for _, first, _ in made.ranges()] == [1, 3, 5, 7, 9, 11, 13, 15]
 
 
-def test_activities_tell_what_events_tell(torchs_own, train, monkeypatch):
+def test_activities_tell_what_events_tell(train, monkeypatch):
     """Versions of torch that can leave out its events are asked for activities alone."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
 

@@ -89,7 +89,7 @@ def test_a_window_from_the_very_first_step_sees_what_comes_before_its_end(train)
     assert told["events"] > 0
 
 
-def test_profilers_asked_for_at_once_never_share_a_step(torchs_own, train):
+def test_profilers_asked_for_at_once_never_share_a_step(train):
     made = train()
     made.ask(operators(steps=2), operators(steps=3), operators(start_step=4, steps=1))
     made.steps(12)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 import os
+import struct
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holter.agent.notes import Notes
     from holter.store.writer import Writer
 
+_WORDS = struct.Struct(f"={page.TEXT // 4}i")
 _KNOWN = ("profiler", "number", "order", "first_step", "last_step", "bounds", "parameters", "file", "process")
 
 
@@ -109,21 +110,20 @@ class Profiling:
             descriptor = os.open(self._drain.spool / page.orders_name(process.key), os.O_RDWR)
         except OSError:
             return False  # it records nothing yet
-        try:
-            memory = memoryview(mmap.mmap(descriptor, page.PAGE_SIZE))
-        except (OSError, ValueError):
-            return True
+        try:  # not mapped: somebody may truncate it
+            words = _WORDS.unpack(os.pread(descriptor, _WORDS.size, 0))
+            if words[page.TAKEN] == given.number:
+                return True
+            if words[page.NUMBER] != given.number:
+                text = replace(order, requests=tuple(mine)).to_text().encode()
+                os.pwrite(descriptor, text, page.TEXT)
+                _put(descriptor, page.LENGTH, len(text))
+                _put(descriptor, page.NUMBER, given.number)
+            _put(descriptor, page.WAKE, 0)  # again at each call: the process may just have written it
+        except (OSError, struct.error):
+            return True  # it was truncated: nothing can be asked of its process any more
         finally:
             os.close(descriptor)
-        words = memory.cast("i")
-        if words[page.TAKEN] == given.number:
-            return True
-        if words[page.NUMBER] != given.number:
-            text = replace(order, requests=tuple(mine)).to_text().encode()
-            memory[page.TEXT : page.TEXT + len(text)] = text
-            words[page.LENGTH] = len(text)
-            words[page.NUMBER] = given.number
-        words[page.WAKE] = 0  # again at each call: the process may just have written it
         return False
 
     def take(self, events: Iterable[Event], writer: Writer) -> list[Event]:
@@ -168,3 +168,7 @@ class Profiling:
                 writer.flush(table)
                 counts[table] = rows
         return counts
+
+
+def _put(descriptor: int, word: int, value: int) -> None:
+    os.pwrite(descriptor, struct.pack("=i", value), 4 * word)

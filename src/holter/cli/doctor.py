@@ -112,8 +112,6 @@ def _training(given: str | None) -> Iterator[Finding]:
         "    print('compiled' if hotpath.compiled() else '')\n"
         "    from holter.recorder.tensors import sums\n"
         "    print('compiled' if sums.compiled() else '')\n"
-        "    from holter.recorder.profilers import _observer\n"
-        "    print('compiled' if _observer.is_compiled() else '')\n"
         "except Exception: pass\n"
     )
     try:
@@ -134,7 +132,6 @@ def _training(given: str | None) -> Iterator[Finding]:
         for what, line, dear in (
             ("marks", 2, "written by Python: right, but dear for steps of about 1 ms"),
             ("sums of tensors", 3, "made by torch: right, but dear where they are saved at every step"),
-            ("windows", 4, "operators by torch's own profiler: the training waits when such a window ends"),
         ):
             yes = len(lines) > line and bool(lines[line])
             text = "compiled" if yes else f"{dear}; see docs/explanation/cost.md"

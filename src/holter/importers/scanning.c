@@ -123,8 +123,8 @@ static int32_t numbered(texts *t, slice s, uint64_t seed, int *is_new) {
         t->most = most;
     }
     int64_t begin = begin_of(t, t->count);
-    if (begin + s.length > t->room) {
-        int64_t room = 2 * (begin + s.length);
+    if (!t->bytes || begin + s.length > t->room) {
+        int64_t room = 2 * (begin + s.length) + 64; /* never 0: the first text may be empty */
         if (!grown((void **)&t->bytes, room)) return -1;
         t->room = room;
     }
@@ -381,7 +381,7 @@ static int event(scanner *s, const rules *r, columns *to, cursor *c) {
         if (is(key, "ph")) kind = inside, usual &= text;
         else if (is(key, "cat")) {
             category = inside, usual &= text;
-            sort = known(&s->categories, r->category_bytes, r->category_ends, category);
+            sort = text ? known(&s->categories, r->category_bytes, r->category_ends, category) : -1;
         }
         else if (is(key, "name")) name = inside, usual &= text;
         else if (is(key, "pid")) usual &= number(what, &(double){0}, &process);

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-INTERFACE = 2
+INTERFACE = 3
 """That of `pen.c`; one that was compiled from another state of it is not used."""
 NAN = float("nan")
 TRAIN = int(Mode.TRAIN)

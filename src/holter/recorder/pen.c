@@ -5,7 +5,7 @@
 #include "pen.h"
 
 /* Raised with every change that Python must know of. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 static PyObject *moment_after(PyObject *result, int64_t now)
 {
@@ -56,7 +56,7 @@ static PyObject *pen_add(PyObject *self, PyObject *const *given, Py_ssize_t coun
         long long step = count > 5 && given[5] != Py_None ? PyLong_AsLongLong(given[5]) & LOW : pen->low_step;
         long long mode = count > 6 ? PyLong_AsLongLong(given[6]) : TRAIN;
         if (!PyErr_Occurred() && write_record(pen, begin, duration, value, tail_of(phase, name, mode, step)))
-            Py_RETURN_NONE;
+            return Py_NewRef(Py_None);
         PyErr_Clear();
     }
     PyObject *rest = PyTuple_New(count);
@@ -85,7 +85,7 @@ static PyObject *pen_settle(PyObject *self, PyObject *argument)
     long long step = PyLong_AsLongLong(argument);
     if ((step == -1 && PyErr_Occurred()) || !pen_settle_at((Pen *)self, step))
         return NULL;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* -- a range: `__enter__` and `__exit__` for one code */
@@ -101,7 +101,7 @@ static int here(Stretch *stretch)
     return (unsigned long)((Pen *)stretch->pen)->thread == PyThread_get_thread_ident();
 }
 
-static PyObject *stretch_enter(PyObject *self, PyObject *unused)
+static PyObject *stretch_enter(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Stretch *stretch = (Stretch *)self;
     int64_t now = clock_ns();
@@ -129,7 +129,7 @@ static PyObject *stretch_leave(PyObject *self, PyObject *const *given, Py_ssize_
     if (given[1] == Py_None && here(stretch) &&
         close_span((Pen *)stretch->pen, now, stretch->code, Py_NAN, TRAIN)) {
         ((Pen *)stretch->pen)->ranged++;
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     return ask(stretch->range, "leave", Py_BuildValue("(OOO)", given[0], given[1], given[2]));
 }
@@ -193,7 +193,7 @@ static PyObject *pen_ranges(PyObject *self, PyObject *const *given, Py_ssize_t c
 
 /* -- the type */
 
-static PyObject *pen_new(PyTypeObject *type, PyObject *given, PyObject *named)
+static PyObject *pen_new(PyTypeObject *type, PyObject *given, PyObject *Py_UNUSED(named))
 {
     PyObject *rare;
     if (!PyArg_ParseTuple(given, "O", &rare))
@@ -263,10 +263,10 @@ static void pen_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *get_page(PyObject *self, void *unused) { return get_memory(&((Pen *)self)->page); }
-static int set_page(PyObject *self, PyObject *to, void *unused) { return set_memory(&((Pen *)self)->page, to); }
-static PyObject *get_space(PyObject *self, void *unused) { return get_memory(&((Pen *)self)->space); }
-static int set_space(PyObject *self, PyObject *to, void *unused) { return set_memory(&((Pen *)self)->space, to); }
+static PyObject *get_page(PyObject *self, void *Py_UNUSED(unused)) { return get_memory(&((Pen *)self)->page); }
+static int set_page(PyObject *self, PyObject *to, void *Py_UNUSED(unused)) { return set_memory(&((Pen *)self)->page, to); }
+static PyObject *get_space(PyObject *self, void *Py_UNUSED(unused)) { return get_memory(&((Pen *)self)->space); }
+static int set_space(PyObject *self, PyObject *to, void *Py_UNUSED(unused)) { return set_memory(&((Pen *)self)->space, to); }
 
 static PyGetSetDef pen_memory[] = {{"page", get_page, set_page, NULL, NULL},
                                    {"space", get_space, set_space, NULL, NULL},

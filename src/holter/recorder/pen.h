@@ -12,6 +12,14 @@
 #include <structmember.h>
 #include <time.h>
 
+/* Headers from 3.12.1 on return these without a reference of its own, also to 3.11, where nothing is immortal and
+   the missing reference ends the training some thousand steps later. Write `return Py_NewRef(Py_None);` instead. */
+#undef Py_RETURN_NONE
+#undef Py_RETURN_TRUE
+#undef Py_RETURN_FALSE
+#undef Py_RETURN_NOTIMPLEMENTED
+#pragma GCC poison Py_RETURN_NONE Py_RETURN_TRUE Py_RETURN_FALSE Py_RETURN_NOTIMPLEMENTED
+
 /* holter.schema.record and holter.schema.phases */
 enum { HEAD_STEP = 2, HEAD_OPEN = 16, TRAIN = 1, COST_EVERY = 15 };
 typedef struct {

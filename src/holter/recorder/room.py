@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from holter.recorder.mapped import tell_lost
 from holter.recorder.spool import RETRY_NS
 from holter.schema import record
 
@@ -64,6 +65,7 @@ class Room:
         try:
             found = self._files.next_segment()
             self._session.flush()
+            tell_lost(self._session.fault)
         except OSError as error:
             self._session.fault("spool", error)
         if found is None:

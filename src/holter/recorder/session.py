@@ -13,6 +13,7 @@ from holter.recorder import cost, failure, hotpath, imports
 from holter.recorder.guard import Collector, Faults, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
+from holter.recorder.mapped import tell_lost
 from holter.recorder.marks import NAN, TRAIN, Marks, earliest
 from holter.recorder.names import MAX_LENGTH, NAMES, NO_NAME, OTHER
 from holter.recorder.spool import Spool, ThreadFiles
@@ -222,6 +223,7 @@ class Session(Steps):
         try:
             self.windows.end()
             failure.note_last(self)
+            tell_lost(self.fault)
             if self.journal_file.opened:
                 if NAMES.refused:
                     self.journal("fault", NAMES.fault())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
 import struct
 import threading
 from collections import deque
+from typing import TYPE_CHECKING
 
+from holter.recorder.mapped import Mapped
 from holter.schema.record import (
     HEAD_DROPPED,
     HEAD_IDENT,
@@ -26,6 +27,9 @@ from holter.schema.record import (
     head_name,
     segment_name,
 )
+
+if TYPE_CHECKING:
+    import mmap
 
 RETRY_NS = 1_000_000_000
 """After a file could not be created, how long to drop records before the next try."""
@@ -109,12 +113,13 @@ def create(path: str, size: int) -> mmap.mmap:
     """Create a file of `size` bytes whose blocks exist, and map it. Raises `OSError`.
 
     Blocks are allocated now because a write into a mapped hole on a full disk is a SIGBUS, which would
-    kill the training, whereas this is an `OSError`.
+    kill the training, whereas this is an `OSError`. A file that is truncated later loses what is written.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, size)
-        memory = mmap.mmap(descriptor, size)
+        memory = Mapped(descriptor, size)
+        memory.keep()
         _populate(memory)
         return memory
     except OSError:

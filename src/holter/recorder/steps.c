@@ -36,10 +36,10 @@ static PyObject *steps_next(PyObject *self, PyObject *argument)
     long long now = PyLong_AsLongLong(argument);
     if ((now == -1 && PyErr_Occurred()) || !begin_next_step((Steps *)self, now))
         return NULL;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
-static PyObject *steps_new(PyTypeObject *type, PyObject *given, PyObject *named)
+static PyObject *steps_new(PyTypeObject *type, PyObject *Py_UNUSED(given), PyObject *Py_UNUSED(named))
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Steps *steps = (Steps *)allocate(type, 0);
@@ -80,8 +80,8 @@ static void steps_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *get_wake(PyObject *self, void *unused) { return get_memory(&((Steps *)self)->wake); }
-static int set_wake(PyObject *self, PyObject *to, void *unused) { return set_memory(&((Steps *)self)->wake, to); }
+static PyObject *get_wake(PyObject *self, void *Py_UNUSED(unused)) { return get_memory(&((Steps *)self)->wake); }
+static int set_wake(PyObject *self, PyObject *to, void *Py_UNUSED(unused)) { return set_memory(&((Steps *)self)->wake, to); }
 
 static PyGetSetDef memory[] = {{"wake", get_wake, set_wake, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef members[] = {{"step", T_LONGLONG, offsetof(Steps, step), 0, NULL},

@@ -44,10 +44,10 @@ _RUNTIME = ("cuda_runtime", "cuda_driver", "runtime", "driver")
 
 def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     """Return columns by table, without `rank`. Raises `ValueError` for a file that is damaged."""
-    names, activities, details, arrays, monotonic = _read(path)
+    names, activities, details, arrays = _read(path)
     kinds = _kinds(arrays, names, activities)
     bounds = np.array(fact.bounds, np.int64)
-    start = arrays["start"] if monotonic else arrays["start"] - fact.wall_minus_monotonic
+    start = arrays["start"] - fact.wall_minus_monotonic
     end = start + np.maximum(arrays["duration"], 0)
     # What was open when the window ended has no end of its own, or one before its begin.
     end = np.where(arrays["duration"] < 0, bounds[-1], end)
@@ -131,8 +131,8 @@ def copy_kind(name: str) -> tuple[str, str]:
     return kind, memory
 
 
-def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any], bool]:
-    """Return names, kinds of activity, details, arrays of one length, and whether the clock is monotonic."""
+def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
+    """Return names, kinds of activity, details and arrays of one length."""
     with open(path, "rb") as file:
         line = file.readline(MAX_HEAD)
         head = json.loads(line)
@@ -158,8 +158,7 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any], 
     if "kind" not in arrays:  # before torch 2.8, which does not say
         texts["kinds"] = ["", "kernel"]
         arrays["kind"] = arrays.get("on_device", np.zeros(count, np.int8))
-    monotonic = head.get("clock") == "monotonic"
-    return texts["names"], texts["kinds"], texts["details"] or [""], arrays, monotonic
+    return texts["names"], texts["kinds"], texts["details"] or [""], arrays
 
 
 def _points_within(codes: NDArray[Any], texts: list[str]) -> bool:

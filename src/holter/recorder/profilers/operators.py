@@ -1,9 +1,8 @@
-"""Operators and kernels of a window: an observer of ours collects where it can, else torch's own profiler.
+"""Operators and kernels of a window, collected by torch's profiler.
 
-The observer is for operators of the CPU without shapes and stacks. When torch's profiler ends it works some
-microseconds on each event and keeps the interpreter meanwhile, so no thread of ours could do that beside the
-training. It is spared what nobody needs: links between events and, where it can be, objects for Python.
-Columns of what it found are made beside the training.
+When torch's profiler ends it works some microseconds on each event and keeps the interpreter meanwhile, so no
+thread of ours could do that beside the training. It is spared what nobody needs: links between events and,
+where it can be, objects for Python. Columns of what it found are made beside the training.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Later, Unavailable, _events, _observer
+from holter.recorder.profilers import Later, Unavailable, _events
 from holter.recorder.profilers._memory import available, resident
 
 if TYPE_CHECKING:
@@ -44,8 +43,6 @@ class Profiler:
         self._device = ""
         self._traced = False
         """Whether torch makes no events, but activities alone."""
-        self._observer: _observer.Observer | None = None
-        """Collects instead of torch's profiler."""
         self._result: Any = None
         self._events: list[Any] = []
         self._grown_from = self._most = 0
@@ -61,18 +58,10 @@ class Profiler:
         if torch._C._autograd._profiler_enabled():
             raise Unavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
-        if not (self._device or self._shapes or self._stacks):
-            self._observer = _observer.load(torch)
-        if self._observer is not None:
-            if self._observer.busy:
-                raise Later
-            self._most = min(_observer.MAX_EVENTS, available() // (2 * _observer.BYTES))
-            self._observer.begin(self._most)
-        else:
-            # What torch's profiler saw begin must not end under its next: torch would write to freed memory.
-            if self._session.windows.ended == ("operators", self._window.first_step):
-                raise Later
-            self._begin()
+        # What torch's profiler saw begin must not end under its next: torch would write to freed memory.
+        if self._session.windows.ended == ("operators", self._window.first_step):
+            raise Later
+        self._begin()
         torch.autograd.profiler._run_on_profiler_start()
         self._give_way(torch.autograd.profiler)
 
@@ -104,15 +93,9 @@ class Profiler:
 
     def at_step(self, step: int) -> None:
         """End early what has taken too much memory."""
-        if self._cut:
-            return
-        if self._observer is not None:
-            if self._observer.events() >= self._most:
-                self._cut = f"it had {self._most} events, for which there is room"
-        elif resident() - self._grown_from > self._most:
+        if not self._cut and resident() - self._grown_from > self._most:
             most = f"{self._most / 2**30:.2g} GiB of memory"
             self._cut = f"it had taken {most}, and takes {_AT_THE_END} times as much when it ends"
-        if self._cut:
             self._session.windows.cut_short()
 
     def stop(self) -> Found | Callable[[], Found]:
@@ -139,9 +122,6 @@ class Profiler:
         return found
 
     def _write(self, path: str) -> dict[str, Any]:
-        if self._observer is not None:
-            events, lost = self._observer.write(path)
-            return {"events": events, "observed": True, **({"lost": lost} if lost else {})}
         self._events = _events.listed(self._result, traced=self._traced)
         wrote = _events.write(
             path,
@@ -158,8 +138,6 @@ class Profiler:
 
     def forget(self) -> None:
         """Free what was found, for torch's a second's work for a million events, once the agent was told."""
-        if self._observer is not None:
-            self._observer.free()
         _events.free(self._events)
         self._result = None
 
@@ -170,10 +148,7 @@ class Profiler:
     def _end(self) -> None:
         torch = self._torch
         try:
-            if self._observer is not None:
-                self._observer.end()
-            else:
-                self._result = _ended(torch)
+            self._result = _ended(torch)
             torch.autograd.profiler._run_on_profiler_stop()
         finally:
             for undo in self._undo:

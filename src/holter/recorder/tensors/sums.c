@@ -48,7 +48,7 @@ static inline void copy(const void *from, void *to, int64_t i, enum type type) {
 
 static inline __attribute__((always_inline)) void pass(const void *now, void *before, int64_t count, float tiny,
                                                        enum type type, struct sums *found) {
-    struct sums s = {INFINITY, -INFINITY, 0};
+    struct sums s = {.low = INFINITY, .high = -INFINITY};
     for (int64_t begin = 0; begin < count; begin += ROW) {
         float low[LANES], high[LANES], largest[LANES] = {0};
         double total[LANES] = {0}, squares[LANES] = {0}, absolute[LANES] = {0};

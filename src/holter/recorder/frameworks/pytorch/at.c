@@ -42,7 +42,7 @@ static void at_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *at_new(PyTypeObject *type, PyObject *given, PyObject *named)
+static PyObject *at_new(PyTypeObject *type, PyObject *given, PyObject *Py_UNUSED(named))
 {
     PyObject *marks;
     if (!PyArg_ParseTuple(given, "O", &marks))

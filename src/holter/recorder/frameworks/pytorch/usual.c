@@ -32,19 +32,19 @@ static PyObject *unusual(void)
 {
     if (!forgotten())
         return NULL;
-    Py_RETURN_FALSE;
+    return Py_NewRef(Py_False);
 }
 
 /* -- a batch */
 
-static PyObject *usual_next_begins(PyObject *self, PyObject *unused)
+static PyObject *usual_next_begins(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Usual *usual = (Usual *)self;
     int64_t now = clock_ns();
     At *at = here(usual);
     Pen *pen = pen_of(at);
     if (at != NULL && at->loading)
-        Py_RETURN_FALSE;
+        return Py_NewRef(Py_False);
     if (pen == NULL || at->optimizers || !at->seen || !open_span(pen, now, usual->next_code)) {
         return leave(self, "begin_next", PyTuple_New(0));
     }
@@ -52,7 +52,7 @@ static PyObject *usual_next_begins(PyObject *self, PyObject *unused)
     at->loading = at->forward = at->asked = 1; /* models that a dataset calls are not the one that trains */
     at->seen = 0;
     at->forward_end = 0;
-    Py_RETURN_TRUE;
+    return Py_NewRef(Py_True);
 }
 
 static PyObject *usual_next_ends(PyObject *self, PyObject *iterator)
@@ -68,7 +68,7 @@ static PyObject *usual_next_ends(PyObject *self, PyObject *iterator)
     if (known && close_span(pen, now, usual->next_code, number, TRAIN)) {
         at->loading = at->asked = 0;
         at->forward = at->before_next;
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     return leave(self, "end_next", Py_BuildValue("(O)", iterator));
 }
@@ -90,7 +90,7 @@ static PyObject *usual_call_begins(PyObject *self, PyObject *module)
     int64_t now = clock_ns();
     At *at = here(usual);
     if (at != NULL && at->forward)
-        Py_RETURN_FALSE;
+        return Py_NewRef(Py_False);
     Pen *pen = pen_of(at);
     PyObject *known = PyDict_Check(usual->model_codes)
                           ? PyDict_GetItemWithError(usual->model_codes, (PyObject *)Py_TYPE(module))
@@ -102,7 +102,7 @@ static PyObject *usual_call_begins(PyObject *self, PyObject *module)
     }
     at->forward = at->seen = 1;
     at->call_code = code;
-    Py_RETURN_TRUE;
+    return Py_NewRef(Py_True);
 }
 
 static PyObject *usual_call_ends(PyObject *self, PyObject *module)
@@ -115,7 +115,7 @@ static PyObject *usual_call_ends(PyObject *self, PyObject *module)
         close_span(pen, now, at->call_code, Py_NAN, TRAIN)) {
         at->forward = 0;
         at->forward_end = now;
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     return leave(self, "end_call", Py_BuildValue("(O)", module));
 }
@@ -132,7 +132,7 @@ static PyObject *usual_optimizer_begins(PyObject *self, PyObject *optimizer)
     Usual *usual = (Usual *)self;
     int64_t now = clock_ns();
     if (!is_sole(usual, optimizer) || usual->before_step != Py_None)
-        Py_RETURN_FALSE;
+        return Py_NewRef(Py_False);
     At *at = here(usual);
     Pen *pen = pen_of(at);
     if (pen == NULL || at->scaling || at->optimizers || !open_span(pen, now, usual->sole_code))
@@ -142,7 +142,7 @@ static PyObject *usual_optimizer_begins(PyObject *self, PyObject *optimizer)
     at->optimizers = 1;
     at->optimizer = usual->sole;
     at->began = now;
-    Py_RETURN_TRUE;
+    return Py_NewRef(Py_True);
 }
 
 /* Whether the learning rate is the object that was noted last, not too long ago. */
@@ -175,7 +175,7 @@ static PyObject *usual_optimizer_ended(PyObject *self, PyObject *optimizer)
     usual->inner_steps++;
     if (!begin_next_step(steps, now))
         return NULL;
-    Py_RETURN_TRUE;
+    return Py_NewRef(Py_True);
 }
 
 /* -- a backward pass */
@@ -228,7 +228,7 @@ static PyObject *usual_pass_begins(PyObject *self, PyObject *tensors)
         (!at->backward && !open_span(pen, now, usual->backward_code)))
         return leave(self, "begin_pass", Py_BuildValue("(O)", tensors));
     if (at->backward)
-        Py_RETURN_FALSE;
+        return Py_NewRef(Py_False);
     at->before_pass = at->forward;
     at->backward = at->forward = at->seen = usual->backward_open = 1; /* what is recomputed is no forward pass */
     at->pass_began = now;
@@ -254,10 +254,10 @@ static PyObject *usual_pass_begins(PyObject *self, PyObject *tensors)
     Py_DECREF((PyObject *)at);
     if (!done)
         return NULL;
-    Py_RETURN_TRUE;
+    return Py_NewRef(Py_True);
 }
 
-static PyObject *usual_pass_ends(PyObject *self, PyObject *unused)
+static PyObject *usual_pass_ends(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     Usual *usual = (Usual *)self;
     int64_t now = clock_ns();
@@ -267,14 +267,14 @@ static PyObject *usual_pass_ends(PyObject *self, PyObject *unused)
         !PyList_Size(usual->before_end) && close_span(pen, now, usual->backward_code, Py_NAN, TRAIN)) {
         at->forward = at->before_pass;
         at->backward = usual->backward_open = 0;
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     return leave(self, "end_pass", PyTuple_New(0));
 }
 
 /* -- the type */
 
-static PyObject *usual_at(PyObject *self, void *unused)
+static PyObject *usual_at(PyObject *self, void *Py_UNUSED(unused))
 {
     At *at = here((Usual *)self);
     if (at != NULL)
@@ -288,7 +288,7 @@ static PyObject *usual_at(PyObject *self, void *unused)
     DO(boundary_calls) DO(pauses) DO(rate) DO(sole_type) DO(on_forward) DO(model_codes) DO(evaluated) DO(look) DO(scaled) DO(deferred) DO(before_end) \
     DO(predicting)
 
-static PyObject *usual_new(PyTypeObject *type, PyObject *given, PyObject *named)
+static PyObject *usual_new(PyTypeObject *type, PyObject *Py_UNUSED(given), PyObject *Py_UNUSED(named))
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Usual *usual = (Usual *)allocate(type, 0);
@@ -339,13 +339,13 @@ static void usual_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *get_session(PyObject *self, void *unused)
+static PyObject *get_session(PyObject *self, void *Py_UNUSED(unused))
 {
     Steps *session = ((Usual *)self)->session;
     return Py_NewRef(session == NULL ? Py_None : (PyObject *)session);
 }
 
-static int set_session(PyObject *self, PyObject *to, void *unused)
+static int set_session(PyObject *self, PyObject *to, void *Py_UNUSED(unused))
 {
     if (to == NULL || !PyObject_TypeCheck(to, steps_type)) {
         PyErr_SetString(PyExc_TypeError, "session must be one that counts steps");
