@@ -139,6 +139,8 @@ def _run(words: list[str]) -> int:
         )
     except BadRule as error:
         raise Refusal(str(error)) from None
+    except ValueError as error:
+        raise Refusal(str(error), Refusal.UNREADABLE) from None
     if given.json:
         output.write_json({"schema": 1, "job": folder.name, "rules": result.rules})
     else:

@@ -58,10 +58,11 @@ class Progress:
             if not all(run.restore(kept[run.name]) for run in runs):
                 return None
             facts.restore(progress["facts"])
-        except (KeyError, TypeError, ValueError):
+            judged = int(progress["judged"])
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             # Written by another version, or damaged: start over.
             return None
-        return int(progress["judged"])
+        return judged if facts.start - 1 <= judged < 2**63 else None
 
     @property
     def finished(self) -> bool:
