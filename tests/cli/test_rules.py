@@ -54,7 +54,7 @@ def test_show_tells_when_it_last_fired(holter):
     rule = {"name": "mine", "rule": "LowGPUUtilization", "status": "IssuesFound", "issues": [issue]}
     older = {**rule, "issues": [{**issue, "time_end": 1_600_000_000 * 10**9, "summary": "long ago"}]}
     job("first").write_evaluations({"rules": [older]})
-    job("second").write_evaluations({"rules": [rule, {"name": "x", "rule": "StepOutlier", "issues": []}]})
+    job("second").write_evaluations({"rules": [rule, {"name": "x", "rule": "StepOutlier", "status": "NoIssuesFound", "issues": []}]})
     assert "in second: gpu0 is little used" in " ".join(
         holter("rules", "show", "LowGPUUtilization").out.split()
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 PATIENCE_S = 120
 
@@ -16,6 +17,11 @@ class Answered(NamedTuple):
     headers: dict[str, str]
 
 
+def asked(query: list[tuple[str, str]]) -> bytes:
+    """Return parameters as an address holds them."""
+    return urlencode(query, errors="replace").encode()
+
+
 def ask(
     app: Any,
     path: bytes | str,
@@ -24,9 +30,13 @@ def ask(
     method: str = "GET",
     headers: list[tuple[bytes, bytes]] | None = None,
     body: bytes = b"",
-    token: bytes = b"secret-token",
+    token: bytes | None = None,
 ) -> Answered:
-    """Ask once, as a server that speaks ASGI does; what the application raises is raised here."""
+    """Ask once, as a server that speaks ASGI does; what the application raises is raised here.
+
+    The right token is sent along, unless another one is given, or an empty one for none.
+    """
+    token = b"secret-token" if token is None else token
     raw = path.encode() if isinstance(path, str) else path
     given = [(b"host", b"localhost")] if headers is None else headers
     scope = {

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-# The years 1970 to 2262, which is also what a column of times can hold.
-_Moment: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)] | None
+# The years 1970 to 2116: a column of times holds twice that, so a length of time can be added to it.
+_Moment: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)] | None
 _Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
 _Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 # Bounds keep NaN and infinity out, which no page can show and no sum survives.
@@ -107,13 +107,13 @@ class _Cost(TypedDict, total=False):
 
 
 class _Issue(TypedDict):
-    rule: str
     summary: str
     severity: Literal["info", "warning", "critical"]
-    status: Literal["open", "resolved"]
 
 
 class _IssueMore(TypedDict, total=False):
+    rule: str
+    status: Literal["open", "resolved"]
     code: str
     node: _Text
     rank: _Whole
@@ -151,12 +151,12 @@ class _Coverage(TypedDict, total=False):
 
 class _Judged(TypedDict):
     name: str
-    rule: str
     status: str
     issues: list[_Found]
 
 
 class _JudgedMore(TypedDict, total=False):
+    rule: str
     status_details: str
     parameters: dict[str, Any]
     evaluations: _Count
@@ -268,9 +268,9 @@ def usable(key: str, document: Mapping[str, Any]) -> tuple[Document, list[str]]:
         why = _fault(value, kind)
         if why is None:
             continue
-        if isinstance(value, list):
-            checked = [(one, _fault([one], kind)) for one in value]
-            sound[name] = [one for one, wrong in checked if wrong is None]
+        good = [one for one in value if _fault([one], kind) is None] if isinstance(value, list) else None
+        if good:
+            sound[name] = good
         else:
             del sound[name]
         text = repr(value)
