@@ -69,7 +69,9 @@ def ask(
             nonlocal status, heads
             if message["type"] == "http.response.start":
                 status = message["status"]
-                heads = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
+                heads = {
+                    name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]
+                }
             else:
                 found.extend(message.get("body", b""))
                 if heads.get("content-type", "").startswith("text/event-stream"):

@@ -48,12 +48,29 @@ def _paths() -> list[str]:
     for route in routes:
         path = route.path.replace("{job}", "before")
         for last in (*names(), *pages(), "stop", "configure", "profile"):
-            found.add(re.sub(r"\{[^}]*\}", str(last).replace("_", "-") if "page" in path else str(last), path))
+            found.add(
+                re.sub(r"\{[^}]*\}", str(last).replace("_", "-") if "page" in path else str(last), path)
+            )
     return sorted(found)
 
 
 _ODD = st.sampled_from(
-    ["1e308", "-1e308", "nan", "inf", "-1", "0", "1", "9" * 18, "9" * 19, "9" * 5000, "1e400", "²", "٣", "\x00"]
+    [
+        "1e308",
+        "-1e308",
+        "nan",
+        "inf",
+        "-1",
+        "0",
+        "1",
+        "9" * 18,
+        "9" * 19,
+        "9" * 5000,
+        "1e400",
+        "²",
+        "٣",
+        "\x00",
+    ]
     + ["9999-12-31", "0001-01-01", "4e9", "0-3,7", "1-99999999", "[", "1_000", "0x10", "before", "0/before"]
 )
 _VALUES = _ODD | st.integers().map(str) | st.floats().map(str) | st.text(max_size=20)
@@ -64,7 +81,9 @@ _PARAMETERS = (
 ).split()
 _QUERIES = st.lists(st.tuples(st.sampled_from(_PARAMETERS), _VALUES), max_size=6)
 _HEADERS = st.sampled_from([b"host", b"origin", b"cookie", b"authorization", b"accept-encoding"])
-_HEADS = st.lists(st.tuples(_HEADERS, st.binary(max_size=40) | st.sampled_from([b"[", b"http://["])), max_size=3)
+_HEADS = st.lists(
+    st.tuples(_HEADERS, st.binary(max_size=40) | st.sampled_from([b"[", b"http://["])), max_size=3
+)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
@@ -75,7 +94,9 @@ _HEADS = st.lists(st.tuples(_HEADERS, st.binary(max_size=40) | st.sampled_from([
 @example("/api/v1/jobs/before/figures/utilization", [("to", "1e308")], [], "GET")
 @example("/api/v1/jobs/before/heatmap", [("from", "-1e308"), ("to", "1e308")], [], "GET")
 @example("/api/v1/jobs", [("until", "9999-12-31")], [], "GET")
-@example("/compare", [("job", "0/before"), ("job", "0/before"), ("price", "1e308"), ("epochs", "1e308")], [], "GET")
+@example(
+    "/compare", [("job", "0/before"), ("job", "0/before"), ("price", "1e308"), ("epochs", "1e308")], [], "GET"
+)
 def test_no_request_is_answered_with_a_fault(app, path, query, heads, method):
     own = [] if any(name == b"host" for name, _ in heads) else [(b"host", b"localhost")]
     for given_heads in (own, [*own, *heads]):  # before the token is looked at, and after it
@@ -113,7 +134,9 @@ def test_a_number_out_of_range_is_named_with_what_is_valid(app, path, name):
     assert "valid: " in said or "a day is expected" in said
 
 
-@pytest.mark.parametrize("path", ["//evil.example/", "///evil.example", "/\\evil.example/", "/%5Cevil.example"])
+@pytest.mark.parametrize(
+    "path", ["//evil.example/", "///evil.example", "/\\evil.example/", "/%5Cevil.example"]
+)
 def test_a_redirect_stays_on_this_site(app, path):
     answer = ask(app, path, f"a=1&token={TOKEN}&b=%2F".encode(), token=b"")
     assert answer.status == 303
@@ -177,7 +200,14 @@ async def _asked(app, path):
         status = message.get("status", status)
         body.extend(message.get("body", b""))
 
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [], "root_path": ""}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "query_string": b"",
+        "headers": [],
+        "root_path": "",
+    }
     await app({**scope, "server": ("localhost", 80), "scheme": "http"}, receive, send)
     return status, bytes(body)
 

@@ -36,7 +36,9 @@ def places(stores: Stores, chosen: Sequence[str]) -> list[Place]:
     named = [text.partition("/") for text in chosen]
     found = [
         Place(number, stores.folder(name, number))
-        for number, name in ((whole({"job": store}, "job", 0, MOST_STORES - 1), name) for store, _, name in named)
+        for number, name in (
+            (whole({"job": store}, "job", 0, MOST_STORES - 1), name) for store, _, name in named
+        )
     ]
     return sorted(found, key=lambda one: one.folder.manifest().get("created") or 0)
 

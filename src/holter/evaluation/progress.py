@@ -51,8 +51,8 @@ class Progress:
         progress = self.before.get("progress") or {}
         if progress.get("version") != KEPT or progress.get("judged") is None:
             return None
-        kept = progress.get("rules") or {}
-        if set(kept) != {run.name for run in runs}:
+        kept = progress.get("rules")
+        if not isinstance(kept, dict) or set(kept) != {run.name for run in runs}:
             return None
         try:
             if not all(run.restore(kept[run.name]) for run in runs):

@@ -35,7 +35,9 @@ def routes(stores: Stores) -> list[Route]:
         try:
             given = msgspec.json.decode(await _body(request) or b"{}", type=dict[str, Any])
         except RecursionError:
-            raise RefusalError("the body is nested too deep; valid: a JSON object of numbers and texts") from None
+            raise RefusalError(
+                "the body is nested too deep; valid: a JSON object of numbers and texts"
+            ) from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise RefusalError(f"the body is no JSON object: {error}") from None
         told = _ORDERS[what](given)

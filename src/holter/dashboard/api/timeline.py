@@ -115,9 +115,7 @@ def _tiles(opened: Opened, asked: Asked) -> bytes:
     numbers = _numbers(asked, "lanes", len(opened.timeline.lanes), MOST_LANES)
     lanes = [opened.timeline.lanes[number] for number in numbers]
     start, end = _range(opened, asked)
-    picture = opened.timeline.picture(
-        start, end, pixels=whole(asked, "pixels", 1, MOST_POINTS), lanes=lanes
-    )
+    picture = opened.timeline.picture(start, end, pixels=whole(asked, "pixels", 1, MOST_POINTS), lanes=lanes)
     return packed(picture, opened.origin_ns, opened.numbers, opened.version)
 
 

@@ -77,6 +77,8 @@ def _copy(
     source = trial.source(name, start_ns=chosen.start_ns, end_ns=chosen.end_ns)
     texts = [column.name for column in TABLES[name].columns if column.type == "VARCHAR"] + ["node"]
     columns = ", ".join(f"{text.format(column=parquet.name(one))} AS {parquet.name(one)}" for one in texts)
-    query = f"SELECT * REPLACE ({columns}) FROM ({source}) WHERE {' AND '.join(limits) or 'true'} ORDER BY time"  # noqa: S608
+    query = (
+        f"SELECT * REPLACE ({columns}) FROM ({source}) WHERE {' AND '.join(limits) or 'true'} ORDER BY time"  # noqa: S608
+    )
     done = connection.execute(f"COPY ({query}) TO {parquet.literal(str(path))} ({options})")  # type: ignore[attr-defined]
     return int(done.fetchone()[0])
