@@ -30,6 +30,7 @@ from holter.views.trace_description import describe_trace, is_trace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.analysis.facts import Facts
     from holter.analysis.outliers import Outlier
     from holter.schema.table import Table
     from holter.store.trial import Trial
@@ -112,7 +113,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         "utilization": utilization_of(trial, samples, stretches),
         "operators": profiled_steps.operators(facts.look) if facts.look else None,
         "window": profiled_steps.window(facts.look, profiled) if facts.look and profiled else None,
-        "verdict": verdict(facts).to_json(),
+        "verdict": _verdict(facts, trial, steps),
         "rules": _rules(trial),
         "cost": cost(trial, events, steps, samples),
         "looked_at_pct": 100.0 / stretches.every,
@@ -157,6 +158,15 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
         "attempts": manifest.get("attempts") or [],
         "nodes_expected": (manifest.get("launch") or {}).get("nodes"),
     }
+
+
+def _verdict(facts: Facts, trial: Trial, steps: Table) -> dict[str, Any]:
+    """Return the verdict; where steps are missing because files are damaged, recording them is no advice."""
+    told = verdict(facts).to_json()
+    if trial.skipped and not steps.rows:
+        text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
+        told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]
+    return told
 
 
 def _signal(number: Any) -> str | None:
