@@ -292,7 +292,7 @@ def test_rules_judge_the_time_of_the_rows_whatever_the_manifest_says(change, hol
     assert found.code == sound.code
     one, other = (json.loads(answer.out)["rules"][0] for answer in (sound, found))
     assert other["issues"] == one["issues"]
-    # Who cannot read when a job ended does not say that it has. The same looks but for those of the manifest's own first and last moments.
+    # The looks are the same, but for those at the manifest's own first and last moments.
     assert abs(other["evaluations"] - one["evaluations"]) <= 3
 
 

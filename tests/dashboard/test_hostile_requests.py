@@ -1,4 +1,4 @@
-"""Whatever a request holds, the answer is a sentence: no fault, no other site, and others are answered too."""
+"""Whatever a request holds, the answer is a sentence: no fault, no other site, nobody else waits."""
 
 from __future__ import annotations
 
@@ -70,8 +70,17 @@ _ODD = st.sampled_from(
         "²",
         "٣",
         "\x00",
+        "9999-12-31",
+        "0001-01-01",
+        "4e9",
+        "0-3,7",
+        "1-99999999",
+        "[",
+        "1_000",
+        "0x10",
+        "before",
+        "0/before",
     ]
-    + ["9999-12-31", "0001-01-01", "4e9", "0-3,7", "1-99999999", "[", "1_000", "0x10", "before", "0/before"]
 )
 _VALUES = _ODD | st.integers().map(str) | st.floats().map(str) | st.text(max_size=20)
 _PARAMETERS = (

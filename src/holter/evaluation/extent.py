@@ -1,4 +1,4 @@
-"""When a job began and ended, for who judges it moment by moment: as its rows say, where the manifest errs."""
+"""When a job began and ended, for those who judge it: as its rows say, where its manifest is wrong."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _DAY_NS = 24 * 3_600_000_000_000
 FAR_NS = _DAY_NS
 """An agent writes rows from the first second to the last: a manifest that is so far off them is wrong."""
 LONGEST_NS = 1000 * _DAY_NS
-"""No training lasts longer. Looking at it every ten seconds would take hours, and a damaged time is likelier."""
+"""No training lasts longer: a damaged time is likelier, and all the looks would take hours."""
 
 
 def began(trial: Trial) -> int:
-    """Return when a job began, ns since the epoch: what its manifest says, unless its rows are far from that."""
+    """Return when a job began, ns since the epoch: as its manifest says, unless its rows are far off."""
     manifest = trial.manifest
     said = manifest.get("start") or manifest.get("created")
     oldest, newest = _rows(trial)
@@ -28,7 +28,7 @@ def began(trial: Trial) -> int:
     if newest is not None and newest - oldest > LONGEST_NS:
         days = (newest - oldest) // _DAY_NS
         raise ValueError(
-            f"the rows of job {trial.folder.name} lie {days:,} days apart, so times in its tables are damaged; "
+            f"the rows of job {trial.folder.name} lie {days:,} days apart, so its times are damaged; "
             f"rules judge jobs of at most {LONGEST_NS // _DAY_NS:,} days"
         )
     return oldest if said is None or abs(oldest - said) > FAR_NS else said
