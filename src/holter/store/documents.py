@@ -32,14 +32,16 @@ _MOST_SHOWN = 60
 _MOST_DEPTH = 100
 
 
-def parsed(data: bytes) -> Any:
-    """Read a document's bytes. Raises `ValueError`, `RecursionError` when these are no JSON, or too deep."""
+def parsed(data: bytes) -> Document:
+    """Read a document. Raises `ValueError`, `RecursionError` for what is no object, or too deep."""
     document = json.loads(data)
     if _HALF.search(data):  # half of a letter of two, as "\ud800", can be neither stored nor sent
         whole = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
         document = json.loads(whole)
     if data.count(b"[") + data.count(b"{") > _MOST_DEPTH and _depth(document) > _MOST_DEPTH:
         raise ValueError(f"it is nested more than {_MOST_DEPTH} deep")
+    if not isinstance(document, dict):
+        raise ValueError("it holds no JSON object")
     return document
 
 

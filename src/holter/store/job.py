@@ -139,7 +139,7 @@ class JobFolder:
         except (ValueError, RecursionError) as error:
             self._say(f"{key} cannot be read: {error}")
             return {}
-        return document if isinstance(document, dict) else {}
+        return document
 
     def _document(self, key: str) -> Document | None:
         try:
@@ -148,9 +148,6 @@ class JobFolder:
             return None
         except (OSError, ValueError, RecursionError) as error:
             self._say(f"{key} cannot be read: {error}")
-            return None
-        if not isinstance(document, dict):
-            self._say(f"{key} holds no JSON object")
             return None
         sound, faults = usable(key, document)
         for fault in faults:
