@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from tests.agent.conftest import until
@@ -88,9 +87,7 @@ def test_stacks_when_somebody_asks_and_a_stop_with_its_reason(start, tmp_path):
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     run = start(sys.executable, str(path), cwd=tmp_path)
-    until(
-        lambda: "obeys" in (run.folder.node("node") or {}) and (tmp_path / "started").exists()
-    )
+    until(lambda: "obeys" in (run.folder.node("node") or {}) and (tmp_path / "started").exists())
     assert run.folder.node("node")["obeys"] == ["interval_ms", "monitoring", "stop", "stacks", "profile"]
     until(lambda: run.rows("spans"))  # so the agent knows whom to ask for stacks
     run.folder.order(stacks={"id": "first", "by": {"rule": "StalledTraining"}})

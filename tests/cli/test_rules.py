@@ -50,11 +50,13 @@ def test_show_tells_everything(holter, name):
 
 
 def test_show_tells_when_it_last_fired(holter):
-    issue = {"summary": "gpu0 is little used", "time_end": 1_700_000_000 * 10**9, "last_found": None}
+    issue = {"summary": "gpu0 is little used", "severity": "warning", "last_found": None}
+    issue["time_end"] = 1_700_000_000 * 10**9
     rule = {"name": "mine", "rule": "LowGPUUtilization", "status": "IssuesFound", "issues": [issue]}
     older = {**rule, "issues": [{**issue, "time_end": 1_600_000_000 * 10**9, "summary": "long ago"}]}
     job("first").write_evaluations({"rules": [older]})
-    job("second").write_evaluations({"rules": [rule, {"name": "x", "rule": "StepOutlier", "issues": []}]})
+    other = {"name": "x", "rule": "StepOutlier", "status": "NoIssuesFound", "issues": []}
+    job("second").write_evaluations({"rules": [rule, other]})
     assert "in second: gpu0 is little used" in " ".join(
         holter("rules", "show", "LowGPUUtilization").out.split()
     )

@@ -122,7 +122,7 @@ def test_another_name_for_this_machine_is_refused(server):
 
 
 def test_orders_come_from_our_own_pages_or_with_the_token_in_hand(server):
-    cookie = {"Cookie": "holter_token=secret-token"}
+    cookie = {"Cookie": f"holter_token_{server.port}=secret-token"}
     path = "/api/v1/jobs/before/stop"
     assert server.ask(path, "POST", "{}", **cookie)[0] == 403
     assert server.ask(path, "POST", "{}", Origin="http://evil.example", **cookie)[0] == 403
@@ -202,12 +202,12 @@ def test_jobs_are_compared_with_the_oldest(server):
     [
         ("/jobs/nothing", 404, "nothing"),
         ("/jobs/before?store=7", 404, "there is no store 7"),
-        ("/jobs/before?store=x", 400, "no number"),
+        ("/jobs/before?store=x", 400, "valid: a whole number"),
         ("/api/v1/jobs/nothing", 404, "nothing"),
         ("/api/v1/jobs/..%2f..%2fetc", 404, ""),
         ("/api/v2", 404, "There is nothing"),
         ("/app/x/..%2f..%2fserver.py", 404, ""),
-        ("/events?job=before&store=x", 400, "no number"),
+        ("/events?job=before&store=x", 400, "valid: a whole number"),
         ("/compare?job=9/x&job=0/y", 404, "store"),
     ],
 )

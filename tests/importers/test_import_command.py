@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -59,6 +60,55 @@ def test_refusals(written, store, capsys, tmp_path):
     assert main(["import"]) == 64
     assert main(["import", str(written([EVENT])), "--job", "twice"]) == 0
     assert main(["import", str(written([EVENT])), "--job", "twice"]) == 64
+
+
+def test_a_trace_of_which_no_event_can_be_read_makes_no_job(written, store, capsys):
+    path = written([{"ph": "X", "name": "a", "ts": "x", "dur": 1, "pid": 1, "tid": 1}])
+    assert main(["import", str(path), "--job", "x"]) == 65
+    assert "a time" in capsys.readouterr().err
+    assert not (store / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "a.zip", "a.nsys-rep", "report.sqlite"])
+def test_a_pointer_of_git_lfs_is_called_one(name, store, capsys, tmp_path):
+    path = tmp_path / name
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    assert main(["import", str(path)]) == 65
+    assert "git lfs pull" in capsys.readouterr().err
+    assert main(["import", str(tmp_path)]) == 65
+    assert "git lfs pull" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["import", "diagnose"])
+def test_a_pipe_is_refused_and_not_waited_for(command, store, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("fifo.json")
+    assert main([command, "fifo.json"]) == 65
+    assert "it is no file: a pipe cannot be read twice" in capsys.readouterr().err
+
+
+def test_a_second_list_of_events_is_told(written, store, capsys):
+    events = json.dumps([EVENT])
+    path = written(f'{{"traceEvents": {events}, "traceEvents": {events}}}'.encode())
+    assert main(["import", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "1 event" in out
+    assert "a second list of trace events" in err
+
+
+def test_a_damaged_import_says_so_and_advises_no_new_recording(written, store, capsys):
+    assert main(["import", str(written([EVENT])), "--job", "mine"]) == 0
+    small = store / "mine/small.zst"
+    small.write_bytes(small.read_bytes()[:60])
+    for command in ("describe", "diagnose"):
+        capsys.readouterr()
+        assert main([command, "mine"]) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert "small.zst: damaged: " in out
+        assert "DamagedError" not in out
+        assert "holter run --" not in out
+        assert "cannot be read" in out
+        assert "command:" not in out
 
 
 def test_gpus_that_only_readings_tell_of_are_counted(tmp_path, store, capsys):

@@ -164,6 +164,26 @@ def test_slices_that_only_overlap_are_put_beside(tmp_path):
     assert len({slice_[0] for slice_ in slices}) == 3
 
 
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_no_text_of_a_csv_file_is_a_formula(begin, tmp_path, capsys):
+    folder = create(str(tmp_path / "store"), "j", command=[], interval_ms=500, rules=[], now_ns=START_NS)
+    formula = f"{begin}cmd|'/C calc'!A0.weight"
+    names = [formula, "-3.5", "+1e5", "loss", "a=b", "-", ""]
+    writer = Writer(folder, "=n0")
+    values = [-3.5, 1.0, 2.0, -0.25, 4.0, 5.0, 6.0]
+    times = START_NS + np.arange(len(names))
+    writer.append("scalars", {"time": times, "name": names, "value": values, "rank": [-1] * len(names)})
+    writer.close()
+    with (exported(folder, "csv", tmp_path / "csv") / "scalars.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["name"] for row in found] == [f"'{formula}", "-3.5", "+1e5", "loss", "a=b", "'-", ""]
+    assert [float(row["value"]) for row in found] == values
+    assert {row["node"] for row in found} == {"'=n0"}
+    assert {row["rank"] for row in found} == {"-1"}
+    there = duckdb.sql(f"SELECT name FROM '{exported(folder, 'parquet', tmp_path / 'p')}/scalars.parquet'")
+    assert sorted(there.fetchnumpy()["name"].tolist()) == sorted(names)
+
+
 def test_tables_as_csv_parquet_and_json(job, tmp_path, capsys):
     trial = Trial(job)
     counts = {name: trial.rows(name) for name in TABLES if name != "tiles" and trial.rows(name)}

@@ -273,7 +273,7 @@ def test_an_issue_is_sent_when_it_is_found_and_when_it_is_over(tmp_path):
         "code": "slow", "summary": "it is slow", "severity": "warning", "status": "open", "node": "node-0",
         "rank": 1, "time_start": 5_000_000_000, "last_found": 7_000_000_000, "count": 3, "advice": "do less",
     }  # fmt: skip
-    folder.write_evaluations({"rules": [{"name": "Mine", "issues": [issue]}]})
+    folder.write_evaluations({"rules": [{"name": "Mine", "status": "IssuesFound", "issues": [issue]}]})
     with collecting() as collector:
         push = IssuePush(folder, beside(address(collector.url)))
         assert push.send()
@@ -282,7 +282,7 @@ def test_an_issue_is_sent_when_it_is_found_and_when_it_is_over(tmp_path):
         assert (got["body"], got["severity"], got["time"]) == ("it is slow", 13, 5_000_000_000)
         assert (got["rule"], got["rank"], got["count"], got["advice"]) == ("Mine", 1, 3, "do less")
         over = {**issue, "status": "resolved", "resolved": 9_000_000_000, "count": 4}
-        folder.write_evaluations({"rules": [{"name": "Mine", "issues": [over]}]})
+        folder.write_evaluations({"rules": [{"name": "Mine", "status": "IssuesFound", "issues": [over]}]})
         again = IssuePush(folder, beside(address(collector.url)), told=push.told)
         assert again.send()
         assert [(one["status"], one["time"]) for one in collector.issues()][1:] == [

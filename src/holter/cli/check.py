@@ -64,7 +64,7 @@ def _result(document: dict[str, Any], most_pct: float) -> dict[str, Any]:
     change = document["changes"][0]
     step = change["step"]
     told = "inconclusive" if step is None else judge(step["ratio_low"], step["ratio_high"], most_pct / 100)
-    sentence = "; ".join(change["missing"]) if step is None else step_sentence(step)
+    sentence = "; ".join([*([] if step is None else [step_sentence(step)]), *change["missing"]])
     return {
         "schema": 1,
         "result": told,

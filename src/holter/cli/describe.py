@@ -130,7 +130,8 @@ def _job(d: Mapping[str, Any]) -> Iterator[str]:
     by = f", {job['signal']}" if job["signal"] else ""
     took = "running for" if job["status"] == "InProgress" else "took"
     yield f"{job['status']}{code}{by}; began {when}, {took} {duration(job['duration_s'])}"
-    yield f"command: {shlex.join(map(str, job['command']))}"
+    if job["command"]:
+        yield f"command: {shlex.join(map(str, job['command']))}"
     framework = job["framework"]
     if framework:
         known = [str(framework[key]) for key in ("name", "version", "device") if framework.get(key)]

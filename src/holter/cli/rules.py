@@ -137,6 +137,8 @@ def _run(words: list[str]) -> int:
         )
     except BadRule as error:
         raise Refusal(str(error)) from None
+    except ValueError as error:
+        raise Refusal(str(error), Refusal.UNREADABLE) from None
     for sentence in result.left_out:
         options.warn(sentence)
     if given.json:

@@ -25,8 +25,8 @@ def is_trace(words: Sequence[str]) -> bool:
     """
     if len(words) == 1:
         path = words[0]
-        if os.path.isfile(path):
-            return True
+        if os.path.exists(path) and not os.path.isdir(path):
+            return True  # a pipe too, which the import refuses in words
         if "://" in path or not os.path.isdir(path) or os.path.isfile(os.path.join(path, "job.json")):
             return False
         if any(os.path.isfile(os.path.join(path, name, "job.json")) for name in os.listdir(path)):

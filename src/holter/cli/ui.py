@@ -17,6 +17,10 @@ EXAMPLES = """  holter ui
   # from other machines; the token travels unencrypted:
   HOLTER_TOKEN=... holter ui --host 0.0.0.0"""
 
+_MOST_CONNECTIONS = 500
+_MOST_HEAD = 65_536
+_PATIENCE_MS = 60_000
+"""A connection ends when its other end takes nothing of what is sent for so long."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -54,7 +58,13 @@ def main(words: list[str]) -> int:
 
     hosts = LOOPBACK if host in LOOPBACK else ()
     config = uvicorn.Config(
-        application(stores, token, hosts), log_level="warning", access_log=False, timeout_graceful_shutdown=1
+        application(stores, token, hosts),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        limit_concurrency=_MOST_CONNECTIONS,
+        http="h11",  # the one that bounds how long a request's head may be
+        h11_max_incomplete_event_size=_MOST_HEAD,
     )
     uvicorn.Server(config).run(sockets=[listening])
     return 0
@@ -64,6 +74,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         made = socket.create_server((host, port), family=family)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections take it over from who listens
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PATIENCE_MS)
     except OSError as error:
         hint = "; --port 0 takes a free one" if port else ""
         raise Refusal(f"cannot listen on {host}:{port}: {error.strerror or error}{hint}") from None

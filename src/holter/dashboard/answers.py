@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 from starlette.responses import Response
 
 if TYPE_CHECKING:
@@ -18,8 +19,22 @@ if TYPE_CHECKING:
     from holter.dashboard.stores import Stores
     from holter.views.figures import Reading
 
+T = TypeVar("T")
+
+HTML = "text/html; charset=utf-8"
 MOST_POINTS = 4000
 """Nobody's screen is wider."""
+MOST_STORES = 1000
+MOST_OFFSET = 10**9
+"""No list is longer."""
+MOST_SECONDS = 4e9
+"""No job is so long; further away a time does not fit into a whole number of ns."""
+MOST_AT_ONCE = 8
+"""Answers that are computed at the same time. Each holds a thread, and short answers need some too."""
+MOST_WAITING = 200
+"""Requests that wait for their turn to be computed; further ones are refused."""
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_MOST_SHOWN = 40
 
 
 class RefusalError(Exception):
@@ -37,10 +52,33 @@ def which(request: Request) -> tuple[str, int]:
 
 def store_of(request: Request) -> int:
     """Return the number of the store that an address names, the first where it names none."""
-    store = request.query_params.get("store", "0")
-    if not store.isdigit():
-        raise RefusalError(f"store {store!r} is no number")
-    return int(store)
+    return whole(request.query_params, "store", 0, MOST_STORES - 1, 0)
+
+
+def whole(asked: Mapping[str, str], name: str, low: int, high: int, default: int | None = None) -> int:
+    """Return a whole number that an address gives; raises `RefusalError` where it is none or out of range."""
+    text = asked.get(name, "")
+    if not text and default is not None:
+        return default
+    if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
+        raise RefusalError(f"{name} is {_shown(text)}; valid: a whole number from {low} to {high}")
+    return int(text)
+
+
+def amount(asked: Mapping[str, str], name: str, low: float, high: float) -> float | None:
+    """Return a number that an address gives, None where it gives none; raises `RefusalError`."""
+    text = asked.get(name, "")
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        number = math.nan
+    if number is not None and not low <= number <= high:
+        raise RefusalError(f"{name} is {_shown(text)}; valid: a number from {low:.15g} to {high:.15g}")
+    return number
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
 
 
 def answered(document: Any, code: int = 200) -> Response:
@@ -59,14 +97,20 @@ async def kept(
     key: str,
     made: Callable[[Reading], bytes],
     kind: str = "application/json",
+    **more: str,
 ) -> Response:
-    """Answer about a job as it is now: what `made` returns is made and compressed once for each key."""
+    """Answer about a job as it is now: what `made` returns is made and compressed once for each key.
+
+    `more` are headers of the answer, with `_` for `-`.
+    """
     packed = "gzip" in request.headers.get("accept-encoding", "")
     job, store = which(request)
     body = stores.at_once(job, store, key, packed=packed)
     if body is None:
         body = await _made(stores, job, store, key, made, packed)
-    headers = {"content-encoding": "gzip", "vary": "Accept-Encoding"} if packed else None
+    headers = {name.replace("_", "-"): value for name, value in more.items()}
+    if packed:
+        headers |= {"content-encoding": "gzip", "vary": "Accept-Encoding"}
     return Response(body, media_type=kind, headers=headers)
 
 
@@ -80,7 +124,7 @@ async def _made(
     name = (job, store, key, packed, stores.state(job, store))
     making = stores.making.get(name)
     if making is None:
-        ask = run_in_threadpool(lambda: stores.kept(job, store, key, made, packed=packed))
+        ask = in_turn(stores, lambda: stores.kept(job, store, key, made, packed=packed))
         making = stores.making[name] = asyncio.ensure_future(ask)
 
         def done(one: asyncio.Future[bytes]) -> None:
@@ -94,26 +138,32 @@ async def _made(
 
 def window_of(asked: Mapping[str, str]) -> tuple[float, float] | None:
     """Return the time window that an address asks for, seconds since the job's start; None for all of it."""
-    since, until = asked.get("from", ""), asked.get("to", "")
-    if not since and not until:
+    since, until = (amount(asked, name, -MOST_SECONDS, MOST_SECONDS) for name in ("from", "to"))
+    if since is None and until is None:
         return None
-    try:
-        window = float(since or 0), float(until)
-    except ValueError:
-        window = (math.nan, math.nan)
-    if not (math.isfinite(window[0]) and math.isfinite(window[1]) and window[0] < window[1]):
-        raise RefusalError(f"from={since} to={until} is no time window: seconds since the job's start")
-    return window
+    if until is None or (since or 0.0) >= until:
+        given = " ".join(f"{name}={_shown(asked.get(name, ''))}" for name in ("from", "to"))
+        raise RefusalError(f"{given} is no time window; valid: seconds since the job's start, from before to")
+    return since or 0.0, until
 
 
 def points_of(asked: Mapping[str, str], default: int = 300) -> int:
     """Return how many points wide a drawing may be."""
-    width = asked.get("width", "")
-    if not width:
-        return default
-    if not width.isdigit() or not 1 <= int(width) <= MOST_POINTS:
-        raise RefusalError(f"width is {width!r}; valid: 1 to {MOST_POINTS}")
-    return int(width)
+    return whole(asked, "width", 1, MOST_POINTS, default)
+
+
+async def in_turn(stores: Stores, work: Callable[[], T]) -> T:
+    """Let a thread do what takes long; only some do at the same time, so that short answers still come.
+
+    Raises:
+        RefusalError: So many wait already that it would take too long.
+    """
+    turns = stores.turns
+    if turns is None:
+        turns = stores.turns = CapacityLimiter(MOST_AT_ONCE)
+    if turns.statistics().tasks_waiting >= MOST_WAITING:
+        raise RefusalError(f"{MOST_WAITING} requests wait for an answer already; ask again in a moment", 503)
+    return await to_thread.run_sync(work, limiter=turns)
 
 
 def _plain(value: Any) -> Any:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from http.cookies import SimpleCookie
+from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from starlette.datastructures import URL, Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "holter_token"
+"""Begin of the cookie's name. A browser sends the cookies of a host to all its ports, so the port follows:
+several servers, or tunnels to them, do not overwrite each other's token."""
+_SHOWN = 100
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -47,21 +50,25 @@ class Gate:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        url = URL(scope=scope)
-        host = (urlsplit(f"//{headers.get('host', '')}").hostname or "").lower()
-        if self.hosts and host not in self.hosts:
-            await self._refuse(f"this is not {host}", 421)(scope, receive, send)
+        try:
+            host, port = _asked_as(headers.get("host", ""))
+        except ValueError:
+            shown = headers["host"][:_SHOWN]
+            text = f"the Host header is {shown!r}; valid: a name or an address, and a port from 0 to 65535"
+            await self._refuse(text, 400)(scope, receive, send)
             return
-        given = dict(part.partition("=")[::2] for part in url.query.split("&")).get("token")
+        if self.hosts and host not in self.hosts:
+            await self._refuse(f"this is not {host[:_SHOWN]}", 421)(scope, receive, send)
+            return
+        query = scope["query_string"].decode("latin-1").split("&")
+        given = dict(part.partition("=")[::2] for part in query).get("token")
+        cookie = f"{COOKIE}_{port}"
         if given is not None and scope["method"] == "GET" and self._right(given):
-            answer = RedirectResponse(
-                str(url.remove_query_params("token").replace(scheme="", netloc="")), 303
-            )
-            answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict", path="/")
+            answer = RedirectResponse(_here(scope["path"], query), 303)
+            answer.set_cookie(cookie, self.token, httponly=True, samesite="strict", path="/")
             await answer(scope, receive, send)
             return
-        cookies = SimpleCookie(headers.get("cookie", ""))
-        known = cookies[COOKIE].value if COOKIE in cookies else ""
+        known = _cookies(headers).get(cookie, "")
         bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
         if not (self._right(known) or self._right(bearer)):
             text = "The token is missing or wrong. Open the address that `holter ui` printed when it started."
@@ -90,7 +97,29 @@ class Gate:
         return PlainTextResponse(f"{text}\n", code, headers={**_HEADERS, "cache-control": "no-store"})
 
 
+def _asked_as(given: str) -> tuple[str, int]:
+    """Return the name and the port under which a request asks; raises `ValueError` for what is neither."""
+    parts = urlsplit(f"//{given}")
+    return (parts.hostname or "").lower(), parts.port or 80
+
+
+def _here(path: str, query: Sequence[str]) -> str:
+    """Return the same address without the token; it never names another host, as `//host/` would."""
+    rest = "&".join(part for part in query if part.partition("=")[0] != "token")
+    return "/" + quote(path.lstrip("/"), errors="replace") + (f"?{rest}" if rest else "")
+
+
+def _cookies(headers: Headers) -> dict[str, str]:
+    try:
+        return {name: one.value for name, one in SimpleCookie(headers.get("cookie", "")).items()}
+    except CookieError:
+        return {}
+
+
 def _own(headers: Headers) -> bool:
     """Whether a request comes from one of our pages."""
-    origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc == headers.get("host")
+    try:
+        origin = urlsplit(headers.get("origin", "")).netloc
+    except ValueError:
+        return False
+    return bool(origin) and origin == headers.get("host")

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from holter.dashboard.answers import RefusalError
+from holter.dashboard.answers import MOST_OFFSET, RefusalError, whole
 from holter.dashboard.frame import job_address
 from holter.dashboard.job_list import UNREAD
 from holter.views.jobs import RUNNING, ended_sick, said
@@ -33,9 +33,7 @@ def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[
         RefusalError: A day is none.
     """
     name, status = asked.get("name", "").lower(), asked.get("status", "").lower()
-    since, until = (_day(asked, end) for end in ("since", "until"))
-    first = None if since is None else since.timestamp() * 1e9
-    last = None if until is None else (until + timedelta(days=1)).timestamp() * 1e9
+    first, last = _day(asked, "since"), _day(asked, "until", timedelta(days=1))
     return [
         job
         for job in listed
@@ -47,18 +45,20 @@ def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[
     ]
 
 
-def _day(asked: Mapping[str, str], which: str) -> datetime | None:
+def _day(asked: Mapping[str, str], which: str, more: timedelta = timedelta(0)) -> float | None:
+    """Return when a day begins, and `more` time after that, ns since the epoch; None where none is given."""
     text = asked.get(which, "")
     try:
-        return datetime.strptime(text, "%Y-%m-%d").astimezone() if text else None
+        day = datetime.strptime(text, "%Y-%m-%d").astimezone() if text else None
+        return None if day is None else (day + more).timestamp() * 1e9
     except (ValueError, OverflowError, OSError):
-        raise RefusalError(f"{which} is {text!r}; a day is expected, as 2026-01-31") from None
+        raise RefusalError(f"{which} is {text[:40]!r}; a day is expected, as 2026-01-31") from None
 
 
 def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) -> str:
     """Draw the list: `listed` are all jobs, `wrong` says what could not be listed, `asked` which to show."""
     chosen = chosen_jobs(listed, asked)
-    number = int(asked["page"]) if asked["page"].isdigit() else 0
+    number = whole(asked, "page", 0, MOST_OFFSET, 0)
     shown = chosen[number * _A_PAGE : (number + 1) * _A_PAGE]
     statuses = "".join(
         f"<option{' selected' if status == asked['status'] else ''}>{escape(status)}</option>"

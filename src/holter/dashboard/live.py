@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -14,7 +15,7 @@ from starlette.responses import StreamingResponse
 from holter.dashboard.answers import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from starlette.requests import Request
 
@@ -28,6 +29,9 @@ _SHARE = 0.06
 _TAB_S = 0.002
 """CPU time of sending it to one tab, about."""
 _MOST_S = 30.0
+MOST_STREAMS, MOST_OF_ONE = 300, 100
+"""Pages that may listen at the same time: all together, and from one address."""
+_LATER_MS = 15_000
 _SIGN_S = 5.0
 """So often a running job's agents learn that somebody looks."""
 
@@ -38,6 +42,7 @@ class Live:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self._watches: dict[str, _Watch] = {}
+        self._listen: Counter[str] = Counter()
 
     async def events(self, request: Request) -> StreamingResponse:
         """Answer with a stream: `hello` now, `changed` after every change of the job, or of the list of jobs.
@@ -51,10 +56,28 @@ class Live:
         watch = _OfJob(self.stores, job, store) if job is not None else _OfList(self.stores)
         headers = {"x-accel-buffering": "no"}
         shown = request.query_params.get("stamp", "")
-        stream = self._stream(f"{store}/{job}" if job is not None else "", watch, shown)
+        key = f"{store}/{job}" if job is not None else ""
+        stream = self._counted(request.client.host if request.client else "", key, watch, shown)
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def _stream(self, key: str, fresh: _Watch, shown: str) -> AsyncIterator[str]:
+    async def _counted(self, who: str, key: str, fresh: _Watch, shown: str) -> AsyncIterator[str]:
+        """Stream as long as somebody listens; who is one too many hears why, and asks again later."""
+        if self._listen.total() >= MOST_STREAMS or self._listen[who] >= MOST_OF_ONE:
+            text = f"{self._listen.total()} pages listen to this server already; close some of them"
+            yield f"retry: {_LATER_MS}\n{_event('lost', {'text': text})}"
+            return
+        self._listen[who] += 1
+        stream = self._stream(key, fresh, shown)
+        try:
+            async for text in stream:
+                yield text
+        finally:
+            self._listen[who] -= 1
+            if not self._listen[who]:
+                del self._listen[who]
+            await stream.aclose()
+
+    async def _stream(self, key: str, fresh: _Watch, shown: str) -> AsyncGenerator[str]:
         watch = self._watches.setdefault(key, fresh)
         watch.readers += 1
         try:

@@ -20,10 +20,15 @@ def exposition(stores: Stores) -> str:
     listed, _ = stores.listed()
     running = [job for job in listed if job["status"] in RUNNING and not job["silent_s"]]
     rows: dict[str, list[str]] = {}
+    missing: list[str] = []
     for job in running[:_MOST_JOBS]:
-        with stores.reading(job["name"], job["store"]) as reading:
-            until = complete_until(reading.trial, time.time_ns())
-            points = [] if until is None else Telemetry(reading.trial).points(until - RECENT_NS, until)
+        try:
+            with stores.reading(job["name"], job["store"]) as reading:
+                until = complete_until(reading.trial, time.time_ns())
+                points = [] if until is None else Telemetry(reading.trial).points(until - RECENT_NS, until)
+        except (OSError, LookupError, ValueError, OverflowError) as error:
+            missing.append(f"# {job['name']} has no metrics: {' '.join(str(error).split())}")
+            continue
         for point in points:
             if math.isfinite(point.value):
                 labels = {"job_name": job["name"], **point.labels}
@@ -31,6 +36,7 @@ def exposition(stores: Stores) -> str:
     statuses = [job["status"] for job in listed]
     lines = ["# HELP holter_jobs Jobs by status.", "# TYPE holter_jobs gauge"]
     lines += [_line("holter_jobs", {"status": one}, statuses.count(one)) for one in sorted(set(statuses))]
+    lines += missing
     for name, values in rows.items():
         of = outgoing(name)
         lines += [f"# HELP {name} {of.help}", f"# TYPE {name} {of.kind}", *values]

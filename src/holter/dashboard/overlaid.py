@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holter.dashboard.answers import RefusalError, encoded
+from holter.dashboard.answers import MOST_STORES, RefusalError, encoded, whole
 from holter.views.overlays import curves, overlay
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def places(stores: Stores, chosen: Sequence[str]) -> list[Place]:
     named = [text.partition("/") for text in chosen]
     found = [
         Place(number, stores.folder(name, number))
-        for number, name in ((int(store) if store.isdigit() else -1, name) for store, _, name in named)
+        for number, name in (
+            (whole({"job": store}, "job", 0, MOST_STORES - 1), name) for store, _, name in named
+        )
     ]
     return sorted(found, key=lambda one: one.folder.manifest().get("created") or 0)
 

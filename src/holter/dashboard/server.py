@@ -52,6 +52,8 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
             LookupError: _wrong,
             OSError: _wrong,
             ValueError: _wrong,
+            OverflowError: _wrong,
+            RecursionError: _wrong,
             HTTPException: _wrong,
         },
     )

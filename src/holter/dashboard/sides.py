@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from holter.dashboard.answers import RefusalError
+from holter.dashboard.answers import amount, whole
 from holter.report.sections import breakdown, bullets, table
 from holter.views.changes import changes, comparison_rows
 
@@ -20,17 +20,17 @@ ASKED = {
 }
 """What a comparison can be told beside the jobs, and what that is."""
 
+_MOST = 10**12
+
 
 def told(asked: Mapping[str, str]) -> dict[str, Any]:
     """Return what a comparison is told; raises `RefusalError` for what is no number."""
     found: dict[str, Any] = {}
     for name in ASKED:
-        text = asked.get(name, "")
-        try:
-            if text:
-                found[name] = int(text) if name == "epoch_steps" else float(text)
-        except ValueError:
-            raise RefusalError(f"{name} is {text!r}; a number is expected") from None
+        if name == "epoch_steps" and asked.get(name):
+            found[name] = whole(asked, name, 1, _MOST)
+        elif (given := amount(asked, name, 0, _MOST)) is not None:
+            found[name] = given
     return found
 
 

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from holter.dashboard import assets, early, listing
-from holter.dashboard.answers import RefusalError, kept, points_of, which, window_of
+from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
 from holter.dashboard.frame import framed, navigation
 from holter.dashboard.islands import LATER, REFRESHED, island
 from holter.dashboard.overlaid import overlaid, places
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from holter.views.figures import Reading
 
 
-HTML = "text/html; charset=utf-8"
 _SHARE = 0.05
 """The share of a core that is spent on comparing anew what has changed; the charts are always new."""
 
@@ -115,7 +114,7 @@ class _Site:
                 return html, _facts(reading.description)
 
         if folder is None:
-            html, facts = await run_in_threadpool(whole)
+            html, facts = await in_turn(self.stores, whole)
         events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
         data = {"job": job, "store": store, **facts, "events": events, "page": name}
         bar = navigation(job, store, [(name, page.TITLE) for name, page in shelf.items()], name, asked)
@@ -125,7 +124,7 @@ class _Site:
         chosen = request.query_params.getlist("job")
         asked = dict(request.query_params)
         inside = asked.pop("part", "") == "inside"
-        html, data = await run_in_threadpool(self._compared, chosen, asked, inside)
+        html, data = await in_turn(self.stores, lambda: self._compared(chosen, asked, inside))
         if inside:
             return HTMLResponse(_with_facts(html.encode(), data))
         return framed("Comparison", html, data=data)

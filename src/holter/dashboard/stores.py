@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Sequence
 
+    from anyio import CapacityLimiter
+
     from holter.store.job import JobFolder
     from holter.views.figures import Reading
 
@@ -38,6 +40,8 @@ class Stores:
         self._jobs = JobList(urls)
         self.making: dict[tuple[Any, ...], asyncio.Future[bytes]] = {}
         """Answers on their way, by what is asked of which state; of the event loop's thread alone."""
+        self.turns: CapacityLimiter | None = None
+        """Who may compute now; of the event loop's thread alone."""
 
     def listed(self, *, whole: bool = True) -> tuple[list[dict[str, Any]], list[str]]:
         """Return every job's summary, newest first, and what could not be listed; see `JobList.all`."""

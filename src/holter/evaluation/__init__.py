@@ -10,6 +10,7 @@ from holter.evaluation.baselines import baselines as read_baselines
 from holter.evaluation.baselines import compared
 from holter.evaluation.evaluator import Evaluator
 from holter.evaluation.executors import Limits, Own
+from holter.evaluation.extent import began, until
 from holter.evaluation.facts import Facts
 from holter.evaluation.groups import shown
 from holter.evaluation.progress import Progress, reread_from
@@ -92,6 +93,7 @@ def evaluate(
 
     Raises:
         BadRule: A rule or parameter that there is not; before anything is read.
+        ValueError: The rows of a job that has ended lie further apart than any training lasts.
     """
     manifest = folder.manifest()
     runs, left_out = stored(manifest.get("rules")) if rules is None else (choose(rules), [])
@@ -130,14 +132,14 @@ def _evaluator(
     folder: JobFolder, manifest: dict[str, Any], runs: list[RuleRun], progress: Progress, **more: Any
 ) -> tuple[Evaluator, int | None]:
     """Make the evaluator as an earlier run left it; returns it and from when on it needs rows again."""
+    trial = Trial(folder, threads=1)
     facts = Facts(
-        start=int(manifest.get("start") or manifest.get("created") or 0),
-        interval_ms=int(manifest.get("interval_ms") or DEFAULT_INTERVAL_MS),
+        start=began(trial),
+        interval_ms=manifest.get("interval_ms") or DEFAULT_INTERVAL_MS,
         nodes=folder.nodes(),
         url=folder.url,
     )
     judged = progress.restore(runs, facts)
-    trial = Trial(folder, threads=1)
     ends = trial.sql("SELECT rank, max(time + duration) AS done FROM steps GROUP BY rank")
     done = {int(rank): int(end) for rank, end in zip(ends["rank"], ends["done"], strict=True)}
     keep = progress.keep_steps
@@ -159,10 +161,10 @@ def _steps_before(trial: Trial, since: int, count: int) -> Table:
 
 
 def _replay(folder: JobFolder, evaluator: Evaluator, since: int | None, *, ended: bool) -> bool:
-    for until in replay(Trial(folder), evaluator, since=since):
-        evaluator.advance(until)
-    manifest = folder.manifest()
-    evaluator.advance(int(manifest.get("end") or evaluator.newest), ended=True)
+    trial = Trial(folder)
+    for complete in replay(trial, evaluator, since=since):
+        evaluator.advance(complete)
+    evaluator.advance(until(trial, max(evaluator.newest, evaluator.facts.start)), ended=True)
     return ended
 
 
@@ -194,10 +196,11 @@ def _follow(
         if not _all_here(evaluator.facts.nodes, expected):
             evaluator.facts.nodes = folder.nodes()
         drained = stream.read()
-        if (until := stream.complete_until) is not None:
-            evaluator.advance(until)
+        if (complete := stream.complete_until) is not None:
+            evaluator.advance(complete)
         if drained and ended is not None and follow.finished:
-            evaluator.advance(int(ended), ended=True)
+            newest = max(evaluator.newest, evaluator.facts.start)
+            evaluator.advance(until(Trial(folder, threads=1), newest), ended=True)
             tidying.close()
             return True
         if drained and stop:

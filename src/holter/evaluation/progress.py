@@ -58,17 +58,18 @@ class Progress:
         progress = self.before.get("progress") or {}
         if progress.get("version") != KEPT or progress.get("judged") is None:
             return None
-        kept = progress.get("rules") or {}
-        if set(kept) != {run.name for run in runs}:
+        kept = progress.get("rules")
+        if not isinstance(kept, dict) or set(kept) != {run.name for run in runs}:
             return None
         try:
             if not all(run.restore(kept[run.name]) for run in runs):
                 return None
             facts.restore(progress["facts"])
-        except (KeyError, TypeError, ValueError):
+            judged = int(progress["judged"])
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             # Written by another version, or damaged: start over.
             return None
-        return int(progress["judged"])
+        return judged if facts.start - 1 <= judged < 2**63 else None
 
     @property
     def finished(self) -> bool:

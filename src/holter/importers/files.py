@@ -40,6 +40,10 @@ _REASONS = {
 }
 
 
+_POINTER = "it is a pointer of Git LFS, not the file itself: fetch that first with `git lfs pull`"
+_POINTS = b"version https://git-lfs.github.com/spec/"
+
+
 class Importer(Protocol):
     """A module of the shelf: it knows one format."""
 
@@ -91,7 +95,8 @@ def files(
         for file in inside[:MOST_FILES]:
             reason = next((why for end, why in _REASONS.items() if file.name.lower().endswith(end)), None)
             try:
-                if file.suffix.lower() == ".zip":
+                reason = _POINTER if _is_pointer(file) else reason
+                if file.suffix.lower() == ".zip" and reason is None:
                     yield from _unpacked(file, report, room)
                     continue
                 importer = None if reason else next((one for one in SHELF if one.recognizes(file)), None)
@@ -102,10 +107,21 @@ def files(
                 continue
             if importer is not None:
                 yield Found(file, str(file), importer)
-            elif file == path or (reason and "first" in reason and not file.with_suffix(".sqlite").exists()):
+            elif file == path or reason == _POINTER or (reason and _to_export(file, reason)):
                 report.skip(str(file), reason or "its format is none that is known")
         if len(inside) > MOST_FILES:
             report.skip(str(path), f"files beyond the first {MOST_FILES:,}", len(inside) - MOST_FILES)
+
+
+def _to_export(file: Path, reason: str) -> bool:
+    """Tell whether a file of a folder is worth a word: it can be made readable, and was not yet."""
+    return "first" in reason and not file.with_suffix(".sqlite").exists()
+
+
+def _is_pointer(file: Path) -> bool:
+    """Tell whether a file only says where Git's large file storage keeps what should stand in it."""
+    with file.open("rb") as start:
+        return start.read(len(_POINTS)) == _POINTS
 
 
 def _counted(path: Path) -> list[str | int]:

@@ -74,7 +74,9 @@ def import_paths(
         for found in files(paths, report, Path(room), without):
             job_.take(Trace(found.path, report, on_progress), found.label, found.importer)
     job_.close()
-    if not report.files:
+    # Names of threads alone say nothing: of such a file not one event could be read.
+    empty = report.skipped and not any(count for table, count in report.rows.items() if table != "tracks")
+    if not report.files or empty:
         told = "; ".join(f"{file}: {why}" for file, all_ in report.skipped.items() for why in all_)
         raise UnreadableError(told or "no file of a known format is there")
     return report

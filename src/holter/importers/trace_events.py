@@ -149,6 +149,8 @@ class TraceEvents:
                 self._skipped["facts about the job that are no JSON"] += 1
                 return
         if isinstance(found, dict):
+            if isinstance(found.pop("traceEvents", None), list):
+                self._skipped["a second list of trace events, of which nothing is read"] += 1
             self.header.update(found)
 
     def _decode(self, rest: bytes, block: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:

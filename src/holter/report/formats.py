@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from holter.plugins import provided
+from holter.views.changes_markdown import escaped
 from holter.views.figures import Reading, draw, names
 
 if TYPE_CHECKING:
@@ -57,11 +58,17 @@ def notebook(trial: Trial, price: float | None = None) -> dict[str, Any]:
     reading = Reading(trial)
     name = trial.folder.name  # not the manifest's, which may be any text
     cells = [
-        ("markdown", f"# {name}\n\nMade by `holter report`; every cell can be changed and run again."),
+        (
+            "markdown",
+            f"# {escaped(name)}\n\nMade by `holter report`; every cell can be changed and run again.",
+        ),
         ("code", f"import holter\n\njob = holter.open({trial.folder.url!r})\njob.diagnose()"),
         ("code", f"job.summary({'' if price is None else f'price={price!r}'})"),
     ]
     drawn = [figure for figure in names() if not isinstance(draw(figure, reading), str)]
+    if unread := reading.description["skipped"]:
+        files = "".join(f"- {escaped(one['file'])}: {escaped(one['why'])}\n" for one in unread)
+        cells.insert(1, ("markdown", f"## Files that could not be read\n\n{files}"))
     cells += [("code", f"job.figure({figure!r})") for figure in drawn]
     cells.append(("code", 'job.trial.sql("SELECT metric, avg(value) FROM samples GROUP BY metric")'))
     return {

@@ -47,7 +47,7 @@ def head(told: Mapping[str, Any]) -> str:
     took = "running for" if of["status"] in RUNNING else "took"
     return (
         f"<h1>{escape(of['name'])}</h1>"
-        f'<p class="dim">{status} · began {began} · {took} {duration(of["duration_s"])}<br>'
+        f'<p class="dim">{escape(status)} · began {began} · {took} {duration(of["duration_s"])}<br>'
         f"{_command(shlex.join(map(str, of['command'])))}</p>"
     )
 

@@ -13,13 +13,12 @@ from typing import Any
 from holter.schema.masking import masked
 from holter.schema.tables import SCHEMA_VERSION
 from holter.schema.windows import with_order
+from holter.store.documents import Document, parsed, usable
 from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_key, parse_node
 from holter.store.place import Place, place
 
 DEFAULT_STORE = "./holter-jobs"
 STORE_VARIABLE = "HOLTER_STORE"
-
-Document = dict[str, Any]
 
 
 class BadJobName(ValueError):
@@ -134,26 +133,26 @@ class JobFolder:
     def _kept(self, key: str) -> Document:
         """Return a document to change it: one that is out of reach must not be replaced by half of it."""
         try:
-            document = json.loads(self.place.read(key))
+            document = parsed(self.place.read(key))
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError) as error:
             self._say(f"{key} cannot be read: {error}")
             return {}
-        return document if isinstance(document, dict) else {}
+        return document
 
     def _document(self, key: str) -> Document | None:
         try:
-            document = json.loads(self.place.read(key))
+            document = parsed(self.place.read(key))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
             self._say(f"{key} cannot be read: {error}")
             return None
-        if isinstance(document, dict):
-            return document
-        self._say(f"{key} holds no JSON object")
-        return None
+        sound, faults = usable(key, document)
+        for fault in faults:
+            self._say(f"{key} {fault}")
+        return sound
 
     def _say(self, fault: str) -> None:
         if fault not in self.faults:

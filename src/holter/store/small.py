@@ -112,7 +112,8 @@ def unpacked(data: bytes) -> tuple[list[Rows], dict[str, Any]]:
         OverflowError,
         RecursionError,
     ) as error:
-        raise DamagedError(f"damaged: {type(error).__name__}: {error}") from error
+        kind = "" if isinstance(error, DamagedError) else f"{type(error).__name__}: "
+        raise DamagedError(f"damaged: {kind}{error}") from error
 
 
 def _unpacked(data: bytes) -> tuple[list[Rows], dict[str, Any]]:

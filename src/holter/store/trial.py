@@ -159,6 +159,10 @@ class Trial:
         known = (file.newest for file in self._reader.files(name) if "holter.t_max" in file.says)
         return max(known, default=None)
 
+    def oldest(self, name: str) -> int | None:
+        """Return the oldest `time` of a table, as its files' names say; None without rows."""
+        return min((file.part.t0 for file in self._reader.files(name) if file.rows), default=None)
+
     def groups(self, name: str) -> list[tuple[int, int, int]]:
         """Return first `time`, last `time` and number of rows of each group of rows in a table's files."""
         return retried(lambda: row_groups(self._reader.connection, self._reader.files(name)))

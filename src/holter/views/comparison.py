@@ -8,6 +8,7 @@ from holter.analysis.advice import RECORD_STEPS
 from holter.analysis.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.cost import saving
 from holter.analysis.epochs import epoch_s
+from holter.analysis.evidence import counted
 from holter.schema.phases import JOB_PHASES
 from holter.views.description import describe
 from holter.views.reading import steps_of
@@ -66,7 +67,12 @@ def compare(
                 "parts": _parts(parts[0], spent),
                 "saving": _saving(jobs[0], job, price=price, epochs=epochs, nodes=nodes),
                 "changed": _changed(jobs[0], job),
-                "missing": [*_missing(times[0], ours), *_no_epochs(jobs[0], job, epochs)],
+                "missing": [
+                    *_unread(jobs[0]),
+                    *_unread(job),
+                    *_missing((jobs[0], times[0]), (job, ours)),
+                    *_no_epochs(jobs[0], job, epochs),
+                ],
             }
         )
     return {"schema": VERSION, "baseline": jobs[0]["name"], "jobs": jobs, "changes": changes}
@@ -110,6 +116,7 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
         "duration_h": None if told["job"]["duration_s"] is None else told["job"]["duration_s"] / 3600,
         "phases": {key: phases.get(f"{key}_s") for key in JOB_PHASES},
         "bill": told["bill"],
+        "skipped": told["skipped"],
         "issues": [
             rule["name"] for rule in told["rules"] if any(i["severity"] != "info" for i in rule["issues"])
         ],
@@ -211,11 +218,22 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[s
     return [{"what": what, "before": one, "after": other} for what, one, other in found if one != other]
 
 
-def _missing(before: Any, after: Any) -> list[str]:
+def _unread(job: Mapping[str, Any]) -> list[str]:
+    """Say which files of a job cannot be read: what they held is missing from all that is compared."""
+    files = job["skipped"]
+    if not files:
+        return []
+    more = f", and {len(files) - 1} more: `holter describe {job['name']}` lists them" if files[1:] else ""
+    first = f"{files[0]['file']}: {files[0]['why']}"
+    return [f"{counted(len(files), 'file')} of {job['name']} cannot be read: {first}{more}"]
+
+
+def _missing(*timed: tuple[Mapping[str, Any], Any]) -> list[str]:
     return [
-        f"{name} has {len(times)} steady steps; {FEWEST} are needed to compare step times: "
-        + ("let it train longer" if len(times) else RECORD_STEPS)
-        for name, times in (("the baseline", before), ("the other job", after))
+        f"{name} has {len(times)} steady steps{' in the files that can be read' * bool(job['skipped'])}; "
+        f"{FEWEST} are needed to compare step times"
+        + ("" if job["skipped"] else ": let it train longer" if len(times) else f": {RECORD_STEPS}")
+        for name, (job, times) in zip(("the baseline", "the other job"), timed, strict=True)
         if len(times) < FEWEST
     ]
 

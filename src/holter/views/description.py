@@ -117,7 +117,7 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         "utilization": utilization_of(trial, samples, stretches),
         "operators": profiled_steps.operators(facts.look) if facts.look else None,
         "window": profiled_steps.window(facts.look, profiled) if facts.look and profiled else None,
-        "verdict": verdict(facts).to_json(),
+        "verdict": _verdict(facts, trial, steps),
         "rules": _rules(trial),
         "cost": cost(trial, events, steps, samples),
         "looked_at_pct": 100.0 / stretches.every,
@@ -167,6 +167,15 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
 def _seen(facts: Facts) -> dict[str, float]:
     """Return the breakdown without the parts of which nothing is known."""
     return {part: share for part, share in facts.breakdown.items() if part not in facts.not_seen}
+
+
+def _verdict(facts: Facts, trial: Trial, steps: Table) -> dict[str, Any]:
+    """Return the verdict; where steps are missing because files are damaged, recording them is no advice."""
+    told = verdict(facts).to_json()
+    if trial.skipped and not steps.rows:
+        text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
+        told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]
+    return told
 
 
 def _signal(number: Any) -> str | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
 
-from holter.dashboard.answers import RefusalError, answered, points_of
+from holter.dashboard.answers import RefusalError, answered, in_turn, points_of
 from holter.dashboard.api.figures import as_told
 from holter.dashboard.overlaid import overlaid, places
 from holter.views.overlays import OVERLAYS, missing
@@ -27,7 +26,7 @@ def routes(stores: Stores) -> list[Route]:
         names = [name for name in asked.get("names", "").split(",") if name] or OVERLAYS
         chosen, width = asked.getlist("job"), points_of(dict(asked))
         try:
-            drawn = await run_in_threadpool(lambda: overlaid(stores, places(stores, chosen), names, width))
+            drawn = await in_turn(stores, lambda: overlaid(stores, places(stores, chosen), names, width))
         except KeyError as error:
             raise RefusalError(str(error.args[0]), 404) from None
         told = {name: {"missing": missing(name)} if of is None else as_told(of) for name, of in drawn.items()}

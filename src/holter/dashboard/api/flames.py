@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
 from starlette.routing import Route
 
-from holter.dashboard.answers import encoded, which
+from holter.dashboard.answers import encoded, kept
 from holter.dashboard.api import JOB
 from holter.dashboard.pages.python import asked_part
 from holter.views.flames import flames
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
     from holter.views.figures import Reading
@@ -29,7 +28,6 @@ def routes(stores: Stores) -> list[Route]:
         def made(reading: Reading) -> bytes:
             return encoded({"schema": 1, "flames": list(flames(reading.trial, chosen))})
 
-        body = await run_in_threadpool(stores.kept, *which(request), f"flames {chosen}", made)
-        return Response(body, media_type="application/json")
+        return await kept(stores, request, f"flames {chosen}", made)
 
     return [Route(f"{JOB}/flames", listed)]

@@ -6,11 +6,10 @@ import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holter.dashboard.answers import encoded, points_of, which, window_of
+from holter.dashboard.answers import encoded, in_turn, points_of, which, window_of
 from holter.dashboard.api import JOB
 from holter.store.trial import Trial
 from holter.views.figures import Reading
@@ -40,7 +39,8 @@ def routes(stores: Stores) -> list[Route]:
     heatmaps = _Heatmaps(stores)
 
     async def answer(request: Request) -> Response:
-        body = await run_in_threadpool(heatmaps.answer, *which(request), dict(request.query_params))
+        asked = dict(request.query_params)
+        body = await in_turn(stores, lambda: heatmaps.answer(*which(request), asked))
         return Response(body, media_type="application/octet-stream", headers={"content-encoding": "identity"})
 
     return [Route(f"{JOB}/heatmap", answer)]

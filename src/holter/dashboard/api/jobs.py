@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
 
-from holter.dashboard.answers import answered, which
+from holter.dashboard.answers import MOST_OFFSET, answered, in_turn, which, whole
 from holter.dashboard.api import JOB
 from holter.dashboard.listing import chosen_jobs
 from holter.views.issues import ordered
@@ -28,7 +28,8 @@ def routes(stores: Stores) -> list[Route]:
         asked = request.query_params
         found, wrong = await run_in_threadpool(stores.listed)
         chosen = chosen_jobs(found, asked)
-        first, most = _number(asked.get("offset"), 0), min(_number(asked.get("limit"), _MOST), _MOST)
+        first = whole(asked, "offset", 0, MOST_OFFSET, 0)
+        most = min(whole(asked, "limit", 0, MOST_OFFSET, _MOST), _MOST)
         return answered(
             {"schema": 1, "count": len(chosen), "jobs": chosen[first : first + most], "unreadable": wrong}
         )
@@ -38,10 +39,10 @@ def routes(stores: Stores) -> list[Route]:
             return reading.description
 
     async def described(request: Request) -> Response:
-        return answered(await run_in_threadpool(description, *which(request)))
+        return answered(await in_turn(stores, lambda: description(*which(request))))
 
     async def issues(request: Request) -> Response:
-        told = await run_in_threadpool(description, *which(request))
+        told = await in_turn(stores, lambda: description(*which(request)))
         found = [
             {"rule": one.rule, **one.issue, "symptoms": [symptom.rule for symptom in one.symptoms]}
             for one in ordered(told["rules"])
@@ -49,7 +50,3 @@ def routes(stores: Stores) -> list[Route]:
         return answered({"schema": 1, "issues": found})
 
     return [Route("/api/v1/jobs", listed), Route(JOB, described), Route(f"{JOB}/issues", issues)]
-
-
-def _number(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isdigit() else default

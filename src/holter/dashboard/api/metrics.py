@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from holter.dashboard.answers import in_turn
 from holter.dashboard.metrics import exposition
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def routes(stores: Stores) -> list[Route]:
     """Return the route `/metrics`."""
 
     async def metrics(request: Request) -> Response:
-        text = await run_in_threadpool(exposition, stores)
+        text = await in_turn(stores, lambda: exposition(stores))
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return [Route("/metrics", metrics)]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from holter.dashboard.stores import Stores
     from holter.store.job import JobFolder
 
+_MOST_BYTES = 100_000
+
 
 def routes(stores: Stores) -> list[Route]:
     """Return the route of all orders; each is a POST with a JSON object."""
@@ -31,8 +33,12 @@ def routes(stores: Stores) -> list[Route]:
         if what not in _ORDERS:
             raise RefusalError(f"no order {what!r}; there are: {', '.join(_ORDERS)}", 404)
         try:
-            given = msgspec.json.decode(await request.body() or b"{}", type=dict[str, Any])
-        except msgspec.MsgspecError as error:
+            given = msgspec.json.decode(await _body(request) or b"{}", type=dict[str, Any])
+        except RecursionError:
+            raise RefusalError(
+                "the body is nested too deep; valid: a JSON object of numbers and texts"
+            ) from None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise RefusalError(f"the body is no JSON object: {error}") from None
         told = _ORDERS[what](given)
         job, store = which(request)
@@ -43,6 +49,15 @@ def routes(stores: Stores) -> list[Route]:
         return JSONResponse({"schema": 1, "job": job, "order": told})
 
     return [Route(f"{JOB}/{{order:str}}", order, methods=["POST"])]
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise RefusalError(f"the body is longer than {_MOST_BYTES} bytes, which no order is", 413)
+    return bytes(body)
 
 
 def _tell(folder: JobFolder, order: dict[str, Any]) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from holter.dashboard.answers import which
+from holter.dashboard.answers import HTML, kept, which
 from holter.dashboard.api import JOB
 from holter.plugins import provided
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
+    from holter.views.figures import Reading
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -23,13 +24,14 @@ def routes(stores: Stores) -> list[Route]:
 
     async def report(request: Request) -> Response:
         job, store = which(request)
+        await run_in_threadpool(stores.folder, job, store)
 
-        def made() -> str:
-            with stores.reading(job, store) as reading:
-                html: str = provided("holter.report.page")(reading)
-                return html
+        def made(reading: Reading) -> bytes:
+            html: str = provided("holter.report.page")(reading)
+            return html.encode()
 
+        # However many ask at once: it is made once, and takes one thread.
         name = f'attachment; filename="{job}.html"'
-        return HTMLResponse(await run_in_threadpool(made), headers={"content-disposition": name})
+        return await kept(stores, request, "report", made, HTML, content_disposition=name)
 
     return [Route(f"{JOB}/report", report)]

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holter.dashboard.answers import MOST_POINTS, RefusalError, encoded, which
+from holter.dashboard.answers import MOST_POINTS, RefusalError, encoded, which, whole
 from holter.dashboard.api import JOB
 from holter.dashboard.timelines import TIMELINES
 from holter.views.timeline_bytes import packed
@@ -115,9 +115,7 @@ def _tiles(opened: Opened, asked: Asked) -> bytes:
     numbers = _numbers(asked, "lanes", len(opened.timeline.lanes), MOST_LANES)
     lanes = [opened.timeline.lanes[number] for number in numbers]
     start, end = _range(opened, asked)
-    picture = opened.timeline.picture(
-        start, end, pixels=_number(asked, "pixels", 1, MOST_POINTS), lanes=lanes
-    )
+    picture = opened.timeline.picture(start, end, pixels=whole(asked, "pixels", 1, MOST_POINTS), lanes=lanes)
     return packed(picture, opened.origin_ns, opened.numbers, opened.version)
 
 
@@ -128,7 +126,7 @@ def curved(opened: Opened, asked: Asked) -> bytes:
     reading = opened.timeline.reading
     reading.refresh("samples")  # a running job has new ones, whether it has new events or not
     chosen = [opened.series[number] for number in numbers]
-    found = curves(reading, chosen, start, end, pixels=_number(asked, "pixels", 1, MOST_POINTS))
+    found = curves(reading, chosen, start, end, pixels=whole(asked, "pixels", 1, MOST_POINTS))
     drawn = [
         {
             "series": number,
@@ -143,7 +141,7 @@ def curved(opened: Opened, asked: Asked) -> bytes:
 
 def steps(opened: Opened, asked: Asked) -> bytes:
     """Return at most `most` steps of a range of time."""
-    seen = opened.steps.within(*_range(opened, asked), _number(asked, "most", 1, 1000))
+    seen = opened.steps.within(*_range(opened, asked), whole(asked, "most", 1, 1000))
     columns = (seen.step.tolist(), (seen.time - opened.origin_ns).tolist(), seen.duration.tolist())
     keys = ("step", "time", "duration")
     return encoded(
@@ -154,12 +152,12 @@ def steps(opened: Opened, asked: Asked) -> bytes:
 def _event(opened: Opened, asked: Asked) -> bytes:
     _of_this(opened, asked)
     timeline = opened.timeline
-    lane = timeline.lanes[_number(asked, "lane", 0, len(timeline.lanes) - 1)]
-    begin = _number(asked, "time_ns", -_LAST, _LAST)
+    lane = timeline.lanes[whole(asked, "lane", 0, len(timeline.lanes) - 1)]
+    begin = whole(asked, "time_ns", -_LAST, _LAST)
     slack = _slack(begin)
     begin += opened.origin_ns
-    name = str(timeline.reading.names[_number(asked, "name", 0, len(timeline.reading.names) - 1)])
-    event = Event(lane, begin, _number(asked, "duration_ns", 0, _LAST), name)
+    name = str(timeline.reading.names[whole(asked, "name", 0, len(timeline.reading.names) - 1)])
+    event = Event(lane, begin, whole(asked, "duration_ns", 0, _LAST), name)
     if slack:
         event = nearest(timeline, event, max(slack, _slack(event.duration)))
     row = {key: _safe(value) for key, value in detail(timeline, event).items()}
@@ -174,7 +172,7 @@ def _search(opened: Opened, asked: Asked) -> bytes:
     text = asked.get("text", "")
     if not 1 <= len(text) <= MOST_LETTERS:
         raise RefusalError(f"text has {len(text)} letters; valid: 1 to {MOST_LETTERS}")
-    found = search(opened.timeline, text, limit=_number(asked, "limit", 1, MOST_NAMES))
+    found = search(opened.timeline, text, limit=whole(asked, "limit", 1, MOST_NAMES))
     listed = [
         {
             "code": _code(opened, one.name),
@@ -191,7 +189,7 @@ def _following(opened: Opened, asked: Asked) -> bytes:
     _of_this(opened, asked)
     names = opened.timeline.reading.names
     chosen = [str(names[code]) for code in _numbers(asked, "names", len(names), MOST_NAMES)]
-    after, backward = _number(asked, "after_ns", -_LAST, _LAST), asked.get("backward") == "1"
+    after, backward = whole(asked, "after_ns", -_LAST, _LAST), asked.get("backward") == "1"
     after += opened.origin_ns + _slack(after) * (-1 if backward else 1)  # the same one shall not come again
     event = following(opened.timeline, chosen, after, backward=backward)
     return encoded({"schema": 1, "event": None if event is None else _told(opened, event)})
@@ -232,18 +230,10 @@ def _slack(number: int) -> int:
 
 def _range(opened: Opened, asked: Asked) -> tuple[int, int]:
     """Return the range of time that is asked for, ns since the epoch."""
-    start, end = (_number(asked, key, -_LAST, _LAST) for key in ("from_ns", "to_ns"))
+    start, end = (whole(asked, key, -_LAST, _LAST) for key in ("from_ns", "to_ns"))
     if start >= end:
         raise RefusalError(f"from_ns={start} to_ns={end} is no range of time")
     return start + opened.origin_ns, end + opened.origin_ns
-
-
-def _number(asked: Asked, key: str, low: int, high: int) -> int:
-    text = asked.get(key, "")
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and low <= int(text) <= high):
-        raise RefusalError(f"{key} is {text[:40]!r}; valid: a whole number from {low} to {high}")
-    return int(text)
 
 
 def _numbers(asked: Asked, key: str, count: int, most: int) -> list[int]:
@@ -251,8 +241,8 @@ def _numbers(asked: Asked, key: str, count: int, most: int) -> list[int]:
     found: list[int] = []
     for part in asked.get(key, "").split(","):
         first, _, last = part.partition("-")
-        low = _number({key: first}, key, 0, count - 1)
-        high = _number({key: last}, key, low, count - 1) if last else low
+        low = whole({key: first}, key, 0, count - 1)
+        high = whole({key: last}, key, low, count - 1) if last else low
         if high - low + 1 + len(found) > most:
             raise RefusalError(f"{key} names too many; valid: up to {most} at once")
         found += range(low, high + 1)

@@ -20,8 +20,18 @@ NEEDS = "rows"
 _MEMORY = "512MB"
 
 
-def write(trial: Trial, chosen: Chosen, output: Path, ending: str, options: str) -> int:
+def write(
+    trial: Trial, chosen: Chosen, output: Path, ending: str, options: str, *, text: str = "{column}"
+) -> int:
     """Write each table that has rows to `<table>.<ending>`; returns how many rows were written.
+
+    Args:
+        trial: The job.
+        chosen: What of it.
+        output: The folder.
+        ending: The files' ending.
+        options: What DuckDB's COPY is told.
+        text: The SQL that is written for a column of texts, which it calls `{column}`.
 
     Raises:
         OSError: The folder cannot be written, or a file of the job cannot be read.
@@ -34,12 +44,12 @@ def write(trial: Trial, chosen: Chosen, output: Path, ending: str, options: str)
             if trial.rows(name):
                 path = output / f"{name}.{ending}"
                 try:
-                    rows = _copy(connection, trial, chosen, name, path, options)
+                    rows = _copy(connection, trial, chosen, name, path, options, text)
                 except parquet.errors():
                     # A file is damaged inside, or went away: reading finds which; without it, it may go.
                     for _ in _stretches.read(trial, chosen, {name: None}):
                         pass
-                    rows = _again(connection, trial, chosen, name, path, options)
+                    rows = _again(connection, trial, chosen, name, path, options, text)
                 written += rows
                 if not rows:
                     path.unlink()
@@ -48,19 +58,27 @@ def write(trial: Trial, chosen: Chosen, output: Path, ending: str, options: str)
     return written
 
 
-def _again(connection: object, trial: Trial, chosen: Chosen, name: str, path: Path, options: str) -> int:
+def _again(
+    connection: object, trial: Trial, chosen: Chosen, name: str, path: Path, options: str, text: str
+) -> int:
     try:
-        return _copy(connection, trial, chosen, name, path, options)
+        return _copy(connection, trial, chosen, name, path, options, text)
     except parquet.errors() as error:
         raise OSError(str(error).splitlines()[0]) from error
 
 
-def _copy(connection: object, trial: Trial, chosen: Chosen, name: str, path: Path, options: str) -> int:
+def _copy(
+    connection: object, trial: Trial, chosen: Chosen, name: str, path: Path, options: str, text: str
+) -> int:
     limits = [f"time >= {chosen.start_ns}"] if chosen.start_ns is not None else []
     limits += [f"time < {chosen.end_ns}"] if chosen.end_ns is not None else []
     if ranks := chosen.where(name):
         limits.append(ranks)
     source = trial.source(name, start_ns=chosen.start_ns, end_ns=chosen.end_ns)
-    query = f"SELECT * FROM ({source}) WHERE {' AND '.join(limits) or 'true'} ORDER BY time"  # noqa: S608
+    texts = [column.name for column in TABLES[name].columns if column.type == "VARCHAR"] + ["node"]
+    columns = ", ".join(f"{text.format(column=parquet.name(one))} AS {parquet.name(one)}" for one in texts)
+    query = (
+        f"SELECT * REPLACE ({columns}) FROM ({source}) WHERE {' AND '.join(limits) or 'true'} ORDER BY time"  # noqa: S608
+    )
     done = connection.execute(f"COPY ({query}) TO {parquet.literal(str(path))} ({options})")  # type: ignore[attr-defined]
     return int(done.fetchone()[0])

@@ -65,6 +65,7 @@ def _shares(steps: Table, parts: list[str], edges: NDArray[Any]) -> dict[str, ND
             spent = np.concatenate([[0.0], np.cumsum(mine[part][order].astype(float))])
             total += np.diff(np.interp(edges, times, np.stack([spent[:-1], spent[1:]], axis=1).ravel()))
     whole = np.diff(edges) * max(len(ranks), 1)
+    whole = np.where(whole > 0, whole, np.inf)  # where times are damaged, stretches may have no length
     return {part: np.minimum(100.0 * total / whole, 100.0) for part, total in totals.items()}
 
 
