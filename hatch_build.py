@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent
-VENDOR = "src/holter/dashboard/app/vendor"
+VENDOR = "src/holter/pages/app/vendor"
 FILES = {
     "htm/preact/standalone.module.js": "htm/preact/standalone.module.js",
     "htm/LICENSE": "htm/LICENSE",
@@ -43,18 +43,15 @@ WITHOUT = "HOLTER_BUILD_WITHOUT_CHARTS"
 _PATIENCE_S = 300
 
 
-COMPILED = "src/holter/recorder/_pen.abi3.so"
+NATIVE = "src/holter/recorder/native"
+COMPILED = f"{NATIVE}/_pen.abi3.so"
 """The hot path; a wheel that holds it is for any CPython from 3.11 on."""
-_TORCH = "frameworks/pytorch"
-PEN = tuple(
-    f"src/holter/recorder/{name}"
-    for name in ("pen.c", "steps.c", f"{_TORCH}/at.c", f"{_TORCH}/usual.c", "pen.h", f"{_TORCH}/usual.h")
-)
+PEN = tuple(f"{NATIVE}/{name}" for name in ("pen.c", "steps.c", "at.c", "usual.c", "pen.h", "usual.h"))
 """What it is compiled from."""
 FUNCTIONS = {
-    "src/holter/recorder/mapped.c": ("-O2",),
-    "src/holter/recorder/tensors/sums.c": ("-O3",),
-    "src/holter/importers/scanning.c": ("-O3",),
+    "src/holter/recorder/native/mapped.c": ("-O2",),
+    "src/holter/recorder/native/sums.c": ("-O3",),
+    "src/holter/importers/kineto/scanning.c": ("-O3",),
 }
 """What needs nothing of Python: any Python of the platform can load it."""
 

@@ -26,7 +26,7 @@ from holter.store import job
 from holter.store.compact import compact
 from holter.store.trial import Trial
 from holter.views.heatmap import keep
-from holter.views.timeline import Timeline
+from holter.views.timeline.lanes import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,7 +31,7 @@ from typing import Any
 import msgspec
 from machine import described, pace
 
-from holter.importers import scanning
+from holter.importers.kineto import scanning
 
 IMPORT = """
 import json, resource, sys, time

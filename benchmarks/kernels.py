@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from machine import described
 
-from holter.analysis.kernel_statistics import kernel_table
-from holter.analysis.rank_summary import RankPart, rank_parts, rank_summary
-from holter.analysis.time_breakdown import time_breakdown
+from holter.analysis.device.kernel_statistics import kernel_table
+from holter.analysis.device.rank_summary import RankPart, rank_parts, rank_summary
+from holter.analysis.device.time_breakdown import time_breakdown
 from holter.importers import import_paths
 from holter.store import job
 from holter.store.trial import Trial

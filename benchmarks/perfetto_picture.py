@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 from holter.importers import import_job
 from holter.report.exports import Chosen, formats
 from holter.store.trial import Trial
-from holter.views.timeline import Timeline
-from holter.views.timeline_details import Event, connections
+from holter.views.timeline.details import Event, connections
+from holter.views.timeline.lanes import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from holter.views.timeline_reading import Lane
+    from holter.views.timeline.reading import Lane
 
     Rows = list[dict[str, str]]
     Tracks = dict[str, int]

@@ -33,7 +33,7 @@ from machine import described
 from torch import nn
 
 from holter.recorder import session as sessions
-from holter.recorder.tensors import sums
+from holter.recorder.native import sums
 from holter.recorder.tensors.requests import requests
 from holter.schema.record import ENV_COMPILE
 

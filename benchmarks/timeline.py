@@ -25,12 +25,13 @@ import numpy as np
 from importing import repeat
 from machine import described, pace
 
-from holter.importers import import_job, scanning
+from holter.importers import import_job
+from holter.importers.kineto import scanning
 from holter.store import job
 from holter.store.compact import compact
 from holter.store.trial import Trial
-from holter.views.timeline import Timeline
-from holter.views.timeline_details import connections, search
+from holter.views.timeline.details import connections, search
+from holter.views.timeline.lanes import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

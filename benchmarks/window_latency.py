@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from machine import described
 
-from holter.cli import profile
+from holter.cli.commands import profile
 from holter.job import open as open_job
 
 TRAINING = """

@@ -36,9 +36,9 @@ import torch
 from machine import described
 from torch import nn
 
-from holter.agent.clock import Clock
-from holter.agent.drain import Drain
-from holter.agent.profiling import Profiling
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.drain import Drain
+from holter.agent.drain.profiling import Profiling
 from holter.recorder import session as sessions
 from holter.schema import record, windows
 from holter.store.job import create

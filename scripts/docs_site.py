@@ -39,7 +39,11 @@ FIRST = (
 LIBRARY = {
     "Inside a training": ("holter.recorder.annotate", "holter.recorder.start", "holter.recorder.watching"),
     "Reading a job": ("holter.job", "holter.frame", "holter.tensors.selection"),
-    "Comparing, and money": ("holter.views.comparison", "holter.analysis.cost", "holter.analysis.bill"),
+    "Comparing, and money": (
+        "holter.views.comparison.document",
+        "holter.analysis.jobs.cost",
+        "holter.analysis.jobs.bill",
+    ),
     "Rules and actions of your own": ("holter.rules", "holter.actions"),
     "Collectors of your own": ("holter.agent.collectors",),
 }
@@ -130,8 +134,8 @@ def _help(*words):
 
 def configuration():
     """Write the options of the configuration file, which are those of `holter run`."""
+    from holter.cli.commands.run import parser
     from holter.cli.config import _LISTS, _NOT_IN_FILE, _SWITCHES
-    from holter.cli.run import parser
 
     rows = []
     for option in parser()._actions:

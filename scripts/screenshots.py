@@ -39,7 +39,7 @@ def story(store: str) -> None:
     from tests.dashboard.stories import judged
 
     from holter.store.trial import Trial
-    from holter.views.description import describe
+    from holter.views.document.description import describe
 
     for name in ("before", "after"):
         folder = told(name, store, ranks=8, cores=96, steps=300, samples=900)[0]

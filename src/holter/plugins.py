@@ -1,4 +1,4 @@
-"""Find plug-ins: every module of a shelf's folder, then what installed packages add by entry point."""
+"""Find plug-ins: every module of a shelf's folders, then what installed packages add by entry point."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 PROVIDED = {
-    "holter.report.page": ("holter.handout", "page"),
+    "holter.report.page": ("holter.pages.file", "page"),
     "holter.rules.run": ("holter.job", "run_rules"),
 }
 """Names that a room offers and a room above it provides: which module, and what it is called there."""
@@ -24,14 +24,19 @@ def provided(name: str) -> Any:
     return getattr(import_module(module), own)
 
 
-def modules(shelf: str) -> dict[str, ModuleType]:
-    """Import every plug-in module of package `shelf` (`holter.rules`), by its file's name."""
-    package = import_module(shelf)
-    return {
-        info.name: import_module(f"{shelf}.{info.name}")
-        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name)
-        if not info.name.startswith("_")
-    }
+def modules(shelf: str, *folders: str) -> dict[str, ModuleType]:
+    """Import every plug-in module of package `shelf` (`holter.rules`), by its file's name.
+
+    Args:
+        shelf: The package.
+        folders: Its sub-packages that hold the plug-ins; the package itself without any.
+    """
+    found: dict[str, ModuleType] = {}
+    for package in [f"{shelf}.{folder}" for folder in folders] or [shelf]:
+        for info in pkgutil.iter_modules(import_module(package).__path__):
+            if not info.ispkg and not info.name.startswith("_"):
+                found[info.name] = import_module(f"{package}.{info.name}")
+    return dict(sorted(found.items()))
 
 
 def strangers(shelf: str) -> dict[str, Any]:

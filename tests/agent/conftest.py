@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.agent.trees import MEMINFO, write
 
-from holter.agent.cgroups import Cgroup
 from holter.agent.collectors import Machine, Watched
+from holter.agent.machine.cgroups import Cgroup
 from holter.store.job import JobFolder, find
 from holter.store.trial import Trial
 

@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from holter.agent.hangs import HangLimits
-from holter.agent.supervise import Agent
+from holter.agent.supervision.hangs import HangLimits
+from holter.agent.supervision.supervise import Agent
 from holter.store import job
 
 

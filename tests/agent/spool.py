@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from holter.agent.procfs import TICKS, stat
+from holter.agent.machine.procfs import TICKS, stat
 from holter.schema import record
 from holter.schema.phases import Mode, Phase
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.agent.trees import cgroup1, cgroup2, write
 
-from holter.agent.cgroups import Cgroup
+from holter.agent.machine.cgroups import Cgroup
 
 
 def group(tmp_path, path_lines: str) -> Cgroup:

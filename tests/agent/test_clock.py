@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from holter.agent.clock import Clock
+from holter.agent.drain.clock import Clock
 
 SLACK_NS = 50_000_000
 

@@ -12,7 +12,6 @@ import pytest
 from tests.agent.conftest import until
 from tests.agent.trees import DISKSTATS, NET, cgroup2, cpu_stat, stat_of, values, write
 
-from holter.agent.cgroups import Cgroup
 from holter.agent.collectors import Machine, Unavailable, Watched
 from holter.agent.collectors.cgroup import Cgroup as Throttling
 from holter.agent.collectors.cpu import Cpu
@@ -22,6 +21,7 @@ from holter.agent.collectors.network import Network
 from holter.agent.collectors.own import Own
 from holter.agent.collectors.pressure import Pressure
 from holter.agent.collectors.processes import Processes
+from holter.agent.machine.cgroups import Cgroup
 
 SECOND = 1_000_000_000
 

@@ -8,9 +8,9 @@ import time
 import pytest
 from tests.agent.conftest import until
 
-from holter.agent.attention import STALE_S, Attention
-from holter.agent.clock import Clock
+from holter.agent.drain.clock import Clock
 from holter.agent.sampling import Sampler
+from holter.agent.supervision.attention import STALE_S, Attention
 from holter.schema.windows import order_of
 
 SCRIPT = """

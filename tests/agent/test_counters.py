@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from holter.agent import perf_event
 from holter.agent.collectors import Machine, collectors
 from holter.agent.collectors.counters import EVENTS, Counters
+from holter.agent.machine import perf_event
 from holter.schema.metrics import METRICS
 
 CORE = min(os.sched_getaffinity(0))

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.agent.spool import Writer
 
-from holter.agent.clock import Clock
-from holter.agent.drain import Drain
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.drain import Drain
 from holter.schema import record
 
 JSON = st.recursive(

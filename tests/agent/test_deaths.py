@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.agent.conftest import until
 
-from holter.agent.deaths import Ended, Oom, OomCounters, failure, oom_kill
-from holter.agent.journal import Process
-from holter.analysis.failure import headline
+from holter.agent.drain.journal import Process
+from holter.agent.supervision.deaths import Ended, Oom, OomCounters, failure, oom_kill
+from holter.analysis.verdict.failure import headline
 
 OFFSET = 10**18
 MEMORY = Path("/sys/fs/cgroup/memory")

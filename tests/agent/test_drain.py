@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tests.agent.spool import Writer
 
-from holter.agent.clock import Clock
-from holter.agent.drain import Drain
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.drain import Drain
 from holter.schema import record
 from holter.schema.phases import Mode, Phase
 

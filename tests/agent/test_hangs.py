@@ -10,11 +10,11 @@ import pytest
 from tests.agent.conftest import until
 from tests.agent.spool import Writer
 
-from holter.agent.clock import Clock
-from holter.agent.drain import Drain
-from holter.agent.hangs import HangLimits, HangWatch, Silence, diagnosis
-from holter.agent.stacks import Frame, common_frame, loop_stack, own_frame
-from holter.agent.watch import Watch
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.drain import Drain
+from holter.agent.supervision.hangs import HangLimits, HangWatch, Silence, diagnosis
+from holter.agent.supervision.stacks import Frame, common_frame, loop_stack, own_frame
+from holter.agent.supervision.watch import Watch
 from holter.schema.phases import Phase
 
 SECOND = 1_000_000_000

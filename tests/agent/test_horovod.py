@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holter.agent.clock import Clock
-from holter.agent.horovod import LOOK_S, Timeline, timeline
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.horovod import LOOK_S, Timeline, timeline
 from holter.schema.tables import TABLES
 
 EPOCH_US = 1_700_000_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holter.agent.launch import Launch, launch
+from holter.agent.supervision.launch import Launch, launch
 
 SLURM = {"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holter.agent.launch import Launch
-from holter.agent.members import STALE_S, CannotJoin, Member, enter, join, together
-from holter.agent.outcome import Outcome
+from holter.agent.supervision.launch import Launch
+from holter.agent.supervision.members import STALE_S, CannotJoin, Member, enter, join, together
+from holter.agent.supervision.outcome import Outcome
 from holter.store import job
 
 LAUNCH = Launch("torchrun none@a:1", 2)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from tests.agent.conftest import until
 
-from holter.agent.ownership import SpoolBusy, owner_of
-from holter.agent.recovery import recover
+from holter.agent.drain.recovery import recover
+from holter.agent.supervision.ownership import SpoolBusy, owner_of
 from holter.cli import main
 
 TRAINING = """
@@ -133,7 +133,7 @@ def test_a_group_that_is_killed_loses_no_step(start, tmp_path):
 
 
 def heads(spool: Path) -> list[dict]:
-    from holter.agent.heads import read_head
+    from holter.agent.drain.heads import read_head
 
     return [{"step": head.step} for path in spool.glob("*.head") if (head := read_head(path))]
 

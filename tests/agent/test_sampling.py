@@ -10,8 +10,8 @@ import pytest
 from tests.agent.conftest import until
 
 from holter.agent import sampling
-from holter.agent.clock import Clock
 from holter.agent.collectors import Collector, Machine
+from holter.agent.drain.clock import Clock
 from holter.agent.sampling import Sampler, check_interval
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holter.agent.segments import RECORD, unfold
+from holter.agent.drain.segments import RECORD, unfold
 from holter.schema.phases import Phase
 
 NAN = float("nan")

@@ -10,10 +10,10 @@ import pytest
 from tests.agent.trees import NET, cpu_stat, values, write
 
 from holter import plugins
-from holter.agent.cgroups import Cgroup
-from holter.agent.clock import Clock
 from holter.agent.collectors import Collector, Machine, collectors
-from holter.agent.node import capabilities, node_facts
+from holter.agent.drain.clock import Clock
+from holter.agent.machine.cgroups import Cgroup
+from holter.agent.machine.node import capabilities, node_facts
 from holter.schema.metrics import METRICS
 
 SECOND = 1_000_000_000

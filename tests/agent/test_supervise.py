@@ -11,9 +11,9 @@ import sys
 import pytest
 from tests.agent.conftest import until
 
-from holter.agent import procfs
-from holter.agent.command import CommandNotFound, find_command
-from holter.agent.supervise import Agent
+from holter.agent.machine import procfs
+from holter.agent.supervision.command import CommandNotFound, find_command
+from holter.agent.supervision.supervise import Agent
 from holter.schema.companions import FAULT
 from holter.store import job
 

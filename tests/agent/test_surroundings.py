@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holter.agent.surroundings import surroundings
+from holter.agent.machine.surroundings import surroundings
 
 
 def git(folder: Path, *words: str) -> str:

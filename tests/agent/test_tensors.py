@@ -12,9 +12,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from holter.agent.clock import Clock
-from holter.agent.drain import Drain
-from holter.agent.tensors import TensorDrain
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.drain import Drain
+from holter.agent.drain.tensors import TensorDrain
 from holter.store.job import create
 from holter.store.writer import Writer
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holter.analysis.advice import data_pipeline
-from holter.analysis.dataloading import DataLoading
-from holter.analysis.facts import Facts
-from holter.analysis.load import Load
-from holter.analysis.stacks import Callable
+from holter.analysis.loading.dataloading import DataLoading
+from holter.analysis.loading.stacks import Callable
+from holter.analysis.machine.load import Load
+from holter.analysis.verdict.advice import data_pipeline
+from holter.analysis.verdict.facts import Facts
 
 STAGES = {"decode": 15.0, "transform": 75.0}
 

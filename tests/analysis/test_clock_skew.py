@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holter.analysis.clock_skew import FEWEST, clock_skew
+from holter.analysis.jobs.clock_skew import FEWEST, clock_skew
 from holter.schema.table import Table
 
 MS = 1_000_000

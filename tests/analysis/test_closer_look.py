@@ -8,9 +8,9 @@ import pytest
 from tests.analysis.test_suspects import facts_of
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.closer_look import Look, closer_look
-from holter.analysis.facts import gather
-from holter.analysis.suspects import verdict
+from holter.analysis.verdict.closer_look import Look, closer_look
+from holter.analysis.verdict.facts import gather
+from holter.analysis.verdict.suspects import verdict
 from holter.schema.table import Table
 
 STEPS = range(40, 44)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holter.analysis.comparison import FEWEST, judge, parts_ms, step_change, step_times
-from holter.analysis.epochs import epoch_s
+from holter.analysis.jobs.comparison import FEWEST, judge, parts_ms, step_change, step_times
+from holter.analysis.steps.epochs import epoch_s
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.analysis.kineto import given, load
 
-from holter.analysis.copy_bandwidth import copy_bandwidth, copy_bandwidth_summary
+from holter.analysis.device.copy_bandwidth import copy_bandwidth, copy_bandwidth_summary
 from holter.schema.table import Table
 
 TRACES = {

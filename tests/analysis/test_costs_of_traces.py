@@ -6,11 +6,11 @@ import pytest
 from tests.rules.tables import START
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.bandwidth import bandwidths, bus_factor
-from holter.analysis.memory_timeline import memory_timelines
-from holter.analysis.operator_costs import operator_cost
-from holter.analysis.roofline import roofline, utilization
-from holter.analysis.trace_diff import trace_diff
+from holter.analysis.device.bandwidth import bandwidths, bus_factor
+from holter.analysis.device.memory_timeline import memory_timelines
+from holter.analysis.device.operator_costs import operator_cost
+from holter.analysis.device.roofline import roofline, utilization
+from holter.analysis.device.trace_diff import trace_diff
 from holter.schema.table import Table
 
 

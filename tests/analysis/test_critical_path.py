@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.analysis.kineto import given, load
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.critical_path import critical_path, path_shares
-from holter.analysis.hta_path import PARTS, hta_critical_path
+from holter.analysis.device.critical_path import critical_path, path_shares
+from holter.analysis.device.hta_path import PARTS, hta_critical_path
 from holter.schema.table import Table
 
 

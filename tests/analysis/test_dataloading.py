@@ -7,9 +7,9 @@ import math
 import pytest
 from tests.generated.story import story
 
-from holter.analysis.dataloading import DataLoading, causes, loaders, stages
-from holter.analysis.stacks import callables, entry, frames, stage
-from holter.analysis.steps import steps
+from holter.analysis.loading.dataloading import DataLoading, causes, loaders, stages
+from holter.analysis.loading.stacks import callables, entry, frames, stage
+from holter.analysis.steps.steps import steps
 from holter.schema.table import Table
 
 OWN = "Photos.__getitem__ (train.py:86)"

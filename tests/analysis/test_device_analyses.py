@@ -9,18 +9,18 @@ import pytest
 from tests.rules.tables import START
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.device_steps import annotated, histogram, step_roles, step_times
-from holter.analysis.device_work import device_work
-from holter.analysis.idle_time import idle_time, longest_gaps
-from holter.analysis.kernel_statistics import (
+from holter.analysis.device.idle_time import idle_time, longest_gaps
+from holter.analysis.device.kernel_statistics import (
     activity,
     kernel_precision,
     kernel_table,
     memory_table,
     precision,
 )
-from holter.analysis.launching import host_bound, launch_delays, queue_lengths
-from holter.analysis.operator_tree import forward_backward, host, module_table, operator_table
+from holter.analysis.device.launching import host_bound, launch_delays, queue_lengths
+from holter.analysis.device.steps import annotated, histogram, step_roles, step_times
+from holter.analysis.device.work import device_work
+from holter.analysis.host.operator_tree import forward_backward, host, module_table, operator_table
 from holter.schema.table import Table
 
 

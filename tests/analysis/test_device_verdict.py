@@ -7,10 +7,10 @@ from tests.analysis.kineto import given, load
 from tests.rules.tables import START
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.device_facts import device_facts
-from holter.analysis.device_verdict import verdict
-from holter.analysis.evidence import pct, us
-from holter.analysis.suspects import SUSPECTS, Verdict
+from holter.analysis.verdict.device_facts import device_facts
+from holter.analysis.verdict.device_verdict import verdict
+from holter.analysis.verdict.evidence import pct, us
+from holter.analysis.verdict.suspects import SUSPECTS, Verdict
 from holter.schema.table import Table
 
 STEPS = 8

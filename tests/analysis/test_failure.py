@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from holter.analysis.failure import first_non_finite, headline
+from holter.analysis.verdict.failure import first_non_finite, headline
 from holter.schema.table import Table
 
 

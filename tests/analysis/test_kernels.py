@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holter.analysis.flops import peak, transformer_flops
-from holter.analysis.kernel_names import Product, product
+from holter.analysis.device.flops import peak, transformer_flops
+from holter.analysis.device.kernel_names import Product, product
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from holter.analysis import loader_durations as durations
-from holter.analysis import loader_timeline as timeline
+from holter.analysis.loading import loader_durations as durations
+from holter.analysis.loading import loader_timeline as timeline
 from holter.schema.table import Table
 
 MS = 1_000_000

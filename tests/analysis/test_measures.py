@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.generated.story import story
 
-from holter.analysis.breakdown import breakdown
-from holter.analysis.cost import saving
-from holter.analysis.durations import step_statistics
-from holter.analysis.outliers import outliers
-from holter.analysis.phases import evaluated, job_phases
-from holter.analysis.steps import steps
-from holter.analysis.utilization import utilization
-from holter.analysis.warmup import steady
+from holter.analysis.jobs.cost import saving
+from holter.analysis.machine.utilization import utilization
+from holter.analysis.steps.breakdown import breakdown
+from holter.analysis.steps.durations import step_statistics
+from holter.analysis.steps.outliers import outliers
+from holter.analysis.steps.phases import evaluated, job_phases
+from holter.analysis.steps.steps import steps
+from holter.analysis.steps.warmup import steady
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from holter.analysis.evidence import counted
-from holter.analysis.numbers import numbers
+from holter.analysis.tensors.numbers import numbers
+from holter.analysis.verdict.evidence import counted
 from holter.schema.table import Table
 from holter.views.wording import number_text
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.rules.tensors import summary
 
-from holter.analysis.parts import joined
+from holter.analysis.tensors.parts import joined
 from holter.schema.table import Table
 
 ELEMENTS = np.random.default_rng(3).normal(2, 5, 301)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from tests.analysis.kineto import DATA, given, load
 
-from holter.analysis.device_steps import annotation_table, step_roles
-from holter.analysis.device_work import COMPUTE, Work, device_work
-from holter.analysis.idle_time import idle_time
-from holter.analysis.kernel_statistics import kernel_table
-from holter.analysis.launching import HTA_CALLS, launch_delays, queue_lengths
-from holter.analysis.roofline import roofline
-from holter.analysis.time_breakdown import TimeBreakdown, time_breakdown
-from holter.analysis.trace_diff import trace_diff
+from holter.analysis.device.idle_time import idle_time
+from holter.analysis.device.kernel_statistics import kernel_table
+from holter.analysis.device.launching import HTA_CALLS, launch_delays, queue_lengths
+from holter.analysis.device.roofline import roofline
+from holter.analysis.device.steps import annotation_table, step_roles
+from holter.analysis.device.time_breakdown import TimeBreakdown, time_breakdown
+from holter.analysis.device.trace_diff import trace_diff
+from holter.analysis.device.work import COMPUTE, Work, device_work
 from holter.schema.table import Table
 
 TRACES = {

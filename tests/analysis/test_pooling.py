@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holter.analysis.pooling import Pooled, held, pooled
+from holter.analysis.machine.pooling import Pooled, held, pooled
 
 
 def fine(values):

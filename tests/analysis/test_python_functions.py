@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holter.analysis.python_functions import (
+from holter.analysis.host.python_functions import (
     DEEPEST,
     Call,
     Function,

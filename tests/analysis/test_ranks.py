@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holter.analysis.stragglers import stragglers
+from holter.analysis.jobs.stragglers import stragglers
 from holter.schema.table import Table
 
 MS = 1_000_000

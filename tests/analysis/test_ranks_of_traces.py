@@ -13,10 +13,10 @@ from tests.analysis.kineto import given, load
 from tests.rules.tables import START
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.operator_tree import host
-from holter.analysis.rank_summary import RankSummary, odd_ranks, rank_parts, rank_summary
-from holter.analysis.time_breakdown import time_breakdown
-from holter.analysis.unequal_threads import slow_threads
+from holter.analysis.device.rank_summary import RankSummary, odd_ranks, rank_parts, rank_summary
+from holter.analysis.device.time_breakdown import time_breakdown
+from holter.analysis.host.operator_tree import host
+from holter.analysis.host.unequal_threads import slow_threads
 from holter.schema.table import Table
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.generated.story import story
 
-from holter.analysis.steps import StepBuilder, steps
+from holter.analysis.steps.steps import StepBuilder, steps
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 

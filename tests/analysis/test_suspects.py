@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tests.generated.story import SCENARIOS, Story, story
 
-from holter.analysis.closer_look import Kernels
-from holter.analysis.evidence import part_name
-from holter.analysis.facts import Facts, gather
-from holter.analysis.load import Load
-from holter.analysis.steps import steps
-from holter.analysis.suspects import SUSPECTS, verdict
+from holter.analysis.machine.load import Load
+from holter.analysis.steps.steps import steps
+from holter.analysis.verdict.closer_look import Kernels
+from holter.analysis.verdict.evidence import part_name
+from holter.analysis.verdict.facts import Facts, gather
+from holter.analysis.verdict.suspects import SUSPECTS, verdict
 from holter.schema.table import Table
 
 

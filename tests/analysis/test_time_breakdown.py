@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.time_breakdown import time_breakdown
+from holter.analysis.device.time_breakdown import time_breakdown
 from holter.schema.table import Table
 
 

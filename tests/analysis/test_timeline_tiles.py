@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holter.analysis.timeline_busy import busy
-from holter.analysis.timeline_depth import depths, order
-from holter.analysis.timeline_tiles import (
+from holter.analysis.timeline.busy import busy
+from holter.analysis.timeline.depth import depths, order
+from holter.analysis.timeline.tiles import (
     ALL_KEPT,
     build,
     coarsest_finest,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holter.analysis.facts import gather
-from holter.analysis.suspects import verdict
+from holter.analysis.verdict.facts import gather
+from holter.analysis.verdict.suspects import verdict
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 

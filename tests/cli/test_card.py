@@ -12,16 +12,16 @@ import pytest
 from tests.cli.conftest import told
 
 import holter.views
-from holter.agent.outcome import Outcome
-from holter.analysis.device_facts import PARTS
+from holter.agent.supervision.outcome import Outcome
+from holter.analysis.verdict.device_facts import PARTS
 from holter.cli.bar import bar, legend
 from holter.cli.card import MOST_LINES, print_card
-from holter.cli.describe import show
+from holter.cli.commands.describe import show
 from holter.cli.finish import finish
 from holter.cli.output import console, plain
 from holter.schema.phases import BREAKDOWN
 from holter.store.trial import Trial
-from holter.views.description import describe
+from holter.views.document.description import describe
 
 PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
 

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import SOURCE, command, told
 from tests.cli.planting import ROUTES, plant, plant_plug_ins
 
-from holter.dashboard.pages import pages
+from holter.pages.job import pages
 from holter.store.job import find
 
 pytestmark = pytest.mark.slow

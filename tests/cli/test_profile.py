@@ -7,7 +7,7 @@ import time
 import pytest
 from tests.cli.conftest import job
 
-from holter.cli.run import plan
+from holter.cli.commands.run import plan
 from holter.schema import windows
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SOURCE
 
-from holter.cli.run import plan
+from holter.cli.commands.run import plan
 
 TOUCH = ("--", "touch", "started")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holter.cli.run import plan
+from holter.cli.commands.run import plan
 
 TOUCH = ("--", "touch", "started")
 

@@ -10,7 +10,7 @@ from tests.cli.conftest import job
 
 from holter.agent import python_samples
 from holter.agent.python_samples import VARIABLE
-from holter.cli.run import plan
+from holter.cli.commands.run import plan
 from holter.schema.windows import ENV_PROFILE, Order
 
 TOUCH = ("--", "touch", "started")

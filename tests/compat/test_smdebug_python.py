@@ -17,8 +17,8 @@ from holter.compat.smdebug.profiler.analysis.python_profile_analysis import (
 from holter.compat.smdebug.profiler.analysis.utils.python_profile_analysis_utils import Metrics
 from holter.compat.smdebug.profiler.python_profile_utils import PythonProfileModes as Modes
 from holter.compat.smdebug.profiler.python_profile_utils import StepPhase
-from holter.importers import marshaled
 from holter.importers.report import UnreadableError
+from holter.importers.sagemaker import marshaled
 from holter.schema.table import Table
 
 pytest.importorskip("pandas", reason="frames need pandas")

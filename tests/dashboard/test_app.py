@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-APP = ROOT / "src/holter/dashboard/app"
+APP = ROOT / "src/holter/pages/app"
 OURS = sorted(p for s in ("*.js", "*.css") for p in APP.rglob(s) if "vendor" not in p.parts)
 LOCK = ROOT / "package-lock.json"
 fetched = pytest.mark.skipif(
@@ -94,7 +94,7 @@ def test_without_the_registry_it_says_so(checkout):
     assert done.returncode == 1
     assert "Is the npm registry reachable" in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (checkout / "src/holter/dashboard/app/vendor/ready").exists()
+    assert not (checkout / "src/holter/pages/app/vendor/ready").exists()
 
 
 @fetched

@@ -17,12 +17,13 @@ from tests.cli.conftest import told
 from tests.dashboard.asking import ask, asked
 from tests.dashboard.test_server import BEARER, serving
 
-from holter.cli.ui import _listen
-from holter.dashboard import api, assets, live, site
+from holter.cli.commands.ui import _listen
+from holter.dashboard import api, live, site
 from holter.dashboard.answers import MOST_AT_ONCE, MOST_WAITING, RefusalError, in_turn
-from holter.dashboard.pages import pages
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
+from holter.pages import assets
+from holter.pages.job import pages
 from holter.views.figures import names
 
 TOKEN = "secret-token"

@@ -15,7 +15,8 @@ from holter.dashboard import known
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
 from holter.store.job import find
-from holter.views import description_kept, reading
+from holter.views import reading
+from holter.views.document import description_kept
 from holter.views.figures import Reading
 
 
@@ -87,7 +88,7 @@ def test_where_the_description_is_kept_a_new_server_shows_it_at_once(store, monk
     with opened(store) as client:
         client.get("/jobs/before?part=inside")
         client.get("/api/v1/jobs/before")  # waits until it is described
-    monkeypatch.setattr("holter.views.description._described", None)
+    monkeypatch.setattr("holter.views.document.description._described", None)
     with opened(store) as client:
         page = client.get("/jobs/before").text
         assert 'data-early=""' in page

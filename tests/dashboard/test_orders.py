@@ -14,7 +14,7 @@ from tests.dashboard.test_server import BEARER, PATIENCE_S, serving, until
 
 from holter.store import job
 from holter.store.trial import Trial
-from holter.views.cost import details
+from holter.views.document.cost import details
 
 TRAINING = "import holter, time\nwhile True:\n    with holter.step():\n        time.sleep(0.02)\n"
 

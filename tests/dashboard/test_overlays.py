@@ -10,7 +10,7 @@ from tests.cli.conftest import job, told
 from holter.dashboard.answers import RefusalError
 from holter.dashboard.overlaid import overlaid, places
 from holter.dashboard.stores import Stores
-from holter.views.overlays import OVERLAYS
+from holter.views.comparison.overlays import OVERLAYS
 
 
 @pytest.fixture(scope="module")

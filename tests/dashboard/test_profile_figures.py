@@ -15,9 +15,9 @@ from holter.importers.importing import import_job
 from holter.report.html import figure as html
 from holter.store.job import find
 from holter.store.trial import Trial
+from holter.views.document.python_profile import segments
 from holter.views.figures import Reading, chosen, draw
 from holter.views.flames import Chosen, flames
-from holter.views.python_profile import segments
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching
 from holter.views.wording import plain_function, plain_kernel
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import job, told
 from tests.dashboard.made import HOSTILE, imported
 
-from holter.dashboard.pages import pages
+from holter.pages.job import pages
 from holter.store.job import find
 from holter.store.trial import Trial
 from holter.store.writer import Writer

@@ -7,8 +7,8 @@ from tests.cli.conftest import told
 from tests.dashboard.conftest import Looked, violations
 from tests.dashboard.stories import judged
 
-from holter.dashboard.assets import complete
-from holter.handout import page as report
+from holter.pages.assets import complete
+from holter.pages.file import page as report
 from holter.store.trial import Trial
 from holter.views.figures import Reading
 

@@ -16,7 +16,7 @@ from holter.report.html import figure as html
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 from holter.store.job import find
-from holter.store.parquet import footer, literal
+from holter.store.parquet.queries import footer, literal
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.figures import Reading, draw

@@ -14,7 +14,7 @@ from tests.dashboard.test_server import BEARER, serving
 from holter.importers.importing import import_job
 from holter.store.job import at
 from holter.store.trial import Trial
-from holter.views.timeline_bytes import COLUMNS
+from holter.views.timeline.packing import COLUMNS
 
 KERNELS = 20_000
 

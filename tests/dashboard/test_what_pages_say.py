@@ -11,9 +11,9 @@ from tests.cli.conftest import job
 from tests.dashboard.test_server import BEARER
 
 from holter.dashboard.answers import kept
-from holter.dashboard.pages import data_loading
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
+from holter.pages.job import data_loading
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holter.rules import Lookback, Series
-from holter.rules._lookback import Recent
+from holter.rules.engine.lookback import Recent
 from holter.schema.table import Table
 
 S = 10**9

@@ -9,9 +9,9 @@ import pytest
 from holter.evaluation import choose, documents, packs
 from holter.evaluation.selection import split
 from holter.rules import BadRule, catalogue, rule_configs
-from holter.rules._configs import snake
-from holter.rules.low_gpu_utilization import LowGPUUtilization
-from holter.rules.step_outlier import StepOutlier
+from holter.rules.engine.configs import snake
+from holter.rules.framework.step_outlier import StepOutlier
+from holter.rules.system.low_gpu_utilization import LowGPUUtilization
 
 
 @pytest.mark.parametrize(

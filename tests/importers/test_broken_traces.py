@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holter.importers import Report, UnreadableError, chrome_json, scanning, trace_events
+from holter.importers import Report, UnreadableError
+from holter.importers.kineto import chrome_json, scanning, trace_events
 from holter.importers.trace import Trace
 
 

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from holter.importers import chrome_json
-from holter.importers.event_decoding import Blocks
-from holter.importers.event_shapes import shape
+from holter.importers.kineto import chrome_json
+from holter.importers.kineto.event_decoding import Blocks
+from holter.importers.kineto.event_shapes import shape
 from holter.importers.report import Report
 from holter.importers.trace import Trace
 
@@ -61,7 +61,7 @@ def test_an_odd_event_costs_no_other_its_row(tmp_path: Path, monkeypatch: pytest
         {"ph": "E", "cat": "cpu_op", "name": "open", "ts": 12},
         {"ph": "X", "name": "none", "ts": 11, "dur": 1},
     ]
-    monkeypatch.setattr("holter.importers.trace_events.BLOCK", 1 << 12)
+    monkeypatch.setattr("holter.importers.kineto.trace_events.BLOCK", 1 << 12)
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"traceEvents": [{"pid": 1, "tid": 2, **e} for e in (EVENTS * 40 + odd) * 3]}))
     rows = []

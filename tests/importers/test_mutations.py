@@ -11,7 +11,7 @@ import sqlite3
 import pytest
 
 from holter.importers import UnreadableError
-from holter.views.trace_description import describe_trace, is_trace
+from holter.views.document.trace_description import describe_trace, is_trace
 
 TOO_MUCH = (
     b"9" * 40, b"-9223372036854775809", b"1e400", b"1e-400", b"-1", b"null", b"true", b'"x"', b"[]", b"{}",

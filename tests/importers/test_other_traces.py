@@ -9,9 +9,9 @@ import pytest
 from tests.compat import profiler_output as made
 
 from holter.importers import import_job
-from holter.importers.device_events import copy_kind
-from holter.importers.kernel_kinds import collective, element_bytes, is_communication
-from holter.views.description import describe
+from holter.importers.kineto.device_events import copy_kind
+from holter.importers.kineto.kernel_kinds import collective, element_bytes, is_communication
+from holter.views.document.description import describe
 from holter.views.reading import steps_of
 
 

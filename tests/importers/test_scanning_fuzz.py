@@ -14,7 +14,7 @@ from collections import Counter
 import pytest
 from tests.importers.test_usual_events import COMMON, EVENTS, both
 
-from holter.importers import scanning
+from holter.importers.kineto import scanning
 
 SEED = int(os.environ.get("HOLTER_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 TRACES = int(os.environ.get("HOLTER_FUZZ_TRACES", "1500"))
@@ -97,7 +97,7 @@ def spelled(chance: random.Random, given: dict) -> str:
 
 
 def test_changed_traces_are_read_as_python_reads_them(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("holter.importers.trace_events.BLOCK", 1 << 11)
+    monkeypatch.setattr("holter.importers.kineto.trace_events.BLOCK", 1 << 11)
     path = tmp_path / "trace.json"
     whole = damaged = 0
     for number in range(TRACES):

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holter.compat import smdebug as smd
-from holter.importers.event_records import BadRecordError, event
-from holter.importers.smdebug_tensors import NotSmdebugError, TensorFolder
+from holter.importers.sagemaker.event_records import BadRecordError, event
+from holter.importers.sagemaker.smdebug_tensors import NotSmdebugError, TensorFolder
 from holter.store import job
 
 DATA = Path(__file__).parent / "data"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holter.importers import chrome_json, scanning
+from holter.importers.kineto import chrome_json, scanning
 from holter.importers.report import Report
 from holter.importers.trace import Trace
 
@@ -99,7 +99,7 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_rows_are_those_of_decoded_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indent: int | None
 ) -> None:
-    monkeypatch.setattr("holter.importers.trace_events.BLOCK", 1 << 12)
+    monkeypatch.setattr("holter.importers.kineto.trace_events.BLOCK", 1 << 12)
     path = tmp_path / "trace.json"
     events = [COMMON | event for event in EVENTS * 9]
     path.write_text(json.dumps({"traceEvents": events}, indent=indent))
@@ -111,7 +111,7 @@ def test_rows_are_those_of_decoded_events(
 
 def test_damage_anywhere_is_borne_as_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes changed or cut: nothing crashes, and what no byte was changed of is read the same."""
-    monkeypatch.setattr("holter.importers.trace_events.BLOCK", 1 << 11)
+    monkeypatch.setattr("holter.importers.kineto.trace_events.BLOCK", 1 << 11)
     whole = json.dumps({"traceEvents": [COMMON | event for event in EVENTS * 2]}).encode()
     chance = random.Random(7)
     path = tmp_path / "trace.json"

@@ -10,7 +10,7 @@ import pytest
 from tests.generated.story import NODE, Story, story
 from tests.jobs.starting import here
 
-from holter.analysis.cost import saving
+from holter.analysis.jobs.cost import saving
 from holter.store.job import create
 from holter.store.writer import Writer
 

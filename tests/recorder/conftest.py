@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holter.recorder import hotpath, marks
 from holter.recorder import session as sessions
+from holter.recorder.spool import hotpath, marks
 
 
 @pytest.fixture

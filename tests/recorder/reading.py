@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from holter.agent.segments import RECORD, unfold
+from holter.agent.drain.segments import RECORD, unfold
 from holter.schema import record
 from holter.schema.phases import Phase
 

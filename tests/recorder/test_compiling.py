@@ -14,8 +14,8 @@ from tests.builds import STRICT
 from tests.builds import build as built
 from tests.recorder.reading import edges, pythons
 
-from holter.recorder import hotpath
-from holter.recorder.frameworks.pytorch import usual
+from holter.recorder.frameworks.pytorch.stepping import usual
+from holter.recorder.spool import hotpath
 from holter.schema import compiled
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def test_it_is_compiled_and_of_the_interface_that_python_knows(checkout, build):
     if build.COMPILED not in made:
         pytest.skip(f"cannot be compiled here: {failed}")
     assert found(checkout) == set(made)  # no draft is left
-    spec = importlib.util.spec_from_file_location("holter.recorder._pen", checkout / build.COMPILED)
+    spec = importlib.util.spec_from_file_location("holter.recorder.native._pen", checkout / build.COMPILED)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.INTERFACE == hotpath.INTERFACE

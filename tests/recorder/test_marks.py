@@ -10,7 +10,7 @@ from tests.recorder.reading import only
 
 import holter
 from holter.recorder import session as sessions
-from holter.recorder.room import coldness
+from holter.recorder.spool.thread_files import coldness
 from holter.schema.phases import Mode, Phase
 
 pytestmark = pytest.mark.usefixtures("pen")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.recorder.reading import PACKAGE, environment, only, run
 
-from holter.agent.clock import Clock
-from holter.agent.windows import Fact
-from holter.agent.windows.python import RUNNING, rows
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.windows import Fact
+from holter.agent.drain.windows.python import RUNNING, rows
 from holter.schema.table import Table
 from holter.schema.windows import ENV_PROFILE, Order, Request
 

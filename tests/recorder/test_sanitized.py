@@ -82,7 +82,7 @@ def sanitized(tmp_path_factory):
 def test_a_fault_that_is_planted_is_noticed(sanitized):
     checkout, env = sanitized
     planted = checkout / "planted"
-    source = planted / "src/holter/recorder/tensors/sums.c"
+    source = planted / "src/holter/recorder/native/sums.c"
     shutil.copytree(checkout / "src", planted / "src", ignore=shutil.ignore_patterns("*.so"))
     source.write_text(source.read_text() + PLANTED)
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import hatch_build; from pathlib import Path"

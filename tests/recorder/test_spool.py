@@ -9,7 +9,7 @@ import time
 import pytest
 from tests.recorder.reading import environment, only, read, run
 
-from holter.recorder.spool import create
+from holter.recorder.spool.files import create
 from holter.schema import record
 from holter.schema.phases import Phase
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 from tests.recorder.reading import environment, only, pythons, run
 
-from holter.recorder import mapped
+from holter.recorder.native import mapped
 
 pytestmark = pytest.mark.skipif(
     mapped.compiled() is None, reason="mapped.c was not compiled here: `python hatch_build.py` says why"
@@ -98,7 +98,7 @@ def test_memory_that_was_given_back_is_not_ours(spool):
         TRAINING
         + """
 import ctypes
-from holter.recorder.spool import create
+from holter.recorder.spool.files import create
 def address(mapped):
     return ctypes.addressof(ctypes.c_char.from_buffer(mapped))
 made = [create(os.environ["HOLTER_SPOOL"] + f"/{i}", 8192) for i in range(100)]

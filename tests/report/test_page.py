@@ -15,17 +15,17 @@ import pytest
 from PIL import Image
 from tests.cli.conftest import job, told
 
-from holter.dashboard.assets import complete
-from holter.handout import page
-from holter.handout.bundle import bundle
-from holter.report.cells import image
+from holter.drawing.cells import image
+from holter.drawing.pieces import prose
+from holter.drawing.svg import svg
+from holter.drawing.thin import thin
+from holter.drawing.ticks import clock, number, powers, ticks, times
+from holter.pages.assets import complete
+from holter.pages.file import page
+from holter.pages.file.bundle import bundle
+from holter.pages.text.overview import operations
 from holter.report.formats import notebook, report
 from holter.report.html import body
-from holter.report.overview import operations
-from holter.report.pieces import prose
-from holter.report.svg import svg
-from holter.report.thin import thin
-from holter.report.ticks import clock, number, powers, ticks, times
 from holter.schema.table import Table
 from holter.store.job import create
 from holter.store.trial import Trial

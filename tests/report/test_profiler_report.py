@@ -17,12 +17,12 @@ from tests.generated.story import NODE, story
 from holter.cli import main
 from holter.cli.joining import companions
 from holter.evaluation import choose, documents, evaluate
+from holter.pages.text.measured import measured
 from holter.report import profiler_report
 from holter.report.html import body, figure
-from holter.report.measured import measured
 from holter.report.rule_details import RULES
 from holter.store.trial import Trial
-from holter.views.description import describe
+from holter.views.document.description import describe
 from holter.views.figures import Reading
 
 SOURCE = str(Path(__file__).parents[2] / "src")

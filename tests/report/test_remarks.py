@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holter.report.remarks import division, load
+from holter.pages.text.remarks import division, load
 
 
 def _row(metric: str, p50: float, p95: float, device: str = "") -> dict[str, object]:

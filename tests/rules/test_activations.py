@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.rules.training import judged, run, same_in_pieces, scalars, tensor, values
 
-from holter.rules.dead_neurons import DeadNeurons
-from holter.rules.numeric_headroom import NumericHeadroom
+from holter.rules.tensors.dead_neurons import DeadNeurons
+from holter.rules.training.numeric_headroom import NumericHeadroom
 from holter.schema.table import Table
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.rules.tables import SECOND, found, look, samples, steps
 
-from holter.analysis.snapshots import totals
-from holter.rules.cpu_bottleneck import CPUBottleneck
-from holter.rules.io_bottleneck import IOBottleneck
+from holter.analysis.machine.snapshots import totals
+from holter.rules.system.cpu_bottleneck import CPUBottleneck
+from holter.rules.system.io_bottleneck import IOBottleneck
 from holter.schema.table import Table
 
 

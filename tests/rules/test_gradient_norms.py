@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.rules.training import judged, run, same_in_pieces, scalars, spans
 
-from holter.rules.gradient_norm_spike import GradientNormSpike
-from holter.rules.loss_scale_collapse import LossScaleCollapse
+from holter.rules.training.gradient_norm_spike import GradientNormSpike
+from holter.rules.training.loss_scale_collapse import LossScaleCollapse
 from holter.schema.table import Table
 
 

@@ -8,13 +8,13 @@ from tests.rules.tables import found, look
 from tests.rules.tensors import numbers, rows, tensor
 
 from holter.rules import BadRule, Job, Rule
-from holter.rules.all_zero import AllZero
-from holter.rules.exploding_tensor import ExplodingTensor
-from holter.rules.poor_weight_initialization import PoorWeightInitialization
-from holter.rules.tensor_variance import TensorVariance
-from holter.rules.unchanged_tensor import UnchangedTensor
-from holter.rules.vanishing_gradient import VanishingGradient
-from holter.rules.weight_update_ratio import WeightUpdateRatio
+from holter.rules.tensors.all_zero import AllZero
+from holter.rules.tensors.exploding_tensor import ExplodingTensor
+from holter.rules.tensors.tensor_variance import TensorVariance
+from holter.rules.tensors.unchanged_tensor import UnchangedTensor
+from holter.rules.training.poor_weight_initialization import PoorWeightInitialization
+from holter.rules.training.vanishing_gradient import VanishingGradient
+from holter.rules.training.weight_update_ratio import WeightUpdateRatio
 
 ENDED = Job(start=0, ended=True)
 ONES = {0: [1.0, 1.0], 1: [1.0, 1.0], 2: [1.0, 1.0]}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.rules.training import judged, run, same_in_pieces, tensor
 
-from holter.rules.uneven_gradient_scale import UnevenGradientScale
+from holter.rules.training.uneven_gradient_scale import UnevenGradientScale
 from holter.schema.table import Table
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.rules.tables import SECOND, START, found, look, samples
 
 from holter.rules import Job, Window
-from holter.rules.energy_waste import EnergyWaste
-from holter.rules.hardware_error import HardwareError
-from holter.rules.thermal_throttling import ThermalThrottling
-from holter.rules.unused_gpu import UnusedGPU
+from holter.rules.reliability.hardware_error import HardwareError
+from holter.rules.system.energy_waste import EnergyWaste
+from holter.rules.system.thermal_throttling import ThermalThrottling
+from holter.rules.system.unused_gpu import UnusedGPU
 from holter.schema.table import Table
 
 MIB, GIB = 2**20, 2**30

@@ -11,7 +11,7 @@ from tests.rules.overheads import every, spans
 from tests.rules.tables import SECOND, START, steps
 
 from holter.rules import Rule, Window, find
-from holter.rules._window import job_facts
+from holter.rules.engine.window import job_facts
 from holter.schema.table import Table
 
 NAMES = (

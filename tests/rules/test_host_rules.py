@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.rules.tables import SECOND, START, found, look, samples, steps
 
-from holter.rules.cpu_oversubscription import CPUOversubscription
-from holter.rules.disk_full import DiskFull
-from holter.rules.network_bottleneck import NetworkBottleneck
-from holter.rules.storage_bottleneck import StorageBottleneck
+from holter.rules.reliability.disk_full import DiskFull
+from holter.rules.system.cpu_oversubscription import CPUOversubscription
+from holter.rules.system.network_bottleneck import NetworkBottleneck
+from holter.rules.system.storage_bottleneck import StorageBottleneck
 from holter.schema.table import Table
 
 GIB = 2**30

@@ -8,12 +8,12 @@ from tests.rules.tables import found, look
 from tests.rules.tensors import counters, elements, labelled, rows, tensor, whole
 
 from holter.rules import BadRule, Job, Rule, catalogue
-from holter.rules.check_input_images import CheckInputImages
-from holter.rules.class_imbalance import ClassImbalance
-from holter.rules.confusion import Confusion
-from holter.rules.dead_relu import DeadRelu
-from holter.rules.nlp_sequence_ratio import NLPSequenceRatio
-from holter.rules.saturated_activation import SaturatedActivation
+from holter.rules.data.check_input_images import CheckInputImages
+from holter.rules.data.class_imbalance import ClassImbalance
+from holter.rules.data.confusion import Confusion
+from holter.rules.data.nlp_sequence_ratio import NLPSequenceRatio
+from holter.rules.tensors.dead_relu import DeadRelu
+from holter.rules.tensors.saturated_activation import SaturatedActivation
 from holter.schema.table import Table
 
 ENDED = Job(start=0, ended=True)

@@ -8,10 +8,10 @@ from tests.rules.tables import SECOND, START, found, look
 from tests.rules.tensors import numbers, rows, tensor
 
 from holter.rules import Job, Rule, Window
-from holter.rules.loss_not_decreasing import LossNotDecreasing
-from holter.rules.overfit import Overfit
-from holter.rules.overtraining import Overtraining
-from holter.rules.stalled_training_rule import StalledTrainingRule
+from holter.rules.reliability.stalled_training_rule import StalledTrainingRule
+from holter.rules.training.loss_not_decreasing import LossNotDecreasing
+from holter.rules.training.overfit import Overfit
+from holter.rules.training.overtraining import Overtraining
 from holter.schema.table import Table
 
 ENDED = Job(start=START, ended=True)

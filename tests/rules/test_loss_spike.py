@@ -9,7 +9,7 @@ import pytest
 from tests.rules.training import judged, run, same_in_pieces, scalars
 
 from holter.rules import BadRule
-from holter.rules.loss_spike import LossSpike
+from holter.rules.training.loss_spike import LossSpike
 from holter.schema.table import Table
 
 STEPS = 6000

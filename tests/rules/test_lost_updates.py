@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.rules.training import judged, run, same_in_pieces, scalars, spans, tensor
 
-from holter.rules.lost_updates import LostUpdates
+from holter.rules.training.lost_updates import LostUpdates
 from holter.schema.table import Table
 
 STEPS, LAST = 4500, 40

@@ -6,7 +6,7 @@ import pytest
 from tests.rules.tables import SECOND, START, found, look, samples, steps
 
 from holter.rules import Job
-from holter.rules.low_gpu_utilization import LowGPUUtilization
+from holter.rules.system.low_gpu_utilization import LowGPUUtilization
 
 CLASSIC = LowGPUUtilization.of(defaults="classic")
 

@@ -10,10 +10,10 @@ from tests.rules.tables import SECOND, START, found, look, samples, steps
 
 from holter.evaluation.selection import choose
 from holter.rules import BadRule, Job, Window
-from holter.rules.batch_size import BatchSize
-from holter.rules.gpu_memory_increase import GPUMemoryIncrease
-from holter.rules.load_balancing import LoadBalancing, distance
-from holter.rules.profiler_report import ProfilerReport
+from holter.rules.system.batch_size import BatchSize
+from holter.rules.system.gpu_memory_increase import GPUMemoryIncrease
+from holter.rules.system.load_balancing import LoadBalancing, distance
+from holter.rules.system.profiler_report import ProfilerReport
 from holter.schema.table import Table
 
 GIB = 2**30

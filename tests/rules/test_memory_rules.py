@@ -10,10 +10,10 @@ from tests.rules.tables import SECOND, START, found, look, samples
 from tests.rules.test_machine_rules import cuda
 
 from holter.rules import Job, Window
-from holter.rules.allocator_fragmentation import AllocatorFragmentation
-from holter.rules.gpu_memory_leak import GPUMemoryLeak
-from holter.rules.memory_imbalance import MemoryImbalance
-from holter.rules.out_of_memory_risk import OutOfMemoryRisk
+from holter.rules.framework.allocator_fragmentation import AllocatorFragmentation
+from holter.rules.framework.gpu_memory_leak import GPUMemoryLeak
+from holter.rules.reliability.out_of_memory_risk import OutOfMemoryRisk
+from holter.rules.system.memory_imbalance import MemoryImbalance
 from holter.schema.table import Table
 
 MIB, GIB = 2**20, 2**30

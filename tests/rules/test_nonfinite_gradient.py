@@ -8,7 +8,7 @@ import math
 from tests.rules.tables import SECOND, START
 from tests.rules.training import judged, run, same_in_pieces, scalars, spans, tensor
 
-from holter.rules.nonfinite_gradient import NonFiniteGradient
+from holter.rules.training.nonfinite_gradient import NonFiniteGradient
 from holter.schema.table import Table
 
 

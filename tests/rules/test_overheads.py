@@ -10,12 +10,12 @@ from tests.rules.overheads import WARM, every, last, spans
 from tests.rules.tables import SECOND, START, found, look, samples, steps
 
 from holter.rules import Job
-from holter.rules.between_step_overhead import BetweenStepOverhead
-from holter.rules.eval_overhead import EvalOverhead
-from holter.rules.first_step_slow import FirstStepSlow
-from holter.rules.h2d_bound import H2DBound
-from holter.rules.observer_overhead import ObserverOverhead
-from holter.rules.recompilation_storm import RecompilationStorm
+from holter.rules.framework.between_step_overhead import BetweenStepOverhead
+from holter.rules.framework.eval_overhead import EvalOverhead
+from holter.rules.framework.first_step_slow import FirstStepSlow
+from holter.rules.framework.h2d_bound import H2DBound
+from holter.rules.framework.recompilation_storm import RecompilationStorm
+from holter.rules.reliability.observer_overhead import ObserverOverhead
 from holter.schema.table import Table
 
 HOUR = 3600 * SECOND

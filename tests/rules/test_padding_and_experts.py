@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.rules.training import judged, run, same_in_pieces, tensor, values
 
-from holter.rules.dead_experts import DeadExperts
-from holter.rules.padding_waste import PaddingWaste
+from holter.rules.data.padding_waste import PaddingWaste
+from holter.rules.tensors.dead_experts import DeadExperts
 from holter.schema.table import Table
 
 

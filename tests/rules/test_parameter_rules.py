@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.rules.training import judged, run, same_in_pieces, scalars, spans, tensor
 
-from holter.rules.missing_gradient import MissingGradient
-from holter.rules.optimizer_not_stepping import OptimizerNotStepping
+from holter.rules.training.missing_gradient import MissingGradient
+from holter.rules.training.optimizer_not_stepping import OptimizerNotStepping
 from holter.schema.table import Table
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holter.rules import BadRule, catalogue, find
-from holter.rules.cpu_bottleneck import CPUBottleneck
-from holter.rules.low_gpu_utilization import LowGPUUtilization
-from holter.rules.step_outlier import StepOutlier
+from holter.rules.framework.step_outlier import StepOutlier
+from holter.rules.system.cpu_bottleneck import CPUBottleneck
+from holter.rules.system.low_gpu_utilization import LowGPUUtilization
 
 
 @pytest.mark.parametrize(

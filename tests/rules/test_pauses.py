@@ -8,10 +8,10 @@ from tests.rules.overheads import WARM, every, last, spans
 from tests.rules.tables import SECOND, START, found, look, samples, steps
 
 from holter.rules import Job, Window
-from holter.rules.checkpoint_stall import CheckpointStall
-from holter.rules.gc_pause import GCPause
-from holter.rules.no_checkpoint import NoCheckpoint
-from holter.rules.stalled_training import StalledTraining
+from holter.rules.framework.checkpoint_stall import CheckpointStall
+from holter.rules.framework.gc_pause import GCPause
+from holter.rules.reliability.no_checkpoint import NoCheckpoint
+from holter.rules.reliability.stalled_training import StalledTraining
 from holter.schema.table import Table
 
 # --- checkpoints

@@ -10,9 +10,9 @@ from tests.rules.test_trace_rules import GEMM16, GEMM32, codes
 from tests.rules.traces import MS, Trace
 
 from holter.rules import Job
-from holter.rules.low_mfu import LowMFU
-from holter.rules.mixed_precision_not_used import MixedPrecisionNotUsed
-from holter.rules.unpinned_h2d_copy import UnpinnedH2DCopy
+from holter.rules.framework.low_mfu import LowMFU
+from holter.rules.framework.mixed_precision_not_used import MixedPrecisionNotUsed
+from holter.rules.framework.unpinned_h2d_copy import UnpinnedH2DCopy
 from holter.schema.table import Table
 
 

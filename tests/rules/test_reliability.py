@@ -11,11 +11,11 @@ import pytest
 from tests.rules.tables import SECOND, START, found, look, samples, steps
 
 from holter.rules import BadRule, Job, Window
-from holter.rules._logged import ANY_LOSS
-from holter.rules.host_memory_leak import HostMemoryLeak
-from holter.rules.nonfinite_loss import NonFiniteLoss
-from holter.rules.overall_system_usage import OverallSystemUsage
-from holter.rules.stalled_training import StalledTraining
+from holter.rules.patterns.logged import ANY_LOSS
+from holter.rules.reliability.stalled_training import StalledTraining
+from holter.rules.system.host_memory_leak import HostMemoryLeak
+from holter.rules.system.overall_system_usage import OverallSystemUsage
+from holter.rules.training.nonfinite_loss import NonFiniteLoss
 from holter.schema.table import Table
 
 MIB, GIB = 2**20, 2**30

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from tests.rules.training import judged, run, same_in_pieces, scalars, tensor
 
-from holter.rules.data_repeat import DataRepeat
-from holter.rules.replica_divergence import ReplicaDivergence
+from holter.rules.data.data_repeat import DataRepeat
+from holter.rules.training.replica_divergence import ReplicaDivergence
 from holter.schema.table import Table
 
 

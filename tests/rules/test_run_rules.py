@@ -8,10 +8,10 @@ from tests.rules.tables import found, look
 from tests.rules.tensors import labelled, numbers, rows, tensor, together, whole
 
 from holter.rules import Job, Rule, Window
-from holter.rules.create_xgboost_report import CreateXgboostReport
-from holter.rules.feature_importance_overweight import FeatureImportanceOverweight
-from holter.rules.similar_across_runs import SimilarAcrossRuns
-from holter.rules.tree_depth import TreeDepth
+from holter.rules.tensors.create_xgboost_report import CreateXgboostReport
+from holter.rules.tensors.feature_importance_overweight import FeatureImportanceOverweight
+from holter.rules.tensors.similar_across_runs import SimilarAcrossRuns
+from holter.rules.tensors.tree_depth import TreeDepth
 from holter.schema.table import Table
 
 ENDED = Job(start=0, ended=True)

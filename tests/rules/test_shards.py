@@ -8,15 +8,15 @@ from tests.rules.tables import SECOND
 from tests.rules.tensors import rows, tensor
 from tests.rules.training import judged, run, same_in_pieces, scalars
 
-from holter.analysis.shards import joined
+from holter.analysis.tensors.shards import joined
 from holter.rules import Rule
-from holter.rules.all_zero import AllZero
-from holter.rules.gradient_norm_spike import GradientNormSpike
-from holter.rules.nonfinite_gradient import NonFiniteGradient
-from holter.rules.replica_divergence import ReplicaDivergence
-from holter.rules.unchanged_tensor import UnchangedTensor
-from holter.rules.vanishing_gradient import VanishingGradient
-from holter.rules.weight_update_ratio import WeightUpdateRatio
+from holter.rules.tensors.all_zero import AllZero
+from holter.rules.tensors.unchanged_tensor import UnchangedTensor
+from holter.rules.training.gradient_norm_spike import GradientNormSpike
+from holter.rules.training.nonfinite_gradient import NonFiniteGradient
+from holter.rules.training.replica_divergence import ReplicaDivergence
+from holter.rules.training.vanishing_gradient import VanishingGradient
+from holter.rules.training.weight_update_ratio import WeightUpdateRatio
 from holter.schema.table import Table
 
 

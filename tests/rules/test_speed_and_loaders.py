@@ -10,10 +10,10 @@ from tests.rules.overheads import WARM, last
 from tests.rules.tables import SECOND, START, found, look, samples, steps
 
 from holter.rules import Window
-from holter.rules._speed import mann_whitney
-from holter.rules.dataloader import Dataloader
-from holter.rules.loader_worker_imbalance import LoaderWorkerImbalance
-from holter.rules.throughput_regression import ThroughputRegression
+from holter.rules.framework.dataloader import Dataloader
+from holter.rules.framework.loader_worker_imbalance import LoaderWorkerImbalance
+from holter.rules.framework.throughput_regression import ThroughputRegression
+from holter.rules.patterns.speed import mann_whitney
 from holter.schema.table import Table
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.rules.tables import SECOND, START, found, look, steps
 
 from holter.rules import Job, Window
-from holter.rules.dataloader_bottleneck import DataloaderBottleneck
-from holter.rules.max_initialization_time import MaxInitializationTime
-from holter.rules.overall_framework_metrics import OverallFrameworkMetrics
-from holter.rules.step_outlier import StepOutlier
+from holter.rules.framework.dataloader_bottleneck import DataloaderBottleneck
+from holter.rules.framework.max_initialization_time import MaxInitializationTime
+from holter.rules.framework.overall_framework_metrics import OverallFrameworkMetrics
+from holter.rules.framework.step_outlier import StepOutlier
 from holter.schema.table import Table
 
 MINUTE = 60 * SECOND

@@ -9,9 +9,9 @@ import pytest
 from tests.rules.tables import SECOND, START, found, look
 
 from holter.rules import Job
-from holter.rules.clock_skew import ClockSkew
-from holter.rules.rank_data_imbalance import RankDataImbalance
-from holter.rules.straggler_rank import StragglerRank
+from holter.rules.framework.rank_data_imbalance import RankDataImbalance
+from holter.rules.framework.straggler_rank import StragglerRank
+from holter.rules.reliability.clock_skew import ClockSkew
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 

@@ -12,11 +12,11 @@ from tests.rules.tables import SECOND, START, found, look
 from tests.rules.tensors import rows, summary, tensor
 
 from holter.rules import BadRule, Issue, Job, Rule, Window, catalogue
-from holter.rules._losses import LossRule
-from holter.rules._tensors import TensorRule
-from holter.rules.all_zero import AllZero
-from holter.rules.exploding_tensor import ExplodingTensor
-from holter.rules.stalled_training_rule import StalledTrainingRule
+from holter.rules.patterns.losses import LossRule
+from holter.rules.patterns.tensors import TensorRule
+from holter.rules.reliability.stalled_training_rule import StalledTrainingRule
+from holter.rules.tensors.all_zero import AllZero
+from holter.rules.tensors.exploding_tensor import ExplodingTensor
 from holter.schema.table import Table
 
 ENDED = Job(start=START, ended=True)

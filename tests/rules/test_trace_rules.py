@@ -8,11 +8,11 @@ from tests.rules.tables import SECOND, START, found, look, samples, steps
 from tests.rules.traces import MS, US, Trace
 
 from holter.rules import Window
-from holter.rules.comm_not_overlapped import CommNotOverlapped, waiting
-from holter.rules.cpu_bound_launch import CpuBoundLaunch
-from holter.rules.host_device_sync_storm import HostDeviceSyncStorm
-from holter.rules.mixed_precision_not_used import MixedPrecisionNotUsed
-from holter.rules.unpinned_h2d_copy import UnpinnedH2DCopy
+from holter.rules.framework.comm_not_overlapped import CommNotOverlapped, waiting
+from holter.rules.framework.cpu_bound_launch import CpuBoundLaunch
+from holter.rules.framework.host_device_sync_storm import HostDeviceSyncStorm
+from holter.rules.framework.mixed_precision_not_used import MixedPrecisionNotUsed
+from holter.rules.framework.unpinned_h2d_copy import UnpinnedH2DCopy
 
 RULES = (
     CommNotOverlapped(),

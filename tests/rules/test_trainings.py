@@ -10,9 +10,9 @@ from tests.rules.trainings import Transformer, images, recorded, sequences
 from tests.zoo.material import Convolutions
 
 from holter.rules import Job, Rule, catalogue
-from holter.rules._tensors import TensorRule
-from holter.rules.loss_not_decreasing import LossNotDecreasing
-from holter.rules.nlp_sequence_ratio import NLPSequenceRatio
+from holter.rules.data.nlp_sequence_ratio import NLPSequenceRatio
+from holter.rules.patterns.tensors import TensorRule
+from holter.rules.training.loss_not_decreasing import LossNotDecreasing
 from holter.schema.table import Table
 
 ENDED = Job(start=START, ended=True)

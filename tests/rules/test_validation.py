@@ -7,8 +7,8 @@ import pytest
 from tests.rules.tables import steps
 from tests.rules.training import judged, run, same_in_pieces, scalars
 
-from holter.rules.metric_divergence import MetricDivergence
-from holter.rules.validation_not_run import ValidationNotRun
+from holter.rules.training.metric_divergence import MetricDivergence
+from holter.rules.training.validation_not_run import ValidationNotRun
 from holter.schema.table import Table
 
 

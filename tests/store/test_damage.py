@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from tests.store.strategies import bag, new_job, numbered, write
 
 from holter.schema.tables import TABLES
-from holter.store import job, parquet
+from holter.store import job
 from holter.store.compact import compact
 from holter.store.follow import Follow
 from holter.store.job import JobFolder
+from holter.store.parquet import queries as parquet
 from holter.store.trial import Trial
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from holter.schema.tables import TABLES
-from holter.store import packed
+from holter.store.parquet import packed
 
 if TYPE_CHECKING:
     from pathlib import Path

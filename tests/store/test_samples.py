@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.store.strategies import new_job
 
-from holter.store.columns import Batch
 from holter.store.compact import compact
+from holter.store.parquet.columns import Batch
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 

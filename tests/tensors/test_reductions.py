@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.tensors.writing import Recording, statistics
 
-from holter.analysis.parts import combined
-from holter.analysis.reductions import REDUCTIONS, derived, of_elements
+from holter.analysis.tensors.parts import combined
+from holter.analysis.tensors.reductions import REDUCTIONS, derived, of_elements
 from holter.tensors.errors import TensorUnavailableForStep
 
 ARRAYS = [

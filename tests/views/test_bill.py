@@ -10,14 +10,14 @@ import pytest
 from tests.cli.conftest import told
 
 import holter.views
-from holter.analysis.bill import LOST, bill
-from holter.analysis.cost import saving
+from holter.analysis.jobs.bill import LOST, bill
+from holter.analysis.jobs.cost import saving
 from holter.cli import main
 from holter.plugins import modules
 from holter.store.trial import Trial
-from holter.views.bill import bill_lines
-from holter.views.comparison import compare
-from holter.views.description import describe
+from holter.views.comparison.document import compare
+from holter.views.document.bill import bill_lines
+from holter.views.document.description import describe
 
 PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
 NOTHING = {"busy_pct": None, "loop_h": None, "breakdown": None, "rules": ()}

@@ -1,7 +1,7 @@
 """What changed between jobs, in words."""
 
-from holter.views.bill import money
-from holter.views.changes import changes
+from holter.views.comparison.changes import changes
+from holter.views.document.bill import money
 
 
 def test_packages_of_a_job_that_told_none_are_one_sentence():

@@ -11,15 +11,15 @@ import pytest
 from tests.cli.conftest import told
 
 import holter.views
-from holter.analysis.steps import steps as build_steps
+from holter.analysis.steps.steps import steps as build_steps
 from holter.cli.trace_sections import trace_sections
 from holter.schema.table import Table
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views import reading
-from holter.views.cost import cost
-from holter.views.description import describe, diagnosis
+from holter.views.document.cost import cost
+from holter.views.document.description import describe, diagnosis
 
 PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
 

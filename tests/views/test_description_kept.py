@@ -13,8 +13,8 @@ from holter.store.layout import DESCRIPTION
 from holter.store.prune import prune
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views import description, description_kept
-from holter.views.description import describe
+from holter.views.document import description, description_kept
+from holter.views.document.description import describe
 
 
 @pytest.fixture(scope="module")

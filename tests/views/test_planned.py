@@ -8,13 +8,13 @@ import shutil
 import pytest
 from tests.cli.conftest import told
 
-from holter.report import overview
+from holter.pages.text import overview
 from holter.store import job
 from holter.store.trial import Trial
 from holter.store.writer import Writer
+from holter.views.document.planned import planned
+from holter.views.document.progress import progress
 from holter.views.figures import Reading
-from holter.views.planned import planned
-from holter.views.progress import progress
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from tests.tensors.writing import Recording
 
 import holter.views
 from holter.store.trial import Trial
-from holter.views.description import describe
-from holter.views.saved_tensors import saved_text
+from holter.views.document.description import describe
+from holter.views.document.saved_tensors import saved_text
 
 PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
 

@@ -12,11 +12,11 @@ from benchmarks.generated_trace import AUTOGRAD, MAIN, START_NS, STEP_NS, write
 from holter.importers import import_job
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views.timeline import Timeline
-from holter.views.timeline_details import Event, connections, depth, detail, following, search
-from holter.views.timeline_reading import SOURCES
-from holter.views.timeline_tree import tree
-from holter.views.timeline_values import curves, series, utilization
+from holter.views.timeline.details import Event, connections, depth, detail, following, search
+from holter.views.timeline.lanes import Timeline
+from holter.views.timeline.reading import SOURCES
+from holter.views.timeline.tree import tree
+from holter.views.timeline.values import curves, series, utilization
 
 EVENTS = 60_000
 KINDS = {"stream", "thread", "annotations"}

@@ -13,7 +13,7 @@ import pytest
 
 from holter.importers import import_job
 from holter.store.trial import Trial
-from holter.views.timeline import Timeline
+from holter.views.timeline.lanes import Timeline
 
 TRACE = "traces/hta/nccl_parser_config_nccl_data.json.gz"
 HOST = {"cpu_op", "python_function", "cuda_runtime", "cuda_driver"}

@@ -8,9 +8,9 @@ from tests.cli.conftest import told
 
 from holter.schema.table import Table
 from holter.store.trial import Trial
-from holter.views.devices import by_number, devices
+from holter.views.document.devices import by_number, devices
+from holter.views.document.progress import progress
 from holter.views.figures import Figure, Reading, draw, names
-from holter.views.progress import progress
 from holter.views.step_clock import step_clock
 
 

@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as attend
 from torch.utils import flop_counter
 
-from holter.analysis.operator_costs import KNOWN, operator_cost
-from holter.analysis.roofline import roofline
+from holter.analysis.device.operator_costs import KNOWN, operator_cost
+from holter.analysis.device.roofline import roofline
 from holter.schema.table import Table
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.windows.test_operators import rows
 
-from holter.cli import profile
+from holter.cli.commands import profile
 from holter.compat.sagemaker import FrameworkProfile, ProfilerConfig
 from holter.schema.dividing import divided, told
 from holter.schema.windows import Order, Request

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from holter.agent.clock import Clock
-from holter.agent.windows import Fact, operators
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.windows import Fact, operators
 from holter.recorder.profilers import _events
 from holter.recorder.profilers import operators as profiler
 from holter.schema.tables import TABLES

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holter.agent.windows import operators
+from holter.agent.drain.windows import operators
 
 RECORDER = Path(operators.__file__).parents[2] / "recorder"
 
@@ -14,11 +14,11 @@ RECORDER = Path(operators.__file__).parents[2] / "recorder"
 @pytest.mark.parametrize(
     ("name", "ours"),
     [
-        ("holter/recorder/spool.py(39): Spool", True),
+        ("holter/recorder/spool/files.py(39): Spool", True),
         (f"{RECORDER}/spool.py(39): Spool", True),
         ("holter/recorder/mine.py(1): mine", False),
         ("/elsewhere/holter/recorder/spool.py(39): Spool", False),
-        ("recorder/spool.py(39): Spool", False),
+        ("recorder/spool/files.py(39): Spool", False),
         ("aten::add", False),
     ],
 )

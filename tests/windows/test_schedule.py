@@ -8,11 +8,11 @@ import time
 import pytest
 import torch
 
-from holter.agent.clock import Clock
-from holter.agent.drain import Drain
-from holter.agent.notes import Notes
-from holter.agent.profiling import Profiling
-from holter.cli.stop import tell
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.drain import Drain
+from holter.agent.drain.notes import Notes
+from holter.agent.drain.profiling import Profiling
+from holter.cli.commands.stop import tell
 from holter.schema import windows
 from holter.store.job import create
 

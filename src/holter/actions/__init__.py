@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from holter.actions._grammar import BadAction, split
 from holter.actions._secrets import Secrets
+from holter.parameters import checked, declared, nearest, plain
 from holter.plugins import modules, strangers
 from holter.rules import BadRule, Parameter, parameter
-from holter.rules._parameters import checked, declared, nearest, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

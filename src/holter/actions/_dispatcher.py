@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
 from holter.actions._orders import Order, choose
-from holter.analysis.evidence import counted
+from holter.analysis.verdict.evidence import counted
 from holter.schema.masking import masked_in, masked_text
 
 if TYPE_CHECKING:

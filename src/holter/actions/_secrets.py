@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from holter.actions._grammar import BadAction
-from holter.rules._parameters import nearest
+from holter.parameters import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, TryAgain, parameter
-from holter.analysis.evidence import counted
+from holter.analysis.verdict.evidence import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import tomllib
 
-from holter.agent.attach import NoProcess, attach
-from holter.agent.node import node_name
+from holter.agent.machine.node import node_name
 from holter.agent.sampling import check_interval
+from holter.agent.supervision.attach import NoProcess, attach
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.store import job
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.agent.companions import Companions
-    from holter.agent.drain import Drain
-    from holter.agent.intake import Intake
-    from holter.agent.journal import Process
+    from holter.agent.drain.drain import Drain
+    from holter.agent.drain.intake import Intake
+    from holter.agent.drain.journal import Process
+    from holter.agent.supervision.companions import Companions
     from holter.store.writer import Writer
 
 VARIABLE = "HOLTER_PYTHON_HZ"

@@ -12,8 +12,8 @@ from holter.schema.metrics import INTERVALS_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from holter.agent.clock import Clock
     from holter.agent.collectors import Collector
+    from holter.agent.drain.clock import Clock
 
 MAX_WAITING = 400_000
 """Readings kept while nobody takes them; beyond, the oldest rounds are dropped and counted."""

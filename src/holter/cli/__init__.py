@@ -31,7 +31,7 @@ COMMANDS = {
     "prune": "delete old jobs (asks first)",
     "doctor": "what can and cannot be measured on this machine, and why",
 }
-"""Every command and what it does; the module of the same name in this package implements it."""
+"""Every command and what it does; the module of the same name in `cli/commands` implements it."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -86,7 +86,7 @@ def _dispatch(words: list[str]) -> int:
         warn(f"there is no {what} {name!r}{nearest(name, COMMANDS)}; commands: {', '.join(COMMANDS)}")
         return Refusal.WRONG_USAGE
     try:
-        return int(import_module(f"holter.cli.{name}").main(words[1:]))
+        return int(import_module(f"holter.cli.commands.{name}").main(words[1:]))
     except Refusal as refusal:
         print(wrapped(f"holter {name}: {refusal}", sys.stderr), file=sys.stderr)
         return refusal.code

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holter.analysis.evidence import counted
+from holter.analysis.verdict.evidence import counted
 from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
-from holter.views.bill import bill_lines
-from holter.views.cost import unwritten
+from holter.views.document.bill import bill_lines
+from holter.views.document.cost import unwritten
 from holter.views.issues import ordered
 from holter.views.wording import (
     advice_text,

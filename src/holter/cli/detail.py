@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.analysis.evidence import counted
+from holter.analysis.verdict.evidence import counted
 from holter.cli.output import clean, write
 from holter.cli.trace_sections import trace_sections
 from holter.views.wording import milliseconds, percent
@@ -51,7 +51,7 @@ def show(description: Mapping[str, Any], out: Console) -> None:
 
 
 def _sections(d: Mapping[str, Any]) -> Iterator[Section]:
-    from holter.views.profiled import HOW
+    from holter.views.document.profiled import HOW
 
     yield "Evidence", [fact["text"] for fact in d["verdict"]["evidence"]]
     yield operators(d) if d["operators"] else ("Operators", [f"No step was profiled. {HOW}"])

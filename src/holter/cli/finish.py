@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holter.analysis.failure import first_line
+from holter.analysis.verdict.failure import first_line
 from holter.cli.options import wrapped
 from holter.cli.output import clean
 from holter.schema.signals import signal_name
@@ -14,7 +14,7 @@ from holter.views.wording import duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from holter.agent.supervise import Outcome
+    from holter.agent.supervision.supervise import Outcome
     from holter.store.job import JobFolder
 
 WORTH_JUDGING_S = 5.0
@@ -63,7 +63,7 @@ def finish(
     from holter.cli.card import print_card
     from holter.store.trial import Trial
     from holter.views import heatmap
-    from holter.views.description import describe
+    from holter.views.document.description import describe
     from holter.views.figures import Reading
     from holter.views.jobs import judged
 

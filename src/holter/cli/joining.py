@@ -18,9 +18,9 @@ from holter.views.wording import duration
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holter.agent.members import Member
-    from holter.agent.outcome import Outcome
-    from holter.cli.run import Plan
+    from holter.agent.supervision.members import Member
+    from holter.agent.supervision.outcome import Outcome
+    from holter.cli.commands.run import Plan
     from holter.store.job import JobFolder
 
 MODULE = (sys.executable, "-P", "-m")
@@ -76,8 +76,8 @@ def rules_at_end(plan: Plan, folder: JobFolder, member: Member | None) -> list[d
 
 
 def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
-    from holter.agent.members import CannotJoin, enter, join
-    from holter.agent.surroundings import surroundings
+    from holter.agent.machine.surroundings import surroundings
+    from holter.agent.supervision.members import CannotJoin, enter, join
     from holter.store.job import JobExists, create
 
     launch = plan.launch

@@ -28,7 +28,7 @@ def default_name(command: Sequence[str], now: time.struct_time, label: str = "")
 
 def node(given: str | None) -> str:
     """Return what this machine is called, or check what it is to be called; raises `Refusal`."""
-    from holter.agent.node import node_name
+    from holter.agent.machine.node import node_name
 
     if given is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", given):
         raise Refusal(f"node name {given!r} is not valid; it takes letters, digits, '.', '_' and '-'")

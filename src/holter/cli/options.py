@@ -205,7 +205,7 @@ def find_job(text: str, store: str | None) -> JobFolder:
     Raises:
         Refusal: with code 4, naming the store that was searched and the nearest names.
     """
-    from holter.cli.recover import look_for_spool
+    from holter.cli.commands.recover import look_for_spool
 
     folder = named_job(text, store)
     look_for_spool(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.analysis.evidence import counted
+from holter.analysis.verdict.evidence import counted
 from holter.views.wording import milliseconds, percent, words
 
 if TYPE_CHECKING:

@@ -75,8 +75,8 @@ def judged(
     trial: Trial, skipped: Sequence[Mapping[str, str]] = (), *, in_detail: bool = False
 ) -> dict[str, Any]:
     """Describe a job by its kernels and operators if it was imported and has some, else as a recorded one."""
-    from holter.views.description import describe
-    from holter.views.trace_description import describe_trace, is_trace
+    from holter.views.document.description import describe
+    from holter.views.document.trace_description import describe_trace, is_trace
 
     if not is_trace(trial):
         told = describe(trial, in_detail=in_detail)

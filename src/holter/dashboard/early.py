@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from holter.dashboard.pages.overview import insights
-from holter.report import sections
+from holter.pages.job.overview import insights
+from holter.pages.text import sections
 from holter.views.jobs import RUNNING, said, summary
 
 if TYPE_CHECKING:

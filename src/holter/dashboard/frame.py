@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from starlette.responses import HTMLResponse
 
-from holter.dashboard import assets
-from holter.dashboard.alone import ALONE
+from holter.pages import assets
+from holter.pages.alone import ALONE
 from holter.report.html import style
 
 if TYPE_CHECKING:

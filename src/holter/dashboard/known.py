@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holter.store.trial import Trial
-from holter.views import description_kept
+from holter.views.document import description_kept
 from holter.views.figures import Reading
 from holter.views.jobs import RUNNING
 from holter.views.reading import is_long

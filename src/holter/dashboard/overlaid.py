@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from holter.dashboard.answers import MOST_STORES, RefusalError, encoded, whole
-from holter.views.overlays import curves, overlay
+from holter.views.comparison.overlays import curves, overlay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

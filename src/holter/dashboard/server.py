@@ -12,13 +12,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
-from holter.dashboard import api, assets, site
+from holter.dashboard import api, site
 from holter.dashboard.answers import RefusalError, answered
 from holter.dashboard.frame import framed
 from holter.dashboard.gate import Gate
 from holter.dashboard.live import Live
 from holter.dashboard.stores import Stores
-from holter.store import parquet
+from holter.pages import assets
+from holter.store.parquet import queries as parquet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -6,8 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.dashboard.answers import amount, whole
-from holter.report.sections import breakdown, bullets, table
-from holter.views.changes import changes, comparison_rows
+from holter.pages.text.sections import breakdown, bullets, table
+from holter.views.comparison.changes import changes, comparison_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,18 +11,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from holter.dashboard import assets, early, listing
+from holter.dashboard import early, listing
 from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
 from holter.dashboard.frame import framed, navigation
-from holter.dashboard.islands import LATER, REFRESHED, island
 from holter.dashboard.overlaid import overlaid, places
-from holter.dashboard.pages import FIRST, pages
 from holter.dashboard.sides import side_by_side, told
+from holter.pages import assets
+from holter.pages.islands import LATER, REFRESHED, island
+from holter.pages.job import FIRST, pages
 from holter.report.html import figure
 from holter.store.trial import Trial
-from holter.views.comparison import compare
+from holter.views.comparison.document import compare
+from holter.views.comparison.overlays import OVERLAYS, missing
 from holter.views.jobs import RUNNING
-from holter.views.overlays import OVERLAYS, missing
 from holter.views.reading import is_long
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from holter.evaluation.executors import Died, Limits, Own
 from holter.evaluation.judging import Outcome, finite, judge
 from holter.rules import Job, Rule, Series, Window
 from holter.rules import __name__ as ours
-from holter.rules._lookback import Recent
+from holter.rules.engine.lookback import Recent
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from holter.rules import Lookback
-    from holter.rules._lookback import Place
+    from holter.rules.engine.lookback import Place
 
 MAX_STATE = 16 * 2**20
 """Bytes of a rule's state as JSON; a restart has to read it again."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.steps import StepBuilder
+from holter.analysis.steps.steps import StepBuilder
 from holter.evaluation.apart import Apart, is_stranger
 from holter.evaluation.executors import Limits, Own
 from holter.evaluation.moments import grid
 from holter.evaluation.status import MAX_THINNED
 from holter.rules import Lookback, Series, Window
-from holter.rules._lookback import Recent
+from holter.rules.engine.lookback import Recent
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holter.evaluation.facts import Facts
     from holter.evaluation.status import RuleRun
     from holter.rules import Job
-    from holter.rules._lookback import Place
+    from holter.rules.engine.lookback import Place
 
 STEP_PHASES = (*(part for part in BREAKDOWN if part != "other"), "step", "compile")
 _PAST = -(2**62)

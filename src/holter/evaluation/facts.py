@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Job
-from holter.rules._job import WARMUP_STEPS
+from holter.rules.engine.job import WARMUP_STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

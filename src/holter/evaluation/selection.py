@@ -8,10 +8,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from holter.evaluation.status import RuleRun
+from holter.parameters import BOOLEANS, nearest
 from holter.rules import BadRule, Rule, catalogue, find
-from holter.rules._files import split_reference
-from holter.rules._parameters import BOOLEANS, nearest
-from holter.rules._when import WHEN
+from holter.rules.own.files import split_reference
+from holter.rules.own.when import WHEN
 
 PACK = "pack:"
 Choice = str | Mapping[str, Any] | Rule

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holter.evaluation.evaluator import Evaluator
-    from holter.rules._lookback import Place
+    from holter.rules.engine.lookback import Place
     from holter.schema.table import Table
     from holter.store.follow import Follow
     from holter.store.trial import Trial

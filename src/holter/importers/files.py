@@ -8,8 +8,10 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from holter.importers import chrome_json, nsight, sagemaker, xplane
-from holter.importers.trace_events import LONGEST_HEADER, MOST_EXPANSION
+from holter.importers import nsight, xplane
+from holter.importers.kineto import chrome_json
+from holter.importers.kineto.trace_events import LONGEST_HEADER, MOST_EXPANSION
+from holter.importers.sagemaker import profiler as sagemaker
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -14,8 +14,8 @@ import msgspec
 from holter.importers.files import files
 from holter.importers.protobuf import BadMessageError
 from holter.importers.report import Report, UnreadableError, own_fault
-from holter.importers.smdebug_folder import PARTS, folders
-from holter.importers.smdebug_tensors import MissingCollectionsError, TensorFolder
+from holter.importers.sagemaker.smdebug_folder import PARTS, folders
+from holter.importers.sagemaker.smdebug_tensors import MissingCollectionsError, TensorFolder
 from holter.importers.trace import Trace
 from holter.store import job, small
 from holter.store.compact import MIN_FILES, compact

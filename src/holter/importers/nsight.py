@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers import host_events
-from holter.importers.kernel_kinds import collective, is_communication
+from holter.importers.kineto import host_events
+from holter.importers.kineto.kernel_kinds import collective, is_communication
 from holter.importers.report import UnreadableError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.importers.kineto.threads import Threads, whole
 from holter.importers.staging import Staging
-from holter.importers.threads import Threads, whole
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.importers import host_events, protobuf
-from holter.importers.device_events import copy_kind
-from holter.importers.kernel_kinds import collective, is_communication
+from holter.importers import protobuf
+from holter.importers.kineto import host_events
+from holter.importers.kineto.device_events import copy_kind
+from holter.importers.kineto.kernel_kinds import collective, is_communication
 from holter.importers.protobuf import BadMessageError, message, text, whole
 from holter.importers.report import UnreadableError
 

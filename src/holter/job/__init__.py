@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holter.frame import Document
 from holter.job.part import JobPart
 from holter.job.results import Frame, Picture
-from holter.views.part import Part
+from holter.views.document.part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,13 +111,13 @@ class Job(JobPart):
         Raises:
             ValueError: The price is negative or not finite.
         """
-        from holter.views.description import describe
+        from holter.views.document.description import describe
 
         return Document(describe(self.trial, price=price))
 
     def diagnose(self) -> Document:
         """Return the verdict and the breakdown it stands on: what `holter diagnose --json` prints."""
-        from holter.views.description import diagnosis
+        from holter.views.document.description import diagnosis
 
         return Document(diagnosis(self.summary()))
 
@@ -136,19 +136,19 @@ class Job(JobPart):
 
         Args:
             others: The jobs, or their URLs.
-            how: `price`, `epochs`, `nodes`, `epoch_steps`, `statistic`: see `holter.views.comparison`.
+            how: `price`, `epochs`, `nodes`, `epoch_steps`, `statistic`: see `holter.views.comparison.document`.
 
         Raises:
             ValueError: No other job is given, or a number is negative.
         """
-        from holter.views.comparison import compare
+        from holter.views.comparison.document import compare
 
         jobs = [self, *(open(other) if isinstance(other, str) else other for other in others)]
         return Document(compare([job.trial for job in jobs], **how))
 
     def python_profile(self, **chosen: Any) -> list[Document]:
-        """Return what profilers of Python found; `holter.views.python_profile` says what can be chosen."""
-        from holter.views.python_profile import python_profile
+        """Return what profilers of Python found; `holter.views.document.python_profile` says what can be chosen."""
+        from holter.views.document.python_profile import python_profile
 
         return [Document(one) for one in python_profile(self.trial, **chosen)]
 

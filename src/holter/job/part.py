@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
-    from holter.views.part import Part
+    from holter.views.document.part import Part
 
 
 class JobPart:
@@ -45,7 +45,7 @@ class JobPart:
             LookupError: None of the steps was recorded.
             ValueError: Steps and a time are given.
         """
-        from holter.views.part import Part
+        from holter.views.document.part import Part
 
         before = self.chosen
         if steps is not None and (start_ns is not None or end_ns is not None):
@@ -122,7 +122,7 @@ class JobPart:
             by_device: Keep devices apart.
             by_phase: One row for each mode of steps, and for what lies before, between and after them.
         """
-        from holter.views import measures
+        from holter.views.document import measures
 
         return _rows(measures.utilization(self.trial, self.chosen, by_device=by_device, by_phase=by_phase))
 
@@ -132,19 +132,19 @@ class JobPart:
         Raises:
             ValueError: `by` is none of these.
         """
-        from holter.views import measures
+        from holter.views.document import measures
 
         return _rows(measures.step_statistics(self.trial, self.chosen, by))
 
     def device_usage(self, ranges: Sequence[tuple[float, float]] = ((90, 100), (10, 90), (0, 10))) -> Rows:
         """Return how often cores and GPUs were full, in between and idle: readings in each range, percent."""
-        from holter.views import measures
+        from holter.views.document import measures
 
         return _rows(measures.device_usage(self.trial, self.chosen, ranges))
 
     def phase_intervals(self) -> Rows:
         """Return the job cut into modes of steps and what lies around them: `start`, `end`, `phase`; ns."""
-        from holter.views import measures
+        from holter.views.document import measures
 
         return Rows(measures.phase_intervals(self.trial, self.chosen))
 
@@ -152,21 +152,21 @@ class JobPart:
         """Return when GPUs idled while cores were full or waited, and too long steps; and what ran then.
 
         Args:
-            limits: `gpu_below`, `core_above`, `iowait_above`, `sigmas`; see `holter.views.bottlenecks`.
+            limits: `gpu_below`, `core_above`, `iowait_above`, `sigmas`; see `holter.views.document.bottlenecks`.
         """
-        from holter.views.bottlenecks import find_bottlenecks
+        from holter.views.document.bottlenecks import find_bottlenecks
 
         return _rows(find_bottlenecks(self.trial, self.chosen, **limits))
 
     def running_at(self, moments: Sequence[int]) -> Document:
         """Return what ran at moments, ns since the epoch: `phases`, `names` of operators, `modes`."""
-        from holter.views import measures
+        from holter.views.document import measures
 
         return Document(measures.running_at(self.trial, self.chosen, moments))
 
     def running_during(self, stretches: Sequence[tuple[int, int]]) -> Document:
         """Return what ran during stretches from one time to another, ns since the epoch; see `running_at`."""
-        from holter.views import measures
+        from holter.views.document import measures
 
         return Document(measures.running_during(self.trial, self.chosen, stretches))
 
@@ -176,13 +176,13 @@ class JobPart:
         Raises:
             KeyError: There is no such metric.
         """
-        from holter.views import measures
+        from holter.views.document import measures
 
         return Rows(measures.downsampled(self.trial, self.chosen, metric, buckets))
 
     def loaders(self) -> Document:
-        """Return what the data loaders did: waits, workers, queues; see `holter.views.loaders`."""
-        from holter.views.loaders import loaders
+        """Return what the data loaders did: waits, workers, queues; see `holter.views.document.loaders`."""
+        from holter.views.document.loaders import loaders
 
         return Document(loaders(self.trial, start_ns=self.chosen.start_ns, end_ns=self.chosen.end_ns))
 

@@ -85,7 +85,7 @@ class Frame(Rows):
 
 def _condition(table: str, column: str, value: str | int) -> str:
     from holter.schema.tables import TABLES
-    from holter.store.parquet import literal, name
+    from holter.store.parquet.queries import literal, name
 
     if column != "node":
         TABLES[table].column(column)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import mmap
 import time
 
-from holter.recorder.marks import Marks
-from holter.recorder.spool import Spool, ThreadFiles
+from holter.recorder.spool.files import Spool, ThreadFiles
+from holter.recorder.spool.marks import Marks
 from holter.schema.record import HEAD_SIZE, RECORD_SIZE
 
 _ROUNDS = 4

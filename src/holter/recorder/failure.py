@@ -13,8 +13,8 @@ import traceback  # now, not when a process fails: importing it then undoes that
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
-from holter.recorder.marks import PHASES
-from holter.recorder.spool import open_apart
+from holter.recorder.spool.files import open_apart
+from holter.recorder.spool.marks import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

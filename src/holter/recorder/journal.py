@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from holter.recorder.spool import open_apart
+from holter.recorder.spool.files import open_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

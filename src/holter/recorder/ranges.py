@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holter.recorder import session as _session
 from holter.recorder.guard import tell
-from holter.recorder.names import NAMES
 from holter.recorder.nvtx import listener
+from holter.recorder.spool.names import NAMES
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from holter.recorder.marks import Marks
+    from holter.recorder.spool.marks import Marks
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 

@@ -9,15 +9,16 @@ import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder import cost, failure, hotpath, imports
+from holter.recorder import cost, failure, imports
 from holter.recorder.guard import Collector, Faults, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
-from holter.recorder.mapped import tell_lost
-from holter.recorder.marks import NAN, TRAIN, Marks, earliest
-from holter.recorder.names import MAX_LENGTH, NAMES, NO_NAME, OTHER
-from holter.recorder.spool import Spool, ThreadFiles
-from holter.recorder.threads import Local, Nowhere, Threads
+from holter.recorder.native.mapped import tell_lost
+from holter.recorder.spool import hotpath
+from holter.recorder.spool.files import Spool, ThreadFiles
+from holter.recorder.spool.marks import NAN, TRAIN, Marks, earliest
+from holter.recorder.spool.names import MAX_LENGTH, NAMES, NO_NAME, OTHER
+from holter.recorder.spool.threads import Local, Nowhere, Threads
 from holter.recorder.window import Windows
 from holter.schema import record
 from holter.schema.phases import Phase
@@ -25,7 +26,7 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.recorder.hotpath import Steps
+    from holter.recorder.spool.hotpath import Steps
 else:
     Steps = getattr(hotpath.compiled(), "Steps", hotpath.Steps)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.recorder import rank
 from holter.recorder.profilers import Later, Profiler, Unavailable, make
-from holter.recorder.spool import create
+from holter.recorder.spool.files import create
 from holter.recorder.waiting import Waiting, resolved
 from holter.schema import windows as page
 from holter.schema.dividing import FREE, divided

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from holter.plugins import provided
-from holter.views.changes_markdown import escaped
+from holter.views.comparison.changes_markdown import escaped
 from holter.views.figures import Reading, draw, names
 
 if TYPE_CHECKING:

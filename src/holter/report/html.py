@@ -7,13 +7,13 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from holter.report import overview, remarks, sections
-from holter.report.measured import measured, most_fired
-from holter.report.pieces import color, prose, short
-from holter.report.rings import listed as listed_parts
-from holter.report.svg import svg
-from holter.report.thin import thin
-from holter.views.bill import bill_lines
+from holter.drawing.pieces import color, prose, short
+from holter.drawing.rings import listed as listed_parts
+from holter.drawing.svg import svg
+from holter.drawing.thin import thin
+from holter.pages.text import overview, remarks, sections
+from holter.pages.text.measured import measured, most_fired
+from holter.views.document.bill import bill_lines
 from holter.views.figures import Reading, draw
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from holter.evaluation import evaluate
 from holter.report.formats import plain, report
 from holter.report.rule_details import RULES, details
 from holter.store.trial import Trial
-from holter.views.active_then import at_moments, in_steps
+from holter.views.document.active_then import at_moments, in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

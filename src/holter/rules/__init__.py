@@ -11,14 +11,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from holter.plugins import modules, provided, strangers
-from holter.rules._by_step import Step
-from holter.rules._coverage import Coverage, Reason
-from holter.rules._files import LOADED, load, split_reference
-from holter.rules._function import rule
-from holter.rules._job import Job
-from holter.rules._lookback import Lookback, Series
-from holter.rules._parameters import (
+from holter.parameters import (
     BadRule,
     Parameter,
     checked,
@@ -28,9 +21,16 @@ from holter.rules._parameters import (
     plain,
     resolved,
 )
-from holter.rules._replay import check_rule
-from holter.rules._when import WHEN, expression
-from holter.rules._window import Window
+from holter.plugins import modules, provided, strangers
+from holter.rules.engine.coverage import Coverage, Reason
+from holter.rules.engine.job import Job
+from holter.rules.engine.lookback import Lookback, Series
+from holter.rules.engine.replay import check_rule
+from holter.rules.engine.window import Window
+from holter.rules.own.files import LOADED, load, split_reference
+from holter.rules.own.function import rule
+from holter.rules.own.step import Step
+from holter.rules.own.when import WHEN, expression
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -239,7 +239,7 @@ def __getattr__(name: str) -> Any:
     if name == "run":
         return provided(f"{__name__}.run")
     if name == "rule_configs":
-        from holter.rules._configs import RuleConfigs
+        from holter.rules.engine.configs import RuleConfigs
 
         return RuleConfigs()
     if not name.startswith("_") and name[:1].isupper() and name in catalogue():

@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
-from holter.store import parquet
-from holter.store.columns import SERIES
 from holter.store.layout import parse_part, part_key
-from holter.store.parquet import BATCH
+from holter.store.parquet import queries as parquet
+from holter.store.parquet.columns import SERIES
+from holter.store.parquet.queries import BATCH
 from holter.store.reader import Reader
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import SCHEMA_VERSION
-from holter.store import parquet
 from holter.store.layout import SMALL, Part, current, parse_part
-from holter.store.parquet import BATCH
+from holter.store.parquet import queries as parquet
+from holter.store.parquet.queries import BATCH
 from holter.store.small_files import SmallFiles
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 
 from holter.schema.table import Table, repeated
 from holter.schema.tables import TABLES
-from holter.store import parquet
 from holter.store.files import Catalog, DataFile, Vanished, first_line, select
-from holter.store.parquet import BATCH
+from holter.store.parquet import queries as parquet
+from holter.store.parquet.queries import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import TABLES
-from holter.store import packed
-from holter.store.columns import Batch
 from holter.store.layout import SMALL, part_key
+from holter.store.parquet import packed
+from holter.store.parquet.columns import Batch
 from holter.store.place import Entry
 
 if TYPE_CHECKING:

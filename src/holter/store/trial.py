@@ -9,9 +9,9 @@ import numpy as np
 
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
-from holter.store import parquet
 from holter.store.files import DataFile, Vanished, select
-from holter.store.parquet import BATCH
+from holter.store.parquet import queries as parquet
+from holter.store.parquet.queries import BATCH
 from holter.store.reader import Reader, retried, row_groups, table_schema
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.schema.tables import TABLES
-from holter.store import packed
-from holter.store.columns import Batch, Columns
 from holter.store.layout import node_folder, parse_part, part_key
+from holter.store.parquet import packed
+from holter.store.parquet.columns import Batch, Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.parts import joined
-from holter.analysis.reductions import ASKED, REDUCTIONS, derived
+from holter.analysis.tensors.parts import joined
+from holter.analysis.tensors.reductions import ASKED, REDUCTIONS, derived
 from holter.frame import Rows
 from holter.schema.table import Table
 from holter.tensors.errors import TensorUnavailableForStep, near

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.frame import Rows
-from holter.store.parquet import literal
+from holter.store.parquet.queries import literal
 from holter.tensors.completeness import StepState
 from holter.tensors.errors import (
     StepNotYetAvailable,

@@ -13,7 +13,7 @@ import numpy as np
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 from holter.store.follow import Follow
-from holter.store.parquet import literal
+from holter.store.parquet.queries import literal
 from holter.store.reader import retried
 from holter.store.saved import Saved
 from holter.store.tensors_json import Told, read_told

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from holter.analysis.reductions import ASKED, REDUCTIONS, of_elements
+from holter.analysis.tensors.reductions import ASKED, REDUCTIONS, of_elements
 from holter.frame import Rows
-from holter.store.parquet import literal
+from holter.store.parquet.queries import literal
 from holter.store.raw import DamagedRaw, RawTensor
 from holter.tensors.completeness import StepState
 from holter.tensors.errors import (
@@ -164,7 +164,7 @@ class Tensor:
 
         Args:
             name: `min max mean std variance sum prod l1 l2 rms median q05 q50 q95`, their `abs_` forms,
-                counts as `nan` and `zeros`, changes as `delta_l2`: see `holter.analysis.reductions`.
+                counts as `nan` and `zeros`, changes as `delta_l2`: see `holter.analysis.tensors.reductions`.
             step: Global step.
             mode: Mode; None for the one in which it was saved, train first.
             rank: Who saved it; None for the lowest rank; `"all"` combines the parts of all ranks.

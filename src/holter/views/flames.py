@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.operator_tree import host
-from holter.analysis.python_functions import DEEPEST, Flame, flame_of_stacks, functions_of_stacks
+from holter.analysis.host.operator_tree import host
+from holter.analysis.host.python_functions import DEEPEST, Flame, flame_of_stacks, functions_of_stacks
 from holter.schema.table import Table
-from holter.store.parquet import literal
+from holter.store.parquet.queries import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.pooling import Pooled, held, pooled
+from holter.analysis.machine.pooling import Pooled, held, pooled
 from holter.schema.metrics import METRICS
-from holter.store import parquet
+from holter.store.parquet import queries as parquet
 from holter.views import heatmap_kept
 from holter.views.heatmap_kept import WORTH
 from holter.views.wording import size

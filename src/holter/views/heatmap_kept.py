@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from holter.analysis.pooling import Pooled
+from holter.analysis.machine.pooling import Pooled
 from holter.store.layout import HEATMAP
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.dataloading import loaders
-from holter.analysis.loader_timeline import batches
+from holter.analysis.loading.dataloading import loaders
+from holter.analysis.loading.loader_timeline import batches
 
 if TYPE_CHECKING:
     from holter.schema.table import Table

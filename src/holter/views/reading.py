@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.steps import steps as build_steps
-from holter.analysis.utilization import told_device, utilization
+from holter.analysis.machine.utilization import told_device, utilization
+from holter.analysis.steps.steps import steps as build_steps
 from holter.schema.table import Table
 
 if TYPE_CHECKING:

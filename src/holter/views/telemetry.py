@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from holter.analysis.breakdown import breakdown
-from holter.analysis.steps import steps as build_steps
+from holter.analysis.steps.breakdown import breakdown
+from holter.analysis.steps.steps import steps as build_steps
 from holter.schema.metrics import METRICS
 from holter.schema.table import Table
 from holter.views.issues import SEVERITIES

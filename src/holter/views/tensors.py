@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.parts import BASIS, joined
-from holter.analysis.reductions import CHANGES, COUNTED, STORED
+from holter.analysis.tensors.parts import BASIS, joined
+from holter.analysis.tensors.reductions import CHANGES, COUNTED, STORED
 from holter.schema.table import Table
-from holter.store.parquet import literal
+from holter.store.parquet.queries import literal
 from holter.store.tensors_json import read_told
 from holter.tensors.selection import is_member
 
@@ -120,7 +120,7 @@ def asked(where: str, rank: int | None, mode: str | None) -> str:
 
 
 def joined_rows(trial: Trial, where: str, sql: str) -> Table | None:
-    """Join the parts of sharded tensors: as `holter.analysis.parts.joined`, with `apart` and `lacks`.
+    """Join the parts of sharded tensors: as `holter.analysis.tensors.parts.joined`, with `apart` and `lacks`.
 
     Args:
         trial: The job.

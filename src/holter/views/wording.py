@@ -7,7 +7,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from holter.analysis.evidence import counted
+from holter.analysis.verdict.evidence import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

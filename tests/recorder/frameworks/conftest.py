@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from tests.recorder.frameworks.warm import Warm
 
-from holter.agent.segments import RECORD, unfold
-from holter.recorder import hotpath
+from holter.agent.drain.segments import RECORD, unfold
+from holter.recorder.spool import hotpath
 from holter.schema.phases import Mode, Phase
 from holter.schema.record import ENV_COMPILE
 

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from holter.recorder import hotpath, marks
-from holter.recorder.frameworks.pytorch import usual
+from holter.recorder.frameworks.pytorch.stepping import usual
+from holter.recorder.spool import hotpath, marks
 from holter.schema.phases import Phase
 from holter.schema.record import ENV_COMPILE
 

@@ -12,7 +12,7 @@ from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics
 from holter.recorder.frameworks.pytorch.tensors.together import Together, Waiting
 from holter.recorder.frameworks.pytorch.tensors.values import BINS, LOWEST_EXPONENT, described
-from holter.recorder.tensors import sums
+from holter.recorder.native import sums
 from holter.schema.tensor_spool import Values
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter import plugins
-from holter.agent.cgroups import SYS, Cgroup
-from holter.agent.procfs import PROC
+from holter.agent.machine.cgroups import SYS, Cgroup
+from holter.agent.machine.procfs import PROC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.agent import perf_event
 from holter.agent.collectors import Collector, Machine, Rate, Reading, Unavailable
+from holter.agent.machine import perf_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from holter.agent import procfs
 from holter.agent.collectors import Collector, Machine, Rate, Reading
+from holter.agent.machine import procfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from holter.agent import procfs
 from holter.agent.collectors import Collector, Machine, Reading
+from holter.agent.machine import procfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

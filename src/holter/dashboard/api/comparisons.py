@@ -9,7 +9,7 @@ from starlette.routing import Route
 from holter.dashboard.answers import RefusalError, answered, in_turn, points_of
 from holter.dashboard.api.figures import as_told
 from holter.dashboard.overlaid import overlaid, places
-from holter.views.overlays import OVERLAYS, missing
+from holter.views.comparison.overlays import OVERLAYS, missing
 
 if TYPE_CHECKING:
     from starlette.requests import Request

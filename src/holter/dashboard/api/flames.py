@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from holter.dashboard.answers import encoded, kept
 from holter.dashboard.api import JOB
-from holter.dashboard.pages.python import asked_part
+from holter.pages.job.python import asked_part
 from holter.views.flames import flames
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from starlette.routing import Route
 
 from holter.dashboard.answers import MOST_POINTS, RefusalError, encoded, which, whole
 from holter.dashboard.api import JOB
-from holter.dashboard.timelines import TIMELINES
-from holter.views.timeline_bytes import packed
-from holter.views.timeline_details import Event, connections, depth, detail, following, nearest, search
-from holter.views.timeline_tree import tree
-from holter.views.timeline_values import curves
+from holter.pages.timelines import TIMELINES
+from holter.views.timeline.details import Event, connections, depth, detail, following, nearest, search
+from holter.views.timeline.packing import packed
+from holter.views.timeline.tree import tree
+from holter.views.timeline.values import curves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from holter.dashboard.stores import Stores
-    from holter.dashboard.timelines import Opened
-    from holter.views.timeline_tree import Node
+    from holter.pages.timelines import Opened
+    from holter.views.timeline.tree import Node
 
     Asked = Mapping[str, str]
 

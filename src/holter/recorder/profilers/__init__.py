@@ -5,7 +5,7 @@ A profiler is a class called `Profiler` in a module of this folder that is named
 windows nothing of it exists. Whatever it raises costs its window, never the training; `Unavailable`
 says in its text why there cannot be one here.
 
-What it found it writes into a file of the spool directory, as raw as is cheap; `holter.agent.windows`
+What it found it writes into a file of the spool directory, as raw as is cheap; `holter.agent.drain.windows`
 has a module of the same name that makes rows of it.
 """
 

@@ -1,7 +1,7 @@
 """Profile the Python code of the training thread: cProfile for every call, pyinstrument for samples.
 
 What they find is cut where parts of a step begin and end, so that it can be asked for by step and by part.
-The file holds one JSON document a line; `holter.agent.windows.python` reads it.
+The file holds one JSON document a line; `holter.agent.drain.windows.python` reads it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holter.recorder.marks import TRAIN
 from holter.recorder.profilers import Unavailable
+from holter.recorder.spool.marks import TRAIN
 from holter.schema.windows import PYTHON, TIMERS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from holter.recorder.guard import tell
-from holter.recorder.spool import RETRY_NS
+from holter.recorder.spool.files import RETRY_NS
 from holter.recorder.tensors import safetensors
 from holter.recorder.tensors.schedule import MODES
 from holter.schema import tensor_spool as spool

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.report.exports import _stretches
 from holter.schema.tables import TABLES
-from holter.store import parquet
+from holter.store.parquet import queries as parquet
 
 if TYPE_CHECKING:
     from pathlib import Path

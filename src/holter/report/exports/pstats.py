@@ -6,7 +6,7 @@ import marshal
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from holter.analysis.python_functions import place, summed
+from holter.analysis.host.python_functions import place, summed
 
 if TYPE_CHECKING:
     from pathlib import Path

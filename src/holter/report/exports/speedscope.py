@@ -6,8 +6,8 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from holter.analysis.python_functions import place
-from holter.store.parquet import literal
+from holter.analysis.host.python_functions import place
+from holter.store.parquet.queries import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.trainings import begins, told_apart
+from holter.analysis.steps.trainings import begins, told_apart
 from holter.report.event_file import EventFile
 from holter.views.reading import steps_of
 

@@ -14,11 +14,11 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from holter.plugins import modules
-from holter.views.description import describe
+from holter.views.document.description import describe
+from holter.views.document.main_loader import MainLoader
+from holter.views.document.planned import planned
+from holter.views.document.profiled import Profiled
 from holter.views.loading import Loading
-from holter.views.main_loader import MainLoader
-from holter.views.planned import planned
-from holter.views.profiled import Profiled
 from holter.views.reading import steps_of
 from holter.views.wording import meant
 

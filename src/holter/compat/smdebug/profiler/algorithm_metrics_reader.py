@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.compat.smdebug.profiler.readers import MetricsReader
-from holter.importers.profiler_output import SUFFIXES
+from holter.importers.sagemaker.profiler_output import SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

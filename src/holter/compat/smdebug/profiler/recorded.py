@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.loader_durations import lives
-from holter.importers.profiler_output import SUFFIXES
-from holter.importers.sagemaker import METRICS
+from holter.analysis.loading.loader_durations import lives
+from holter.importers.sagemaker.profiler import METRICS
+from holter.importers.sagemaker.profiler_output import SUFFIXES
 from holter.schema.phases import ITERATOR_START
 from holter.schema.table import Table
-from holter.store.parquet import literal
+from holter.store.parquet.queries import literal
 from holter.store.stretches import stretches
 from holter.store.trial import Trial
-from holter.views.cost import details
+from holter.views.document.cost import details
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holter.compat.smdebug.exceptions import TrialNotFound
 from holter.compat.smdebug.profiler.recorded import Recorded
-from holter.importers.profiler_output import ProfilerOutput, is_profiler_output
+from holter.importers.sagemaker.profiler_output import ProfilerOutput, is_profiler_output
 from holter.store.job import JobNotFound, at
 from holter.store.trial import Trial
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from holter.compat.smdebug.exceptions import MissingCollectionFiles, TrialNotFound
 from holter.compat.smdebug.trials.trial import Trial
-from holter.importers.smdebug_folder import is_smdebug
-from holter.importers.smdebug_tensors import MissingCollectionsError, TensorFolder
+from holter.importers.sagemaker.smdebug_folder import is_smdebug
+from holter.importers.sagemaker.smdebug_tensors import MissingCollectionsError, TensorFolder
 from holter.store import job
 from holter.tensors import Source
 

@@ -13,7 +13,7 @@ from holter.compat.smdebug.core.tensor import Tensor, worker
 from holter.compat.smdebug.exceptions import (
     TensorUnavailable,
 )
-from holter.store.parquet import literal
+from holter.store.parquet.queries import literal
 from holter.tensors import Source, Tensors
 from holter.tensors import Tensor as Read
 from holter.tensors.completeness import WINDOW

@@ -11,21 +11,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.backward import Backward
-from holter.recorder.frameworks.pytorch.batches import Batches
 from holter.recorder.frameworks.pytorch.compilers import Compilers
+from holter.recorder.frameworks.pytorch.data.batches import Batches
+from holter.recorder.frameworks.pytorch.data.loaders import Loaders
+from holter.recorder.frameworks.pytorch.data.transfers import Transfers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
-from holter.recorder.frameworks.pytorch.evaluations import Evaluations
-from holter.recorder.frameworks.pytorch.flow import Flow
-from holter.recorder.frameworks.pytorch.iterations import Iterations
-from holter.recorder.frameworks.pytorch.listening import watch_phases
-from holter.recorder.frameworks.pytorch.loaders import Loaders
 from holter.recorder.frameworks.pytorch.patches import Patches, hide
-from holter.recorder.frameworks.pytorch.roots import Roots
 from holter.recorder.frameworks.pytorch.saving import Saving
-from holter.recorder.frameworks.pytorch.steps import StepClock
+from holter.recorder.frameworks.pytorch.stepping.backward import Backward
+from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
+from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+from holter.recorder.frameworks.pytorch.stepping.iterations import Iterations
+from holter.recorder.frameworks.pytorch.stepping.listening import watch_phases
+from holter.recorder.frameworks.pytorch.stepping.roots import Roots
+from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import Tensors
-from holter.recorder.frameworks.pytorch.transfers import Transfers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.roots import Roots
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 
 
 class Compilers:

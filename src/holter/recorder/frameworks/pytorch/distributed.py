@@ -12,8 +12,8 @@ from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
 
 COLLECTIVES = (
     "all_gather",

@@ -7,14 +7,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
-from holter.recorder.frameworks.pytorch.flow import NAN
+from holter.recorder.frameworks.pytorch.stepping.flow import NAN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
 
 LATER = {
     "torch.distributed.checkpoint": ("save", "save_state_dict"),

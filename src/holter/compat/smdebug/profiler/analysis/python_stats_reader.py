@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.grouping import groups
-from holter.analysis.python_functions import flame_of_stacks
+from holter.analysis.host.python_functions import flame_of_stacks
 from holter.compat.smdebug.profiler.python_profile_utils import PythonProfileModes, StepPhase, mode_of
-from holter.importers import marshaled
+from holter.importers.sagemaker import marshaled
 from holter.report.exports.pstats import as_stats
 from holter.store.place import place
 from holter.store.trial import Trial

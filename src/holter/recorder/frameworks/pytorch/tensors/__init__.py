@@ -35,11 +35,11 @@ from holter.schema.tensor_spool import ENV_SAVE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holter.recorder.frameworks.pytorch.backward import Backward
-    from holter.recorder.frameworks.pytorch.flow import Flow
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.roots import Roots
-    from holter.recorder.frameworks.pytorch.steps import StepClock
+    from holter.recorder.frameworks.pytorch.stepping.backward import Backward
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.roots import Roots
+    from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
     from holter.recorder.tensors.collections import Collection
 
 _AT_UPDATE = {"parameter", "buffer", "gradient", "optimizer_state"}

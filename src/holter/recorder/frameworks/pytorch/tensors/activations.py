@@ -7,7 +7,7 @@ from collections import Counter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.stepping.flow import EVAL, PREDICT, TRAIN
 from holter.recorder.frameworks.pytorch.tensors import losses
 from holter.recorder.frameworks.pytorch.tensors.names import ACTIVATIONS, class_name, module_names
 from holter.recorder.guard import tell
@@ -17,8 +17,8 @@ from holter.recorder.tensors.schedule import MODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
-    from holter.recorder.frameworks.pytorch.roots import Roots
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.roots import Roots
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
     from holter.recorder.tensors.collections import Collection
     from holter.recorder.tensors.patience import Patience

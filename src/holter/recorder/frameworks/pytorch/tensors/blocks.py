@@ -15,7 +15,7 @@ import struct
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.tensors import sums as in_c
+from holter.recorder.native import sums as in_c
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

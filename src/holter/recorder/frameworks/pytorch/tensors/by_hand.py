@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.flow import EVAL, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.stepping.flow import EVAL, PREDICT, TRAIN
 from holter.recorder.guard import tell
 from holter.recorder.tensors.collections import Collection, Tensor
 from holter.recorder.tensors.schedule import MODES, Schedule
@@ -13,8 +13,8 @@ from holter.recorder.tensors.schedule import MODES, Schedule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
-    from holter.recorder.frameworks.pytorch.steps import StepClock
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
     from holter.recorder.frameworks.pytorch.tensors.names import Models
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
     from holter.recorder.tensors.patience import Patience

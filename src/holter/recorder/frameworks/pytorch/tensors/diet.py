@@ -18,7 +18,7 @@ from holter.recorder.tensors.schedule import NEVER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
 
     OnNonfinite = Callable[[int, list[Any], dict[str, Any]], None]

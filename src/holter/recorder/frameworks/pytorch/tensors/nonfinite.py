@@ -20,7 +20,7 @@ from holter.recorder.tensors.patience import TooLong
 from holter.schema.tensor_spool import COUNTS, STATISTICS
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
 
 _TOLD = 3

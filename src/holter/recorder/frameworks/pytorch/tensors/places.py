@@ -14,7 +14,7 @@ from holter.recorder.frameworks.pytorch.tensors.graph import parameters_used
 from holter.recorder.frameworks.pytorch.tensors.names import class_name, inner, module_names
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
 
 MAX_CALLS = 100_000
 ATTEMPTS = 10

@@ -24,7 +24,7 @@ from holter.schema.tensor_spool import STATES, Values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holter.recorder.frameworks.pytorch.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
     from holter.recorder.tensors.collections import Collection, Tensor
     from holter.recorder.tensors.writing import TensorFiles

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.flow import TRAIN
+from holter.recorder.frameworks.pytorch.stepping.flow import TRAIN
 from holter.recorder.frameworks.pytorch.tensors.names import Models, gradient
 from holter.recorder.tensors.collections import Tensor
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.analysis.grouping import groups
-from holter.analysis.snapshots import TOLERANCE_NS, matrix, moments
+from holter.analysis.machine.snapshots import TOLERANCE_NS, matrix, moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -9,7 +9,7 @@ from holter.compat.smdebug.exceptions import NoMoreProfilerData, TrialNotFound
 from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
 from holter.compat.smdebug.profiler.sources import is_recorded, source
 from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
-from holter.importers.profiler_output import is_profiler_output
+from holter.importers.sagemaker.profiler_output import is_profiler_output
 from holter.store.job import JobNotFound, at, find, store_url
 
 if TYPE_CHECKING:

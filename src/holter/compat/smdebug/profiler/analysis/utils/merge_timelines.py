@@ -11,7 +11,7 @@ import numpy as np
 
 from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
 from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
-from holter.importers.profiler_output import SUFFIXES
+from holter.importers.sagemaker.profiler_output import SUFFIXES
 from holter.store.place import place
 
 if TYPE_CHECKING:

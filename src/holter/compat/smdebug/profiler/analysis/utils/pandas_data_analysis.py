@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.job_intervals import inside, intervals
-from holter.analysis.usage_ranges import RANGES, in_ranges
+from holter.analysis.jobs.stretches import inside, intervals
+from holter.analysis.machine.usage_ranges import RANGES, in_ranges
 from holter.frame import optional
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.analysis.loader_durations import OUTLIER
+from holter.analysis.loading.loader_durations import OUTLIER
 from holter.compat.smdebug.profiler.analysis.notebook_utils.timeline_charts import TimelineCharts
 from holter.frame import optional
 

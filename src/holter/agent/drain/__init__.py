@@ -1,0 +1,1 @@
+"""Move records from the spool into the tables of the store."""

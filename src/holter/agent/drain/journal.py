@@ -1,0 +1,264 @@
+"""Follow the journals: what each process of the job says of itself, beside its records."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holter.schema.masking import masked_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holter.agent.drain.clock import Clock
+    from holter.agent.drain.heads import Head
+
+MAX_LINE = 1 << 20
+"""A line longer than this is damage, not a fact."""
+_CHUNK = 4 << 20
+RECENT_STEPS = 200
+MAX_FAULTS = 100
+MAX_NAME = 65_535
+
+
+_NUMBERS = {
+    "rank": 2**31 - 1,
+    "local_rank": 2**31 - 1,
+    "world_size": 2**31 - 1,
+    "worker": 2**15 - 1,
+    "stacks_signal": 64,
+}
+"""Numbers a process says of itself, and the largest that makes sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row for the table `events`."""
+
+    time: int
+    """Wall ns."""
+    rank: int
+    kind: str
+    name: str
+    detail: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Process:
+    """All that is known of one process that records."""
+
+    key: str
+    pid: int
+    started: int
+    """Monotonic ns."""
+    first_seen: int
+    """Monotonic ns, by the agent."""
+    role: str = "trainer"
+    worker: int = -1
+    parent: str | None = None
+    rank: int | None = None
+    assigned: int | None = None
+    """The rank the agent gave it, as long as it does not know its own."""
+    local_rank: int | None = None
+    world_size: int | None = None
+    stacks_signal: int | None = None
+    argv: list[str] = field(default_factory=list)
+    framework: dict[str, Any] | None = None
+    names: dict[int, int] = field(default_factory=dict)
+    """Ids of names, and where the text is in `Facts.texts`."""
+    exception: dict[str, Any] | None = None
+    end: dict[str, Any] | None = None
+    faults: int = 0
+    ticks: int | None = None
+    """Start in clock ticks, to know a reused pid; None until it was found in /proc."""
+    died: int | None = None
+    """Monotonic ns at which it was found dead."""
+    checked: int = 0
+    """Monotonic ns at which it was last found alive."""
+    last_progress: int = 0
+    """Monotonic ns at which the agent last saw a record that means work was done."""
+    steps: int = 0
+    last_step: int = -1
+    trains: bool = False
+    """Whether it has taken a step that trains."""
+    begun: int = 0
+    """Monotonic ns at which the newest finished piece of training in the loop's thread began."""
+    durations: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    """Of the newest steps, ns."""
+    records: int = 0
+    dropped: int = 0
+    cost_ns: int = 0
+    last_open: list[dict[str, Any]] = field(default_factory=list)
+    """Spans open in the loop's thread when it was last looked at, outermost first."""
+    last_phase: str | None = None
+    last_head_step: int = -1
+    loop_thread: int = 0
+    """The thread that ended the newest step; before the first, the one that trained last."""
+    loop_head: Head | None = None
+    """The head page of the loop's thread when it was last looked at."""
+
+    @property
+    def is_trainer(self) -> bool:
+        """Whether it trains; a launcher that only says how it failed does not."""
+        return self.role == "trainer"
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it is a data-loader worker."""
+        return self.role == "worker"
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it said that it ends, and nothing of an exception."""
+        return self.end is not None and self.exception is None
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the outcome says of it."""
+        return {
+            "process": self.key,
+            "pid": self.pid,
+            "role": self.role,
+            "rank": self.rank if self.rank is not None else self.assigned,
+            "worker": self.worker,
+            "records": self.records,
+            "dropped": self.dropped,
+            "steps": self.steps,
+            "clean": self.end is not None,
+        }
+
+
+class Journal:
+    """The journal of one process, read as far as it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged = 0
+        self._offset = 0
+        self._rest = b""
+
+    def lines(self, *, final: bool = False) -> list[dict[str, Any]]:
+        """Return the new lines; one cut short waits for its end, or is dropped when there is none."""
+        found = []
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read(_CHUNK)
+        except OSError:
+            data = b""
+        self._offset += len(data)
+        *complete, self._rest = (self._rest + data).split(b"\n")
+        if final and self._rest:
+            complete.append(self._rest)
+            self._rest = b""
+        if len(self._rest) > MAX_LINE:
+            self._rest = b""
+            self.damaged += 1
+        for line in complete:
+            if not line.strip():
+                continue
+            try:
+                fact = json.loads(line)
+            except ValueError:
+                fact = None
+            if isinstance(fact, dict):
+                found.append(fact)
+            else:
+                self.damaged += 1
+        return found
+
+
+class Facts:
+    """Turns journal lines into what is known of a process and into events."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.texts: list[str] = [""]
+        """Every name once: the workers of one loader name the same stacks."""
+        self._codes: dict[str, int] = {"": 0}
+        self.framework: dict[str, Any] | None = None
+        self.faults: list[dict[str, Any]] = []
+        """Faults of the recorder, in all processes."""
+
+    def take(self, process: Process, line: dict[str, Any], now: int) -> list[Event]:
+        """Take one line; unknown kinds become events as they are, so that a newer recorder loses nothing."""
+        events = []
+        for kind, value in line.items():
+            if kind == "name" and isinstance(value, list) and len(value) == 2:
+                if not 0 < (number := int(value[0])) <= MAX_NAME:
+                    raise ValueError(f"{number} is no id of a name")
+                process.names[number] = self._code(str(value[1]))
+                continue
+            detail = masked_in(value if isinstance(value, dict) else {"value": value})
+            when = detail.get("time")
+            time = self._clock.to_wall(when if isinstance(when, int) else now)
+            if "time" in detail:
+                detail["time"] = time
+            name = self._learn(process, kind, detail)
+            detail["process"] = process.key
+            if kind != "framework" or process.is_trainer:
+                events.append(Event(time, _rank(process), kind, name, detail))
+        return events
+
+    def _code(self, text: str) -> int:
+        code = self._codes.setdefault(text, len(self.texts))
+        if code == len(self.texts):
+            self.texts.append(text)
+        return code
+
+    def _note_fault(self, detail: dict[str, Any]) -> None:
+        """Keep each fault of the recorder once, with how often it was said."""
+        where, error = str(detail.get("where", "")), str(detail.get("error", ""))
+        for known in self.faults:
+            if known["where"] == where and known["error"] == error:
+                known["count"] += 1
+                return
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append({"where": where, "error": error, "count": 1})
+
+    def _learn(self, process: Process, kind: str, detail: dict[str, Any]) -> str:
+        """Keep what concerns the process itself; return the name of the event."""
+        if kind in ("process", "rank"):
+            _identify(process, detail)
+            return process.key if kind == "process" else str(process.rank)
+        if kind == "framework":
+            process.framework = detail
+            self.framework = self.framework or dict(detail)
+            return str(detail.get("name", ""))
+        if kind == "exception":
+            if process.exception is None or process.exception.get("time", 0) <= detail.get("time", 0):
+                process.exception = dict(detail)
+            return str(detail.get("type", ""))
+        if kind == "fault":
+            process.faults += 1
+            self._note_fault(detail)
+            return str(detail.get("where", ""))
+        if kind == "end":
+            process.end = dict(detail)
+            process.cost_ns = max(process.cost_ns, int(detail.get("cost_ns") or 0))
+            return process.key
+        if kind in ("nonfinite", "dropped"):
+            return str(detail.get("name") or detail.get("what") or "")
+        if kind == "loader":
+            return str(detail.get("index", ""))
+        return ""
+
+
+def _identify(process: Process, detail: dict[str, Any]) -> None:
+    """Take what a process says it is; raises `ValueError` or `TypeError` for what no process can be."""
+    for name, most in _NUMBERS.items():
+        if detail.get(name) is not None:
+            if not 0 <= (number := int(detail[name])) <= most:
+                raise ValueError(f"{name} {number} of process {process.key} is out of range")
+            setattr(process, name, number)
+    process.role = str(detail.get("role") or process.role)
+    process.parent = str(detail["parent"]) if detail.get("parent") else process.parent
+    if detail.get("argv"):
+        process.argv = detail["argv"] = [str(word) for word in detail["argv"]]
+
+
+def _rank(process: Process) -> int:
+    if process.rank is not None:
+        return process.rank
+    return -1 if process.assigned is None else process.assigned

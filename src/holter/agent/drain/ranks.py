@@ -1,0 +1,74 @@
+"""Say which rank the rows of a process belong to, also when the process does not know it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from holter.agent.drain.journal import Event, Process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holter.agent.drain.clock import Clock
+
+PATIENCE_S = 2.0
+"""How long the records of a process wait in the spool for it to learn its rank."""
+
+
+def rank_name(key: str) -> str:
+    """Name of the file in a spool that keeps the rank which the agent gave to a process."""
+    return f"{key}.rank"
+
+
+class Ranks:
+    """Ranks of the processes in `processes`, which its owner keeps up to date."""
+
+    def __init__(self, processes: dict[str, Process], clock: Clock, spool: Path) -> None:
+        self._processes = processes
+        self._clock = clock
+        self._spool = spool
+
+    def given(self, key: str) -> int | None:
+        """Return the rank that an agent before this one gave to a process; None when it gave none."""
+        try:
+            return int((self._spool / rank_name(key)).read_text())
+        except (OSError, ValueError):
+            return None
+
+    def of(self, process: Process) -> int:
+        """Return the rank for rows of a process, a worker's from its trainer; -1 when there is none yet."""
+        owner = self._owner(process)
+        if owner.rank is not None:
+            return owner.rank
+        return -1 if owner.assigned is None else owner.assigned
+
+    def settle(self, process: Process, now: int, *, final: bool) -> tuple[bool, list[Event]]:
+        """See to it that a process has a rank; False while it is worth waiting for.
+
+        A process that does not know its rank gets the lowest one that no living trainer has: a single
+        trainer is rank 0, and so is the next one of a script that trains twice.
+        """
+        owner = self._owner(process)
+        if owner.rank is not None or owner.assigned is not None or not owner.is_trainer:
+            return True, []
+        if not final and now - owner.first_seen < PATIENCE_S * 1e9:
+            return False, []
+        others = [one for one in self._processes.values() if one.is_trainer and one is not owner]
+        taken = {self.of(one) for one in others if one.died is None}
+        owner.assigned = next(rank for rank in range(len(taken) + 1) if rank not in taken)
+        with contextlib.suppress(OSError):  # who recovers the spool must give it the same
+            (self._spool / rank_name(owner.key)).write_text(str(owner.assigned))
+        if not any(self.of(one) >= 0 for one in others):
+            return True, []
+        detail = {"process": owner.key, "pid": owner.pid, "assigned": owner.assigned}
+        text = "its rank is unknown; given by order"
+        return True, [Event(self._clock.to_wall(now), owner.assigned, "rank", text, detail)]
+
+    def _owner(self, process: Process) -> Process:
+        """Return the trainer a worker works for, as far as it can be found."""
+        seen = {process.key}
+        while process.is_worker and process.parent in self._processes and process.parent not in seen:
+            seen.add(process.parent)
+            process = self._processes[process.parent]
+        return process

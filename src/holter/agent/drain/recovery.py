@@ -1,0 +1,220 @@
+"""Bring into the store what a dead agent left in its spool: every record once, however often it is tried."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.agent.collectors import Watched
+from holter.agent.drain.drain import Drain
+from holter.agent.drain.intake import Intake
+from holter.agent.drain.notes import Notes
+from holter.agent.drain.segments import RECORD
+from holter.agent.drain.unstored import Unstored
+from holter.agent.supervision.deaths import Ended, failure
+from holter.agent.supervision.members import Member
+from holter.agent.supervision.outcome import Outcome
+from holter.agent.supervision.ownership import held
+from holter.store.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.agent.supervision.ownership import Owner
+    from holter.store.job import JobFolder
+
+_JUDGES_S = 20.0
+"""How long the rules' process of the dead agent gets to notice that it is alone."""
+_NO_PROC = Path("/nonexistent")
+"""All processes of the spool are dead; another one may have got the pid of one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What came of a recovery."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows that the store did not hold before, of each table."""
+    outcome: Outcome
+    closed: bool
+    """Whether the job is over now; other nodes of it may still run."""
+
+
+def recover(
+    spool: Path, owner: Owner, folder: JobFolder, judge: Callable[[Outcome], object] | None = None
+) -> Recovered:
+    """Store the records of a spool, close its job, have it judged, and remove the spool.
+
+    Whatever stops it halfway, the spool is there until all is done, and the next try goes on.
+
+    Args:
+        spool: The spool.
+        owner: The agent that made it.
+        folder: Its job.
+        judge: Called once the job is over; the verdict is its work.
+
+    Raises:
+        SpoolBusy: Its agent or its training still runs, or another command recovers it now.
+        OSError: The store cannot be read or written, or the job is gone; the spool is kept.
+    """
+    with held(spool, owner):
+        if "created" not in folder.manifest():
+            raise FileNotFoundError(f"job {folder.url} is not there; was it deleted, or its store unmounted?")
+        end = _last_sign(spool, owner, folder)
+        writer = Unstored(folder, owner.node)
+        notes = Notes(owner.clock)
+        drain = Drain(spool, owner.clock, proc=_NO_PROC, now=lambda: end - owner.clock.offset)
+        intake = Intake(
+            folder,
+            owner.node,
+            spool=spool,
+            clock=owner.clock,
+            collectors=(),
+            interval_ms=1000,
+            watched=Watched(roots=[]),
+            notes=notes,
+            writer=writer,
+            drain=drain,
+        )
+        intake.finish(attached=False, limit_s=float("inf"))
+        closes = folder.manifest().get("end") is None
+        if closes and owner.ended is None:
+            notes.fault("killed", _loss(folder, owner))
+        intake.events()
+        if failed := next((f["error"] for f in notes.faults if f["where"] == "tensors"), None):
+            raise OSError(failed)
+        outcome = _outcome(drain, owner, end)
+        closed = _close(folder, owner, outcome) if closes else True
+        if closed and judge is not None:
+            _wait_for_rules(folder)
+            _judge_anew(folder)
+            judge(outcome)
+        shutil.rmtree(spool, ignore_errors=True)
+    return Recovered(rows=writer.new, outcome=outcome, closed=closed)
+
+
+def waiting(spool: Path) -> int:
+    """Return how many records lie in a spool, stored ones among them."""
+    return sum(int((records["phase"] != 0).sum()) for records in _segments(spool))
+
+
+def _segments(spool: Path) -> list[Any]:
+    found = []
+    for path in spool.glob("*.seg"):
+        with contextlib.suppress(OSError):
+            data = path.read_bytes()
+            found.append(np.frombuffer(data[: len(data) - len(data) % RECORD.itemsize], RECORD))
+    return found
+
+
+def _last_sign(spool: Path, owner: Owner, folder: JobFolder) -> int:
+    """Return when the job was alive last, wall ns: the newest record, journal or heartbeat."""
+    signs = [owner.start]
+    for records in _segments(spool):
+        whole = records[records["phase"] != 0]
+        if len(whole):
+            signs.append(owner.clock.to_wall(int((whole["begin"] + whole["duration"]).max())))
+    for path in spool.glob("*.journal"):
+        with contextlib.suppress(OSError):
+            signs.append(path.stat().st_mtime_ns)
+    beat = folder.node(owner.node).get("heartbeat")
+    return min(max([*signs, *([beat] if isinstance(beat, int) else [])]), time.time_ns())
+
+
+def _loss(folder: JobFolder, owner: Owner) -> str:
+    """Say what no recovery brings back."""
+    newest = Trial(folder).newest("samples")
+    after = "" if newest is None else f" after {(newest - owner.start) / 1e9:.0f} s"
+    return (
+        f"the agent (process {owner.pid} on {owner.host}) was killed; the records were recovered from its "
+        f"spool, the machine's samples{after} are lost"
+    )
+
+
+def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
+    trainers = drain.trainers()
+    found = failure(
+        Ended(None),
+        [one for one in drain.processes.values() if not one.is_worker],
+        oom=None,
+        hanging=False,
+        clock_offset=owner.clock.offset,
+        rank_of=drain.ranks.of,
+    )
+    if found is None and not trainers:
+        found = {"step": None, "phase": None, "exception": None, "rank": None, "signal": None, "kind": "lost"}
+    if found is not None and found["kind"] == "lost":
+        text = f"the agent (process {owner.pid}) was killed, and the end of the training was not recorded"
+        found |= {"kind": "agent killed", "certainty": "certain", "evidence": text}
+    known: dict[str, Any] = {}
+    if owner.ended is not None:
+        known = {name: owner.ended.get(name) for name in ("status", "exit_code", "signal", "failure")}
+    made = Outcome(
+        exit_code=0 if found is None else 1,
+        signal=None,
+        failure=found,
+        status="Completed" if found is None else "Failed",
+        started=owner.start,
+        ended=end,
+        faults=drain.facts.faults,
+        dropped=drain.dropped,
+        records=drain.records,
+        processes=[one.summary() for one in trainers],
+        workers_seen=drain.workers_seen,
+        recorder_cost_ns=drain.cost_ns,
+    )
+    return replace(made, **known)
+
+
+def _close(folder: JobFolder, owner: Owner, outcome: Outcome) -> bool:
+    """Write how the job ended, as far as it is known; return whether it is over."""
+    killed: dict[str, Any] = {}
+    if owner.ended is None:
+        killed = {"agent_killed": {"node": owner.node, "host": owner.host, "pid": owner.pid}}
+    ended: dict[str, Any] = {
+        "status": outcome.status,
+        "start": outcome.started,
+        "end": outcome.ended,
+        "exit_code": None,  # only the agent could have learned it
+        "signal": None,
+        "failure": outcome.failure,
+        **(owner.ended or {}),
+    }
+    if not owner.several:
+        folder.update(**ended, **killed)
+        return True
+    trained = any(process["steps"] for process in outcome.processes)
+    folder.update_node(owner.node, **ended, **killed, trained=trained, cost=outcome.cost)
+    return not Member(folder, owner.node, creator=False).close()
+
+
+def _judge_anew(folder: JobFolder) -> None:
+    """Have the rules judge again what they had done with before the last records came."""
+    kept = folder.evaluations()
+    progress = kept.get("progress")
+    if isinstance(progress, dict) and progress.get("finished"):
+        folder.write_evaluations({**kept, "progress": None})
+
+
+def _wait_for_rules(folder: JobFolder) -> None:
+    """Wait for the dead agent's rules to end: two that judge at once would write every step twice."""
+    deadline = time.monotonic() + _JUDGES_S
+    while time.monotonic() < deadline and _rules_run(folder.url):
+        time.sleep(0.2)
+
+
+def _rules_run(url: str) -> bool:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+                if b"holter.evaluation" in words and os.fsencode(url) in words:
+                    return True
+    return False

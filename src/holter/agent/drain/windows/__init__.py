@@ -1,0 +1,72 @@
+"""Files of profiling windows become rows, one module for each profiler: the contract.
+
+A module is called as its profiler in `holter.schema.windows.PROFILERS`, and has one function::
+
+    def rows(path: Path, fact: Fact, clock: Clock) -> Mapping[str, Columns]: ...
+
+It reads the file that the profiler of `holter.recorder.profilers` wrote, and returns columns of tables of the
+schema by table, without the column `rank`, which the caller adds. What does not fit the format is a
+`ValueError`; nothing in the file is executed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from holter.agent.drain.clock import Clock
+
+Columns = dict[str, Any]
+"""Columns as the store's writer takes them: arrays, lists, and pairs (codes, values) for text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What the process said of a window that is over."""
+
+    profiler: str
+    first_step: int
+    last_step: int
+    """Exclusive."""
+    bounds: list[int]
+    """When each step began, and the last ended, monotonic ns; one more than there are steps."""
+    process: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    wall_minus_monotonic: int = 0
+    """Nanoseconds between the clocks of the process then: what a profiler timed by the wall clock."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """What else the profiler returned."""
+
+    def steps(self, begins: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the step in which each moment lies, monotonic ns; the nearest of the window's."""
+        inner = np.array(self.bounds[1:-1], np.int64)
+        return (self.first_step + np.searchsorted(inner, begins, side="right")).astype(np.int32)
+
+
+class Reader(Protocol):
+    """What a module of this folder must offer."""
+
+    def rows(self, path: Path, fact: Fact, clock: Clock) -> Mapping[str, Columns]:
+        """Return columns by table."""
+        ...
+
+
+def reader(profiler: str) -> Reader:
+    """Return the module for a profiler; raises `LookupError` when there is none."""
+    try:
+        made: Any = import_module(f"{__name__}.{profiler}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{profiler}":
+            raise
+        raise LookupError(f"this version makes no rows of windows of {profiler!r}") from None
+    found: Reader = made
+    return found

@@ -1,0 +1,1 @@
+"""Facts of the machine: processes, control groups, counters and the code that runs."""

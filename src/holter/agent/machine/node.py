@@ -1,0 +1,86 @@
+"""Facts of this machine, and what can and cannot be measured on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+from typing import TYPE_CHECKING, Any
+
+from holter.agent.collectors import Collector, Machine, collectors
+
+if TYPE_CHECKING:
+    from holter.agent.drain.clock import Clock
+
+OBEYS = ("interval_ms", "monitoring", "stop", "stacks", "profile")
+"""The orders in `control.json` that this agent follows; who gives another one learns that nobody does."""
+
+
+def node_name() -> str:
+    """Return a name for this machine that a path may hold."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname().split(".")[0]).strip("-.")
+    return name or "node"
+
+
+def node_facts(
+    machine: Machine, made: list[Collector], missing: list[tuple[str, str]], clock: Clock
+) -> dict[str, Any]:
+    """Return what `nodes/<node>.json` holds."""
+    limit, total = machine.cgroup.memory_limit(), _memory(machine)
+    limited = min((value for value in (limit, total) if value is not None), default=None)
+    return {
+        "cpus": len(machine.cores),
+        "cpu_quota": machine.cgroup.cpus(),
+        "memory_bytes": limited,
+        "memory_total_bytes": total,
+        "memory_limit_bytes": limit,
+        "gpus": [fact for collector in made if hasattr(collector, "facts") for fact in collector.facts()],
+        "host": socket.gethostname(),
+        "os": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpu_model": _cpu_model(machine),
+        "python": platform.python_version(),
+        "agent_pid": os.getpid(),
+        "obeys": list(OBEYS),
+        "clock": {"monotonic": clock.monotonic, "wall": clock.wall},
+        "heartbeat": clock.time_ns(),
+        "missing": [{"what": what, "why": why} for what, why in missing],
+    }
+
+
+def capabilities(machine: Machine | None = None) -> list[dict[str, Any]]:
+    """Try every collector on this machine; return for each what it is, whether it works, and if not, why.
+
+    Each is read twice, so that what only shows in a reading is known too.
+    """
+    made, missing = collectors(machine or Machine())
+    found = []
+    for collector in made:
+        name = type(collector).__module__.rpartition(".")[2]
+        known = len(collector.missing)
+        try:
+            metrics = sorted({metric for now in (1, 2) for _, metric, _ in collector.read(now)})
+        except Exception as error:
+            missing.append((name, f"{type(error).__name__}: {error}"))
+            continue
+        missing.extend(collector.missing[known:])
+        found.append({"what": name, "available": True, "why": "", "metrics": metrics})
+    return found + [{"what": what, "available": False, "why": why, "metrics": []} for what, why in missing]
+
+
+def _memory(machine: Machine) -> int | None:
+    match = re.search(r"^MemTotal:\s*(\d+) kB", _text(machine, "meminfo"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
+
+
+def _cpu_model(machine: Machine) -> str | None:
+    match = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", _text(machine, "cpuinfo"), re.MULTILINE)
+    return match[1].strip() if match else None
+
+
+def _text(machine: Machine, name: str) -> str:
+    try:
+        return (machine.proc / name).read_text(errors="replace")
+    except OSError:
+        return ""

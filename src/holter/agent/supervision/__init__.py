@@ -1,0 +1,1 @@
+"""Start the command, pass signals on, and notice deaths and hangs."""

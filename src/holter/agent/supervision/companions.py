@@ -1,0 +1,136 @@
+"""Our own processes beside the agent: started late, at low priority, ended with the job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from holter.agent.supervision.command import spawn
+from holter.schema.companions import FAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from holter.agent.collectors import Watched
+
+START_AFTER_S = 5.0
+"""A short command does not pay for companions."""
+STOP_GRACE_S = 3.0
+_MOST_SAID = 1 << 20
+
+
+class Companions:
+    """Processes that help; what happens to them never concerns the job."""
+
+    def __init__(
+        self,
+        commands: Sequence[list[str]],
+        log: Path | None,
+        watched: Watched,
+        told: bytes,
+        on_fault: Callable[[str, str], None],
+    ) -> None:
+        self.cpu_s = 0.0
+        """CPU time of those that have ended."""
+        self._commands = [list(command) for command in commands]
+        self._log = log
+        self._watched = watched
+        self._told = told
+        self._on_fault = on_fault
+        self._running: dict[int, list[str]] = {}
+        self._heard = 0
+        """Bytes of the log that were looked through."""
+
+    def start(self) -> None:
+        """Start them, once; the thread that calls gives them its priority."""
+        commands, self._commands = self._commands, []
+        for command in commands:
+            self.add(command)
+
+    def add(self, command: list[str]) -> None:
+        """Start one more, at once."""
+        target = os.devnull if self._log is None else str(self._log)
+        output = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            # They are ours, not the job's: the recorder's variables are not for them.
+            pid = spawn(command[0], command, dict(os.environ), mask=set(), told=self._told, output=output)
+        except OSError as error:
+            self._on_fault(f"companion {command[0]}", str(error))
+            return
+        finally:
+            os.close(output)
+        self._running[pid] = command
+        self._watched.companions.append(pid)
+
+    def runs(self, word: str) -> bool:
+        """Whether one runs that was given this word."""
+        return any(word in command for command in self._running.values())
+
+    def look(self) -> None:
+        """Note what went wrong with them: which have failed, and what the others say."""
+        for pid in list(self._running):
+            self._reap(pid, expected=False)
+        self._listen()
+
+    def stop(self) -> None:
+        """End all: ask, wait a little, then kill."""
+        self._commands = []
+        for pid in self._running:
+            _send(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_GRACE_S
+        while self._running and time.monotonic() < deadline:
+            for pid in list(self._running):
+                self._reap(pid, expected=True)
+            if self._running:
+                time.sleep(0.01)
+        for pid in list(self._running):
+            _send(pid, signal.SIGKILL)
+            self._reap(pid, expected=True, wait=True)
+        self._listen()
+
+    def _listen(self) -> None:
+        try:
+            with open(self._log or os.devnull, "rb") as log:
+                log.seek(self._heard)
+                said = log.read(_MOST_SAID)
+        except OSError:
+            return
+        lines = said[: said.rfind(b"\n") + 1] if len(said) < _MOST_SAID else said
+        self._heard += len(lines)
+        for line in lines.decode(errors="replace").splitlines():
+            if line.startswith(FAULT):
+                where, _, what = line.removeprefix(FAULT).partition(": ")
+                self._on_fault(where, what[:500])
+
+    def _reap(self, pid: int, *, expected: bool, wait: bool = False) -> None:
+        try:
+            ended, status, usage = os.wait4(pid, 0 if wait else os.WNOHANG)
+        except ChildProcessError:
+            self._running.pop(pid, None)
+            return
+        if ended == 0:
+            return
+        command = self._running.pop(pid)
+        self._watched.companions.remove(pid)
+        self.cpu_s += usage.ru_utime + usage.ru_stime
+        if status != 0 and not expected:
+            code = os.waitstatus_to_exitcode(status)
+            self._on_fault("companion " + " ".join(command[:3]), f"ended with {code}; {self._last_line()}")
+
+    def _last_line(self) -> str:
+        if self._log is None:
+            return "its output was not kept"
+        try:
+            lines = self._log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1][:500] if lines else "it said nothing"
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

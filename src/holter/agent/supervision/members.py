@@ -1,0 +1,180 @@
+"""Several nodes record one job: who joins it, who has ended, and what the end of all of them is.
+
+Nobody coordinates. Each node writes its own `nodes/<node>.json`; whoever sees that all have ended writes the
+job's end, which follows from what the nodes wrote, so that two who do it at once write the same.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holter.agent.supervision.deaths import is_consequence
+from holter.store.job import JobNotFound, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holter.agent.supervision.launch import Launch
+    from holter.agent.supervision.outcome import Outcome
+    from holter.store.job import JobFolder
+
+STALE_S = 300.0
+"""A job whose nodes all said nothing for so long is none to join; less than this may nodes' clocks differ."""
+LOST_S = 30.0
+"""A node that says nothing for so long, watched by one clock, is lost; agents write every 4 s."""
+WAITS_S = {"Completed": 60.0, "Stopped": 45.0, "Failed": 15.0}
+"""How long the node that judges waits for the others; not long after a failure: schedulers want to know."""
+_POLL_S = 0.5
+_BEGINS_S = 5.0
+"""How long a job's folder may be there before its manifest is."""
+
+
+class CannotJoin(ValueError):  # noqa: N818
+    """The job that there is cannot be joined; the text says why."""
+
+
+@dataclass
+class Member:
+    """One node of a job that several nodes record."""
+
+    folder: JobFolder
+    node: str
+    creator: bool
+    """Whether it made the job; then it runs the rules and shows the card."""
+    _heard: dict[str, tuple[Any, float]] = field(default_factory=dict)
+    """For each node that has not ended its last sign of life, and when we saw it, monotonic seconds."""
+
+    def end(self, outcome: Outcome) -> None:
+        """Write down how the command ended on this node. Raises `OSError`."""
+        self.folder.update_node(
+            self.node,
+            status=outcome.status,
+            start=outcome.started,
+            end=outcome.ended,
+            exit_code=outcome.exit_code,
+            signal=outcome.signal,
+            failure=outcome.failure,
+            trained=any(process["steps"] for process in outcome.processes),
+            cost=outcome.cost,
+        )
+
+    def close(self, *, lost_s: float = LOST_S, now: Callable[[], float] = time.monotonic) -> list[str]:
+        """Write the job's end once all its nodes have ended or are lost; return those that still run."""
+        nodes = self.folder.nodes()
+        running = [name for name, facts in nodes.items() if facts.get("end") is None]
+        lost = [name for name in running if self._silent_s(name, nodes[name], now()) >= lost_s]
+        if len(lost) < len(running):
+            return [name for name in running if name not in lost]
+        self.folder.update(**together(nodes))
+        return []
+
+    def wait(self, status: str, on_wait: Callable[[list[str]], None]) -> bool:
+        """Wait until the job is over; return whether it is this node that judges it.
+
+        Args:
+            status: How the command ended here.
+            on_wait: Called once, with the nodes that still run, when it takes more than a moment.
+        """
+        begin, told = time.monotonic(), False
+        running = self.close()
+        while self.creator and running and time.monotonic() - begin < WAITS_S.get(status, 0.0):
+            time.sleep(_POLL_S)
+            running = self.close()
+            if running and not told and time.monotonic() - begin > 2.0:
+                told = True
+                on_wait(running)
+        if not self.creator:
+            return not running and not any(
+                facts.get("creator") and not facts.get("left") for facts in self.folder.nodes().values()
+            )
+        return self.leave() if running else True
+
+    def leave(self) -> bool:
+        """Have the last node judge in our place; return whether all ended just now, counting on us."""
+        self.folder.update_node(self.node, left=True)
+        return not self.close()
+
+    def _silent_s(self, name: str, facts: Mapping[str, Any], now: float) -> float:
+        """Return for how long we have seen no sign of life; clocks of other nodes have no say."""
+        beat = facts.get("heartbeat")
+        known = self._heard.get(name)
+        if known is None or known[0] != beat:
+            known = self._heard[name] = (beat, now)
+        return now - known[1]
+
+
+def join(store_url: str, name: str, launch: Launch, node: str, *, named: bool, now_ns: int) -> Member:
+    """Join a job that another node of the same launch made.
+
+    Args:
+        store_url: The store.
+        name: The job's name.
+        launch: What this node is a part of.
+        node: What to call this node.
+        named: Whether the user chose that; a made-up name gets a number when it is taken.
+        now_ns: Now, nanoseconds since the epoch.
+
+    Raises:
+        CannotJoin: It is of another launch, or over, or abandoned, or has such a node already.
+        OSError: The store cannot be read or written.
+    """
+    try:
+        folder = find(store_url, name)
+    except JobNotFound as error:
+        raise CannotJoin(str(error)) from error
+    deadline = time.monotonic() + _BEGINS_S
+    while "created" not in (manifest := folder.manifest()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    theirs = manifest.get("launch")
+    if not isinstance(theirs, dict) or theirs.get("id") != launch.id:
+        raise CannotJoin("it is of another launch")
+    if manifest.get("end") is not None:
+        raise CannotJoin(f"it is over ({manifest.get('status')})")
+    signs = [facts.get("heartbeat") for facts in folder.nodes().values()]
+    newest = max((sign for sign in signs if isinstance(sign, int)), default=manifest.get("created") or 0)
+    if now_ns - newest > STALE_S * 1e9:
+        raise CannotJoin(f"its nodes said nothing for {(now_ns - newest) / 60e9:.0f} min")
+    return enter(folder, node, named=named, creator=False, now_ns=now_ns)
+
+
+def enter(folder: JobFolder, node: str, *, named: bool, creator: bool, now_ns: int) -> Member:
+    """Take a node's name in a job, which only one can. Raises `CannotJoin` when it is taken; `OSError`."""
+    facts = {"status": "InProgress", "joined": now_ns, "heartbeat": now_ns, "creator": creator}
+    for candidate in [node, *(() if named else (f"{node}-{n}" for n in range(2, 1000)))]:
+        try:
+            folder.write_node(candidate, facts, new=True)
+        except FileExistsError:
+            continue
+        return Member(folder, candidate, creator)
+    raise CannotJoin(f"it has a node {node!r} already; name this one with --node")
+
+
+def together(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a job's end as it follows from the ends of its nodes.
+
+    What went wrong first decides; what only tells that another node is gone comes after all else.
+    """
+    ends = [int(facts["end"]) for facts in nodes.values() if facts.get("end") is not None]
+    starts = [int(facts["start"]) for facts in nodes.values() if facts.get("start") is not None]
+    bad = [_bad(name, facts) for name, facts in nodes.items() if facts.get("status") != "Completed"]
+    worst = min(bad, key=lambda one: one[0])[1] if bad else {"status": "Completed", "exit_code": 0}
+    known = {"signal": None, "failure": None, "exit_code": None, **worst}
+    begin = {"start": min(starts)} if starts else {}
+    return {**known, **begin, "end": max(ends, default=time.time_ns())}
+
+
+def _bad(name: str, facts: Mapping[str, Any]) -> tuple[tuple[bool, int], dict[str, Any]]:
+    """Return what sorts a node that did not complete, and what the job says of it."""
+    if facts.get("end") is None:
+        heard = int(facts.get("heartbeat") or 0)
+        evidence = f"node {name} said nothing more; the machine, its network or its agent died"
+        where = {"node": name, "rank": None, "step": None, "phase": None}
+        lost: dict[str, Any] = {"kind": "lost", **where, "evidence": evidence}
+        return (False, heard), {"status": "Failed", "failure": lost}
+    told: dict[str, Any] = {key: facts.get(key) for key in ("status", "exit_code", "signal", "failure")}
+    failure = told["failure"]
+    told["failure"] = {**failure, "node": name} if isinstance(failure, dict) else None
+    said = str((told["failure"] or {}).get("exception") or "")
+    return (is_consequence(said), int(facts["end"])), told

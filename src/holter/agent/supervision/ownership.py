@@ -1,0 +1,219 @@
+"""Which job a spool belongs to, and whether anybody still works on it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import socket
+import stat as modes
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holter.agent.drain.clock import Clock
+from holter.agent.machine import procfs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from holter.agent.supervision.outcome import Outcome
+
+PREFIX = "holter-"
+"""How the name of every spool begins."""
+DOCUMENT = "agent.json"
+_LOCK = "agent.lock"
+_SLACK_NS = 2_000_000_000
+"""How far the start of a process may lie behind the first sign of life it gave itself."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The agent that made a spool, as it wrote itself down there."""
+
+    job: str
+    """URL of the job."""
+    node: str
+    host: str
+    boot: str
+    """Id of the machine's boot; processes of another one are gone."""
+    pid: int
+    started: int
+    """Start of the agent, clock ticks after boot."""
+    start: int
+    """When the command was started, wall ns."""
+    clock: Clock
+    several: bool = False
+    """Whether other nodes record the job too."""
+    command: int | None = None
+    """Pid of the command."""
+    ended: dict[str, Any] | None = None
+    """How the job ended, of an agent that saw the end but could not store all; None of a killed one."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.rstrip("/").rpartition("/")[2]
+
+    def facts(self, spool: Path) -> dict[str, Any]:
+        """Return what the node's facts say of it, so that other commands find the spool."""
+        known = {name: getattr(self, name) for name in ("host", "boot", "pid", "started")}
+        return {"spool": {"path": str(spool), **known}}
+
+
+class SpoolBusy(Exception):  # noqa: N818
+    """Somebody works on this spool now; the text says who."""
+
+    def __init__(self, text: str, *, agent_runs: bool = False) -> None:
+        super().__init__(text)
+        self.agent_runs = agent_runs
+
+
+def boot_id() -> str:
+    """Return the id of this boot of this machine; empty where the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def make(parent: Path | None) -> Path:
+    """Make an empty spool. Raises `OSError`."""
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+
+
+def own(spool: Path, job: str, node: str, clock: Clock, *, several: bool = False) -> tuple[Owner, int]:
+    """Write down whose spool this is; returns that, and the lock that says that we live. Raises `OSError`."""
+    lock = _locked(spool)
+    if lock is None:
+        raise OSError(errno.EBUSY, "another agent works on it", str(spool))
+    me = procfs.stat(os.getpid())
+    started = 0 if me is None else me.started
+    place = (os.path.abspath(job) if "://" not in job else job), node, socket.gethostname(), boot_id()
+    owner = Owner(*place, os.getpid(), started, clock.time_ns(), clock, several)
+    write(spool, owner)
+    return owner, lock
+
+
+def write(spool: Path, owner: Owner) -> None:
+    """Put the owner's document in one piece. Raises `OSError`."""
+    draft = spool / f".{DOCUMENT}"
+    draft.write_text(json.dumps(asdict(owner)))
+    draft.replace(spool / DOCUMENT)
+
+
+def starts(spool: Path, owner: Owner, command: int) -> None:
+    """Write down the pid of the command, which may outlive its agent. Raises `OSError`."""
+    write(spool, replace(owner, command=command))
+
+
+def ends(spool: Path, outcome: Outcome) -> None:
+    """Write down how the job ended, beside the records that could not be stored. Raises `OSError`."""
+    owner = owner_of(spool)
+    if owner is not None:
+        told = {name: getattr(outcome, name) for name in ("status", "exit_code", "signal", "failure")}
+        write(spool, replace(owner, ended={**told, "start": outcome.started, "end": outcome.ended}))
+
+
+def owner_of(spool: Path) -> Owner | None:
+    """Return the agent that made a spool; None for what is no spool of this user.
+
+    A store that others may write can name any folder: only what this user alone can have written is believed.
+    """
+    try:
+        status = os.lstat(spool)
+        if not modes.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            return None
+        if not spool.name.startswith(PREFIX):
+            return None
+        told = json.loads((spool / DOCUMENT).read_text())
+        return Owner(**{**told, "clock": Clock(**told["clock"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def spools() -> list[Path]:
+    """Return all spools of this user in this machine's temporary folders."""
+    found = {}
+    for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 - looked through, not written
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(folder):
+                if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+                    found[os.path.realpath(entry.path)] = Path(entry.path)
+    return [path for path in found.values() if owner_of(path) is not None]
+
+
+def named(nodes: Mapping[str, Mapping[str, Any]]) -> list[Path]:
+    """Return the spools on this machine that a job's nodes name."""
+    found = []
+    for facts in nodes.values():
+        told = facts.get("spool")
+        if isinstance(told, dict) and told.get("host") == socket.gethostname():
+            found.append(Path(str(told.get("path"))))
+    return found
+
+
+@contextlib.contextmanager
+def held(spool: Path, owner: Owner) -> Iterator[None]:
+    """Hold a spool whose agent is dead; raises `SpoolBusy` while anybody works on it or writes it."""
+    if owner.host != socket.gethostname():
+        raise SpoolBusy(f"it is recorded on host {owner.host}", agent_runs=True)
+    lock = _locked(spool)
+    if lock is None:
+        raise SpoolBusy(
+            f"its agent (process {owner.pid}) runs, or another command recovers it", agent_runs=True
+        )
+    try:
+        if writing := writers(spool, owner):
+            pids = ", ".join(map(str, writing))
+            raise SpoolBusy(f"its agent is gone, but the training still runs (process {pids})")
+        yield
+    finally:
+        os.close(lock)
+
+
+def writers(spool: Path, owner: Owner) -> list[int]:
+    """Return the processes that may still write a spool: the command, and those that recorded and live."""
+    if owner.boot != boot_id():
+        return []
+    since = {owner.command: owner.start} if owner.command else {}
+    for name in os.listdir(spool):
+        key, _, kind = name.partition(".")
+        pid, _, began = key.partition("-")
+        if kind == "journal" and pid.isdecimal() and began.isdecimal():
+            since[int(pid)] = owner.clock.to_wall(int(began))
+    return sorted(pid for pid, began in since.items() if _lives(pid, owner, began))
+
+
+def _lives(pid: int, owner: Owner, began: int) -> bool:
+    """Whether a process runs that was there at `began`, wall ns: a later one has only got the same pid."""
+    found = procfs.stat(pid)
+    mine = procfs.stat(os.getpid())
+    if found is None or not found.alive or mine is None:
+        return False
+    ticks_ns = 1_000_000_000 // procfs.TICKS
+    return found.started * ticks_ns <= _since_boot(owner, began) + _SLACK_NS
+
+
+def _since_boot(owner: Owner, wall: int) -> int:
+    """Return a wall time as nanoseconds since boot, by the clock of the owner."""
+    import time
+
+    asleep = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    return wall - owner.clock.offset + asleep
+
+
+def _locked(spool: Path) -> int | None:
+    """Lock a spool until the descriptor is closed, or its process ends; None while another holds it."""
+    descriptor = os.open(spool / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return None
+        raise
+    return descriptor

@@ -1,0 +1,304 @@
+"""The agent: starts the command, passes signals on, waits for its end, and keeps its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from holter.agent.drain.clock import Clock
+from holter.agent.drain.writing_thread import Plan, Scribe
+from holter.agent.machine import procfs
+from holter.agent.supervision import ownership
+from holter.agent.supervision.children import children, kill_trees, reap, send, wait_for
+from holter.agent.supervision.command import CommandNotFound, environment, find_command, spawn
+from holter.agent.supervision.hangs import HangLimits
+from holter.agent.supervision.outcome import Outcome, all_stored, outcome_of
+from holter.agent.supervision.signals import Message, Signals, adopt_orphans
+from holter.schema.metrics import INTERVALS_MS
+from holter.schema.signals import signal_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from holter.agent.supervision.deaths import Ended
+    from holter.agent.supervision.members import Member
+    from holter.store.job import JobFolder
+
+__all__ = ["Agent", "CommandNotFound", "Outcome"]
+
+INTERRUPT_GRACE_S = 10.0
+"""A second Ctrl-C within this time of the first kills the job."""
+STOP_GRACE_S = 30.0
+"""Time between SIGTERM and SIGKILL when the job is stopped on request."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_FINISH_S = 90.0
+_IDLE_S = 1.0
+
+
+class Agent:
+    """Supervises one command on one node."""
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        command: list[str],
+        *,
+        node: str,
+        interval_ms: int,
+        spool_parent: Path | None = None,
+        companions: Sequence[list[str]] = (),
+        told: bytes = b"",
+        hang: HangLimits | None = None,
+        variables: Mapping[str, str] | None = None,
+        member: Member | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """Check everything that can be checked before something starts.
+
+        Args:
+            folder: The job in the store.
+            command: What to run, and its arguments.
+            node: Name of this machine in the store.
+            interval_ms: Sampling interval; one of 100, 200, 500, 1000, 5000, 60000.
+            spool_parent: Local folder in which the spool is made; the system's temporary folder by default.
+            companions: Commands of ours to run beside the job once it has lived 5 s.
+            told: What each of them finds on its standard input.
+            hang: When a silent rank counts as hanging.
+            variables: Environment of the command; ours by default.
+            member: What this node is among several that record the job; None when it is the only one.
+            tell: Is given a line for people when the job hangs, and when it moves again; it must not block.
+
+        Raises:
+            CommandNotFound: There is no such command, or it cannot be executed.
+            ValueError: The interval is none of the valid ones.
+        """
+        if interval_ms not in INTERVALS_MS:
+            valid = ", ".join(str(interval) for interval in INTERVALS_MS)
+            raise ValueError(f"interval {interval_ms} ms is not possible; valid are, in ms: {valid}")
+        self.executable = find_command(command)
+        self.folder = folder
+        self.command = list(command)
+        self.node = node
+        self.interval_ms = interval_ms
+        self.companions = [list(one) for one in companions]
+        self.told = told
+        self.hang = hang or HangLimits()
+        self._spool_parent = spool_parent
+        self._variables = variables
+        self._member = member
+        self._tell = tell
+        self._stop_at: float | None = None
+        self._interrupted: float | None = None
+        self._asked: set[int] = set()
+        """Orphans that were asked to end."""
+        self._spool: Path | None = None
+        self._owner: ownership.Owner | None = None
+        self._lock: int | None = None
+        self._spool_fault: str | None = None
+
+    def run(self) -> Outcome:
+        """Run the command to its end; whatever fails on our side, its exit code is kept.
+
+        Raises:
+            CommandNotFound: It could not be started after all.
+        """
+        clock = Clock.now()
+        self._make_spool(clock)
+        variables = environment(self._spool, self._variables)
+        others = {child.pid for child in children()}
+        with Signals() as signals:
+            adopt_orphans(True)
+            started = clock.time_ns()
+            try:
+                pid = spawn(self.executable, self.command, variables, mask=signals.mask)
+            except OSError as error:
+                self._clear_spool()
+                raise CommandNotFound(f"cannot run {self.command[0]!r}: {error.strerror}") from error
+            if self._spool is not None and self._owner is not None:
+                with contextlib.suppress(OSError):
+                    ownership.starts(self._spool, self._owner, pid)
+            plan = Plan(
+                folder=self.folder,
+                node=self.node,
+                interval_ms=self.interval_ms,
+                spool=self._spool,
+                clock=clock,
+                limits=self.hang,
+                roots=[pid],
+                companions=self.companions,
+                told=self.told,
+                environment=variables,
+                facts=self._node_facts(),
+                leads=self._member is None or self._member.creator,
+                tell=self._tell,
+            )
+            scribe = Scribe(plan, wake=signals.wake)
+            if self._spool_fault:
+                scribe.notes.fault("spool", self._spool_fault)
+            scribe.start()
+            try:
+                ended = self._supervise(pid, signals, scribe, others)
+            except Exception as error:
+                # The command is all that counts now.
+                scribe.notes.fault("supervise", error)
+                ended = wait_for(pid)
+            at = clock.time_ns()
+            scribe.finish(ended)
+            self._wait_for_scribe(scribe, signals)
+            adopt_orphans(False)
+        if all_stored(scribe):
+            self._clear_spool()
+        outcome = self._outcome(scribe, ended, started, at)
+        if self._spool is not None:
+            with contextlib.suppress(OSError):
+                ownership.ends(self._spool, outcome)
+        self._release()
+        return outcome
+
+    def _node_facts(self) -> dict[str, Any]:
+        member, spool, owner = self._member, self._spool, self._owner
+        facts: dict[str, Any] = {"status": "InProgress", "creator": member.creator} if member else {}
+        return {**facts, **(owner.facts(spool) if spool is not None and owner is not None else {})}
+
+    def _supervise(self, pid: int, signals: Signals, scribe: Scribe, others: set[int]) -> Ended:
+        """Wait for the end of the command; pass signals on and obey a stop meanwhile."""
+        ended: Ended | None = None
+        # SIGCHLD alone is not enough: a library's thread that does not block it may be given it, and drop it.
+        end_of_command = _pidfd(pid)
+        while True:
+            watched = (end_of_command,) if ended is None else ()
+            for message in signals.wait(self._patience(), *watched):
+                self._heed(message, pid, scribe, alive=ended is None)
+            if ended is None and (status := reap(pid)) is not None:
+                ended = status
+                if end_of_command >= 0:
+                    os.close(end_of_command)
+            self._reap_orphans(pid, scribe, others)
+            if scribe.stop_wanted is not None and self._stop_at is None:
+                self._stop(pid, scribe)
+            remaining = (
+                self._remaining(pid, scribe) if ended is not None and self._stop_at is not None else set()
+            )
+            if ended is not None and not remaining:
+                return ended
+            if self._stop_at is not None and time.monotonic() >= self._stop_at:
+                kill_trees([pid, *scribe.orphans])
+                self._stop_at = time.monotonic() + 1.0
+
+    def _patience(self) -> float:
+        return _IDLE_S if self._stop_at is None else max(0.01, min(0.1, self._stop_at - time.monotonic()))
+
+    def _heed(self, message: Message, pid: int, scribe: Scribe, *, alive: bool) -> None:
+        """Pass a signal on, unless the terminal gave it to the command already."""
+        number = message.number
+        if number != signal.SIGCONT:
+            name = signal_name(number)
+            scribe.notes.note(
+                "signal", name, {"number": number, "from": "terminal" if message.from_terminal else "process"}
+            )
+        if alive and not message.from_terminal:
+            send(pid, number)
+        if number == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)  # like the command, until the shell continues both
+        scribe.asked = scribe.asked or number in _ENDING
+        if number == signal.SIGINT:
+            now = time.monotonic()
+            if self._interrupted is not None and now - self._interrupted < INTERRUPT_GRACE_S:
+                kill_trees([pid, *scribe.orphans])
+            self._interrupted = scribe.interrupted = now
+
+    def _stop(self, pid: int, scribe: Scribe) -> None:
+        """Ask the command to end; what is left of the job after the grace is killed."""
+        wanted = (scribe.stop_wanted or {}).get("grace_s")
+        grace = float(wanted) if isinstance(wanted, int | float) and wanted >= 0 else STOP_GRACE_S
+        self._stop_at = time.monotonic() + grace
+        send(pid, signal.SIGTERM)
+
+    def _remaining(self, pid: int, scribe: Scribe) -> set[int]:
+        """Return what still runs of a job that is being stopped, after asking it to end too."""
+        left = {one for one, stat in procfs.tree(scribe.orphans).items() if stat.alive and one != pid}
+        for orphan in left - self._asked:
+            send(orphan, signal.SIGTERM)
+        self._asked |= left
+        return left
+
+    def _reap_orphans(self, pid: int, scribe: Scribe, others: set[int]) -> None:
+        """Adopt processes of the job whose parent has ended, and let those go that have ended themselves."""
+        mine = {pid, *others, *scribe.companion_pids}
+        for child in children():
+            if child.pid in mine:
+                continue
+            if not child.alive:
+                reap(child.pid)
+            elif child.pid not in scribe.orphans:
+                scribe.orphans.append(child.pid)
+
+    def _wait_for_scribe(self, scribe: Scribe, signals: Signals) -> None:
+        """Wait until all is written; who presses Ctrl-C now does not want to wait."""
+        deadline = time.monotonic() + _FINISH_S
+        while scribe.is_alive() and time.monotonic() < deadline:
+            for message in signals.wait(0.02):
+                if message.number in _ENDING:
+                    scribe.hurry()
+                    deadline = min(deadline, time.monotonic() + 10.0)
+        if scribe.is_alive():
+            scribe.notes.fault("store", f"not all was written within {_FINISH_S:.0f} s of the end")
+
+    def _outcome(self, scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
+        outcome = outcome_of(scribe, ended, started, at, spool=self._spool)
+        try:
+            if self._member is not None:
+                self._member.end(outcome)
+                return outcome
+            self.folder.update(
+                status=outcome.status,
+                start=started,
+                end=at,
+                exit_code=outcome.exit_code,
+                signal=outcome.signal,
+                failure=outcome.failure,
+            )
+        except Exception as error:
+            # The manifest still says InProgress: who shows the job must learn it from the outcome.
+            scribe.notes.fault("manifest", error)
+            untold = {"where": "manifest", "error": f"{type(error).__name__}: {error}", "count": 1}
+            outcome.faults.append(untold)
+        return outcome
+
+    def _make_spool(self, clock: Clock) -> None:
+        """Make the spool; without one the command runs all the same, and only the machine is recorded."""
+        try:
+            self._spool = ownership.make(self._spool_parent)
+            several = self._member is not None
+            self._owner, self._lock = ownership.own(
+                self._spool, self.folder.url, self.node, clock, several=several
+            )
+        except OSError as error:
+            if self._spool is not None:
+                shutil.rmtree(self._spool, ignore_errors=True)
+                self._spool = None
+            self._spool_fault = f"no spool, so nothing of the training is recorded: {error}"
+
+    def _clear_spool(self) -> None:
+        if self._spool is not None:
+            shutil.rmtree(self._spool, ignore_errors=True)
+            self._spool = None
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _pidfd(pid: int) -> int:
+    """Open a descriptor that can be read once the process has ended; -1 where there is no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return -1

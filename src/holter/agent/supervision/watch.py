@@ -1,0 +1,257 @@
+"""Look after the trainers while the job runs: ranks that vanish, ranks that hang."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from holter.agent.drain.journal import Event, Process
+from holter.agent.machine import procfs
+from holter.agent.supervision.hangs import HangLimits, HangWatch, Silence, diagnosis, line
+from holter.agent.supervision.stacks import Request, common_frame, loop_stack, own_frame
+from holter.schema.phases import ENDED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from holter.agent.drain.drain import Drain
+    from holter.agent.supervision.stacks import Frame
+
+STACKS_WAIT_NS = 1_500_000_000
+"""How long processes get to write their stacks; one does so at once, unless it is stuck in the kernel."""
+_MAX_REQUESTS = 16
+_BUSY_PCT = 20.0
+_GAP_NS = 5_000_000_000
+"""A longer pause between two looks means that we were stopped, most likely the job too."""
+
+
+class Watch:
+    """Turns what the drain knows of the trainers into events `lost`, `hang` and `stacks`."""
+
+    def __init__(
+        self,
+        drain: Drain,
+        limits: HangLimits,
+        *,
+        proc: Path = procfs.PROC,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """`tell` is given a line for people when ranks hang, and when they move again."""
+        self.hangs = HangWatch(limits)
+        self._drain = drain
+        self._proc = proc
+        self._tell = tell
+        self._lost: set[str] = set()
+        self._cpu: dict[str, tuple[int, float]] = {}
+        """For each trainer: its last progress, and the CPU time it had used then."""
+        self._looked: int | None = None
+        self._requests: list[Request] = []
+        self._asked: int | None = None
+        self._begun: dict[str, Silence] = {}
+        """Those that began to hang, and of which nobody was told yet."""
+        self._noticed: dict[str, int] = {}
+        """For each trainer that hangs: when that was noticed, monotonic ns."""
+        self._wanted: list[Request] = []
+        """Stacks that somebody asked for, hang or no hang."""
+        self._wanted_at = 0
+
+    @property
+    def hanging(self) -> bool:
+        """Whether any rank hangs, or hung to its end."""
+        return bool(self.hangs.hanging)
+
+    def look(self, now: int, *, ending: bool = False) -> list[Event]:
+        """Look once, about every second; `ending`: the job is being stopped, so that ranks may vanish."""
+        if self._looked is not None and now - self._looked > _GAP_NS:
+            for process in self._drain.trainers():
+                process.last_progress += now - self._looked
+        self._looked = now
+        events = [] if ending else self._look_for_lost(now)
+        events += self._look_for_hangs(now)
+        if self._asked is not None and now - self._asked >= STACKS_WAIT_NS:
+            events += self._tell_hang(now)
+        if self._wanted and now - self._wanted_at >= STACKS_WAIT_NS:
+            events += filter(None, (self._stacks(request, request.text(), now) for request in self._wanted))
+            self._wanted = []
+        for event in events:
+            if event.kind == "hang" and self._tell is not None:
+                self._tell(line(event.detail))
+        return events
+
+    def end(self, now: int, *, well: bool) -> list[Event]:
+        """Look a last time, after the job's end; `well`: nobody ended it, and nothing went wrong."""
+        told = self._tell_hang(now) if self._begun else []
+        kept = self.hangs.hanging
+        if well:
+            kept = {key: one for key, one in kept.items() if not self._drain.processes[key].ended_well}
+        return told + self._recovered(self.hangs.update(kept, now)[1], now)
+
+    def ask(self, now: int) -> None:
+        """Ask every process that records for its stacks; the events follow when it has had time to write."""
+        self._wanted = [
+            Request(self._drain.spool, one, proc=self._proc) for one in self._drain.alive()[:_MAX_REQUESTS]
+        ]
+        self._wanted_at = now
+
+    def _look_for_lost(self, now: int) -> list[Event]:
+        trainers = self._drain.trainers()
+        living = [self._drain.ranks.of(one) for one in trainers if one.died is None]
+        events = []
+        for process in trainers:
+            if process.died is None or process.end is not None or process.key in self._lost or not living:
+                continue
+            self._lost.add(process.key)
+            step = max(process.last_head_step, process.last_step)
+            detail = {
+                "process": process.key,
+                "step": step if step >= 0 else None,
+                "phase": process.last_phase,
+                "open": process.last_open,
+                "exception": process.exception,
+                "living": sorted(living),
+            }
+            wall = self._drain.clock.to_wall(process.died)
+            rank = self._drain.ranks.of(process)
+            text = "raised an exception" if process.exception else "vanished"
+            events.append(Event(wall, rank, "lost", f"rank {rank} {text}", detail))
+        return events
+
+    def _look_for_hangs(self, now: int) -> list[Event]:
+        silences: dict[str, Silence] = {}
+        for process in self._drain.trainers():
+            if process.died is not None or not process.records:
+                continue
+            stat = procfs.stat(process.pid, self._proc)
+            if stat is not None and stat.state in "Tt":  # stopped on purpose
+                process.last_progress = now
+            silence = self._silence(process, stat, now)
+            if silence is not None:
+                silences[process.key] = silence
+        for key, silence in self.hangs.hanging.items():
+            # A process that is ended leaves what it hung in too; only one that goes on begins something new.
+            if self._drain.processes[key].begun <= self._noticed[key]:
+                silences.setdefault(key, silence)
+        begun, ended = self.hangs.update(silences, now)
+        if begun:
+            self._noticed |= dict.fromkeys(begun, now)
+            self._asked = now if self._asked is None else self._asked
+            self._begun |= begun
+            wanted = [self._drain.processes[key] for key in begun]
+            wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
+            room = _MAX_REQUESTS - len(self._requests)
+            self._requests += [Request(self._drain.spool, one, proc=self._proc) for one in wanted[:room]]
+        return self._recovered(ended, now)
+
+    def _recovered(self, ended: dict[str, Silence], now: int) -> list[Event]:
+        """Say which hangs are over; one that ended before anybody was told of it is not worth a word."""
+        events = []
+        for key, silence in ended.items():
+            if self._begun.pop(key, None):
+                if not self._begun:
+                    self._asked, self._requests = None, []
+                continue
+            detail = {
+                "recovered": True,
+                "rank": silence.rank,
+                "step": silence.step,
+                "silent_s": round(silence.silent_s, 1),
+            }
+            events.append(Event(self._drain.clock.to_wall(now), silence.rank, "hang", "recovered", detail))
+        return events
+
+    def _silence(self, process: Process, stat: procfs.Stat | None, now: int) -> Silence | None:
+        phase = process.last_phase if process.end is None else ENDED
+        took = self._drain.slow.get(phase or "")
+        silence = self.hangs.look(
+            process.key,
+            rank=self._drain.ranks.of(process),
+            last_progress=process.last_progress,
+            now=now,
+            durations=list(process.durations),
+            phase=phase,
+            step=max(process.last_head_step, process.last_step),
+            median_s=median(took) / 1e9 if took else None,
+        )
+        used = self._used(process, stat)
+        # Outside every phase it may compute something that is no training: that is allowed the longest time.
+        outside = silence is not None and phase in (None, ENDED) and used is not None and used > _BUSY_PCT
+        return (
+            None if silence is None or (outside and silence.silent_s <= self.hangs.limits.max_s) else silence
+        )
+
+    def _used(self, process: Process, stat: procfs.Stat | None) -> float | None:
+        """Return CPU used since the last progress, in percent of a core."""
+        if stat is None:
+            return None
+        known = self._cpu.get(process.key)
+        if known is None or known[0] != process.last_progress:
+            known = self._cpu[process.key] = (process.last_progress, stat.cpu_s)
+        elapsed = ((self._looked or 0) - process.last_progress) / 1e9
+        return 100.0 * (stat.cpu_s - known[1]) / elapsed if elapsed > 0 else None
+
+    def _stacks(self, request: Request, text: str, now: int) -> Event | None:
+        """Return what a process wrote as an event, if it wrote anything."""
+        if not text:
+            return None
+        process = request.process
+        frames = _stack(process, text)
+        own = own_frame(frames)
+        detail = {
+            "process": process.key,
+            "role": process.role,
+            "text": text,
+            "own": str(own) if own else None,
+        }
+        top = str(frames[0]) if frames else ""
+        wall = self._drain.clock.to_wall(now)
+        return Event(wall, self._drain.ranks.of(process), "stacks", top, detail)
+
+    def _tell_hang(self, now: int) -> list[Event]:
+        """Write down the stacks that came, and what they and the processes' state say."""
+        clock, self._asked = self._drain.clock, None
+        silences, self._begun = list(self._begun.values()), {}
+        requests, self._requests = self._requests, []
+        events, stacks, states, used = [], [], [], []
+        for request in requests:
+            process, text = request.process, request.text()
+            frames = _stack(process, text)
+            if process.is_trainer:
+                stacks.append(frames)
+                stat = procfs.stat(process.pid, self._proc)
+                states += [stat.state] if stat else []
+                cpu = self._used(process, stat)
+                used += [cpu] if cpu is not None else []
+            if (event := self._stacks(request, text, now)) is not None:
+                events.append(event)
+        living = [one for one in self._drain.trainers() if one.died is None]
+        cpu_pct = sum(used) / len(used) if used else None
+        kind, text = diagnosis(silences, cpu_pct=cpu_pct, states=states, trainers=len(living))
+        frame = common_frame(stacks)
+        own = next((own for stack in stacks if (own := own_frame(stack))), None)
+        if frame is not None:
+            text += f"; stands in {frame[0]}" + (
+                f", called from {own}" if own and str(own) != frame[0] else ""
+            )
+        found: dict[str, Any] = {
+            "ranks": sorted(silence.rank for silence in silences),
+            "phase": silences[0].phase,
+            "step": silences[0].step if silences[0].step >= 0 else None,
+            "silent_s": round(max(silence.silent_s for silence in silences), 1),
+            "limit_s": round(max(silence.limit_s for silence in silences), 1),
+            "cpu_pct": None if cpu_pct is None else round(cpu_pct, 1),
+            "kind": kind,
+            "text": text,
+            "frame": frame[0] if frame else None,
+            "own_frame": str(own) if own else None,
+            "stacks": len([1 for stack in stacks if stack]),
+            "recovered": False,
+        }
+        rank = silences[0].rank if len(silences) == 1 else -1
+        events.append(Event(clock.to_wall(now), rank, "hang", kind, found))
+        return events
+
+
+def _stack(process: Process, text: str) -> list[Frame]:
+    """Return where the loop of a process stands, as far as its stacks say."""
+    return loop_stack(text, process.loop_head.ident if process.loop_head else 0)

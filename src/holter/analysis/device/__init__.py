@@ -1,0 +1,1 @@
+"""Accelerators: kernels, copies, idle time, critical path, memory and roofline."""

@@ -1,0 +1,1 @@
+"""The host: operators, Python functions, waits and threads."""

@@ -1,0 +1,1 @@
+"""Whole jobs: cost, comparison, clock skew and stragglers."""

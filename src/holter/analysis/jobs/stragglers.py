@@ -1,0 +1,131 @@
+"""The slow rank of a synchronous training, found by its own work: all ranks' steps take equally long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.steps.spread import spread
+from holter.analysis.steps.warmup import by_rank
+from holter.schema.phases import BREAKDOWN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+EXCESS = 0.10
+"""A straggler's own work takes at least so much longer than the others'."""
+SLOW_SHARE = 0.6
+"""It is slower in at least so many of the steps."""
+COST = 0.05
+"""What it costs is at least this share of the step."""
+MIN_STEPS = 20
+MANY_RANKS = 8
+"""From so many ranks on, the spread between them is known well enough to ask for more:"""
+MIN_DEVIATIONS = 4.0
+"""its own work lies so many median absolute deviations above the others'."""
+
+_NOT_OWN = ("communication", "eval", "checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A rank that the others wait for. Times are medians per step, ms."""
+
+    rank: int
+    node: str
+    own_ms: float
+    """Its own work: the step without communication, evaluation and checkpoints."""
+    others_ms: float
+    """Median own work of the other ranks."""
+    excess: float
+    """own / others - 1."""
+    slow_share: float
+    """Share of the steps in which it is clearly slower than the others."""
+    cost: float
+    """Share of the step that would be saved if it were as fast as the others."""
+    part: str
+    """The part of the step that most of its extra time is in."""
+    part_ms: float
+    """Extra time in that part."""
+    waiting_ms: float
+    """What the others spend in communication beyond what it does."""
+
+
+def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STEPS) -> list[Straggler]:
+    """Find the ranks whose own work is slower than the others', the dearest first.
+
+    A rank is one when its own work is more than `excess` above the others', clearly so in most steps, when
+    that costs something, and when the others are longer in communication: those wait, it is waited for.
+
+    Args:
+        steps: Table `steps`, steady state; all ranks must be comparable.
+        excess: Least own work beyond the others', as a share of theirs.
+        min_steps: Steps that all ranks must have in common.
+    """
+    ranks = [steps.where(rows) for rows in by_rank(steps)]
+    ranks = [_last_of_each(rank) for rank in ranks]
+    if len(ranks) < 2:
+        return []
+    common = set(ranks[0]["step"].tolist()).intersection(*(r["step"].tolist() for r in ranks[1:]))
+    if len(common) < min_steps:
+        return []
+    numbers = np.array(sorted(common))
+    ranks = [rank.where(np.isin(rank["step"], numbers)) for rank in ranks]
+    own = np.stack([_own(rank) for rank in ranks]) / 1e6
+    waiting = np.stack([rank["communication"] for rank in ranks]) / 1e6
+    wall = float(np.median([rank["duration"] for rank in ranks])) / 1e6
+    medians = np.median(own, axis=1)
+    middle = float(np.median(medians))
+    deviation = spread(medians, middle)
+    found = []
+    for i, rank in enumerate(ranks):
+        others = np.arange(len(ranks)) != i
+        usual = float(np.median(medians[others]))
+        # Of a thousand ranks hardly one gets further, and what follows looks at all the others' steps.
+        if usual > 0 and medians[i] <= (1 + excess) * usual:
+            continue
+        if len(ranks) >= MANY_RANKS and medians[i] - middle < MIN_DEVIATIONS * deviation:
+            continue
+        rivals = np.median(own[others], axis=0)
+        part, part_ms = _blamed(ranks, i)
+        straggler = Straggler(
+            rank=int(rank["rank"][0]),
+            node=str(rank["node"][0]),
+            own_ms=float(medians[i]),
+            others_ms=usual,
+            excess=float(medians[i]) / usual - 1 if usual > 0 else 0.0,
+            slow_share=float(np.mean(own[i] > (1 + excess / 2) * rivals)),
+            cost=(float(medians[i]) - usual) / wall if wall > 0 else 0.0,
+            waiting_ms=float(np.median(np.median(waiting[others], axis=0) - waiting[i])),
+            part=part,
+            part_ms=part_ms,
+        )
+        slow = straggler.excess > excess and straggler.slow_share >= SLOW_SHARE and straggler.cost >= COST
+        if slow and straggler.waiting_ms > 0:
+            found.append(straggler)
+    return sorted(found, key=lambda s: -s.cost)
+
+
+def _last_of_each(rank: Table) -> Table:
+    """Keep the newest row of each step number: a resumed training repeats some."""
+    _, at = np.unique(rank["step"][::-1], return_index=True)
+    return rank.where(rank.rows - 1 - at)
+
+
+def _own(rank: Table) -> NDArray[np.int64]:
+    return np.asarray(rank["duration"] - np.sum([rank[part] for part in _NOT_OWN], axis=0))
+
+
+def _blamed(ranks: list[Table], i: int) -> tuple[str, float]:
+    """Find the part of the step in which rank number `i` exceeds the others most."""
+    extra = {}
+    for part in BREAKDOWN:
+        if part not in _NOT_OWN:
+            others = [float(np.median(rank[part])) for k, rank in enumerate(ranks) if k != i]
+            extra[part] = (float(np.median(ranks[i][part])) - float(np.median(others))) / 1e6
+    part = max(extra, key=lambda name: extra[name])
+    return part, extra[part]

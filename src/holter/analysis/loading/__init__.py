@@ -1,0 +1,1 @@
+"""Data loading: waits for batches, workers and stages."""

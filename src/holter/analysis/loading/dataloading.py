@@ -1,0 +1,266 @@
+"""Data loading: what the training thread's wait for a batch is made of, and why it waits."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.loading.stacks import Callable, callables
+from holter.analysis.loading.waits import holding, inside, outside, split_waits, within
+from holter.analysis.steps.breakdown import breakdown
+from holter.analysis.steps.loop_thread import by_loop
+from holter.analysis.steps.warmup import by_rank, steady
+from holter.schema.phases import STAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+COMPUTE = ("h2d", "forward", "loss", "backward", "optimizer")
+"""Parts of a step that are the model's own work."""
+
+HAND_OVER_MS = 1.0
+"""About so much a batch from a worker costs the training process, however small and ready it is: it comes
+over a pipe, and its memory is mapped. (1.3 ms for 16 kB and for 512 kB with torch 2.13 on two cores.)"""
+CPU_FULL = 90.0
+_BUSY = 90.0
+_MUCH = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataLoading:
+    """What is known of a job's data loading. None: not known."""
+
+    share_pct: float
+    """Data loading's percent of the loop."""
+    stages: dict[str, float]
+    """Stage → percent of the loop; together `share_pct`. Empty when no worker's work was recorded.
+
+    `read`, `decode`, `transform` come from stack samples; without these they are one stage, `fetch`.
+    """
+    callables: list[Callable] = field(default_factory=list)
+    """What the dataset called, with shares of the fetch time."""
+    workers: int | None = None
+    pin_memory: bool | None = None
+    prefetch_factor: int | None = None
+    persistent_workers: bool | None = None
+    batch_size: int | None = None
+    dataset: str | None = None
+    wait_ms: float = 0.0
+    """Median wait per step."""
+    handover_ms: float = 0.0
+    """Wait per step when the batch is ready: the fastest tenth of the steps."""
+    compute_ms: float = 0.0
+    """Median of forward, loss, backward, optimizer and copies to the device, per step."""
+    fetch_ms: float | None = None
+    """Median time that one worker takes for one batch."""
+    collate_ms: float = 0.0
+    """Median time to join its samples, within the fetch."""
+    batches_per_step: float = 1.0
+    busy_pct: float | None = None
+    """Percent of the loop in which a worker builds a batch, mean over the workers."""
+    needed_workers: int | None = None
+    """Workers that would hide the loading: fetch over compute, rounded up."""
+    periodic: bool = False
+    """Most of the wait falls in every k-th step, k = workers."""
+    epoch_start_ms: float = 0.0
+    """Mean extra wait per step that falls in few steps at equal distances: workers start anew."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `describe --json` says under `dataloading`."""
+        known = {
+            "workers": self.workers,
+            "pin_memory": self.pin_memory,
+            "prefetch_factor": self.prefetch_factor,
+            "fetch_ms": self.fetch_ms,
+            "needed_workers": self.needed_workers,
+            "busy_pct": self.busy_pct,
+        }
+        rows = [{"name": c.name, "stage": c.stage, "fetch_pct": c.fetch_pct} for c in self.callables]
+        return {"stages": dict(self.stages), "callables": rows, **known}
+
+
+def loaders(events: Table) -> list[dict[str, Any]]:
+    """Read the facts of the job's data loaders from table `events`; one that cannot be read is left out."""
+    found = []
+    for row in events.where(events["kind"] == "loader").to_rows():
+        try:
+            detail = json.loads(row["detail"])
+        except ValueError:
+            continue
+        if isinstance(detail, dict):
+            found.append({**detail, "rank": row["rank"]})
+    return found
+
+
+def stages(
+    spans: Table, steps: Table, facts: Sequence[Mapping[str, Any]], mask: NDArray[Any] | None = None
+) -> DataLoading | None:
+    """Find what the wait for batches is made of.
+
+    Every moment of a wait belongs to what the rank's workers do meanwhile: they build a batch (`fetch`, split
+    by the stack samples), join it (`collate`), or none works (`queue`: the batch is on its way).
+
+    Args:
+        spans: Table `spans`; of data_loading, fetch, collate, stack and step at least.
+        steps: Table `steps`.
+        facts: What `loaders` returned.
+        mask: Rows of `steps` that are steady state; found out when absent.
+
+    Returns:
+        None when no step is known or nothing was ever loaded.
+    """
+    used = steps.where(steady(steps) if mask is None else mask)
+    share = breakdown(used, np.ones(used.rows, dtype=bool)).get("data_loading", 0.0)
+    if not used.rows or (share <= 0 and not facts):
+        return None
+    main = spans.where((spans["phase"] == "data_loading") & by_loop(spans))
+    training = used.where(used["eval"] == 0)
+    plain = within(main, training)
+    loader = _loader(facts, plain)
+    # An epoch's first step holds the evaluation before it, and that one's own waits.
+    waits = within(main.where(~(np.isfinite(main["value"]) & ~np.isin(main["value"], plain["value"]))), used)
+    fetches, joins, stacks = _work(spans, plain)
+    if loader.get("workers") == 0:  # what its own thread does is recorded while that takes long enough only
+        waits = holding(waits, fetches)
+    split = split_waits(waits, fetches, joins)
+    every = fetches
+    fetches, joins = within(fetches, used), within(joins, used)
+    stacks = within(outside(stacks, joins), used)
+    found = callables(zip(stacks["name"].tolist(), stacks["duration"].tolist(), strict=True))
+    workers = loader.get("workers")
+    compute = float(np.median(np.sum([used[part] for part in COMPUTE], axis=0))) / 1e6
+    fetch_ms = float(np.median(fetches["duration"])) / 1e6 if fetches.rows else None
+    batches = max(round(plain.rows / max(training.rows, 1)), 1)
+    wait = used["data_loading"] / 1e6
+    starts = [_epoch_start_ns(used["data_loading"][rows], workers) for rows in by_rank(used)]
+    return DataLoading(
+        share_pct=share,
+        stages=_named(split, found, share),
+        callables=found,
+        workers=workers,
+        pin_memory=loader.get("pin_memory"),
+        prefetch_factor=loader.get("prefetch_factor"),
+        persistent_workers=loader.get("persistent_workers"),
+        batch_size=loader.get("batch_size"),
+        dataset=loader.get("dataset"),
+        wait_ms=float(np.median(wait)),
+        handover_ms=float(np.percentile(wait, 10)),
+        compute_ms=compute,
+        fetch_ms=fetch_ms,
+        collate_ms=float(np.median(joins["duration"])) / 1e6 if joins.rows else 0.0,
+        batches_per_step=float(batches),
+        busy_pct=_busy(every, used),
+        needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
+        periodic=any(_periodic(used["data_loading"][rows], workers) for rows in by_rank(used)),
+        epoch_start_ms=sum(starts) / used.rows / 1e6,
+    )
+
+
+def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | None) -> list[str]:
+    """Say why the training thread waits: codes, the most direct first.
+
+    Args:
+        loading: What `stages` found.
+        cpu_p50: Median CPU utilization of the node in percent, when it is known.
+        iowait_p95: 95th percentile of the share of time that cores waited for I/O, when it is known.
+    """
+    fetch = sum(loading.stages.get(name, 0.0) for name in ("read", "decode", "transform", "fetch"))
+    found = []
+    if loading.workers == 0:
+        found.append("single_process")
+    if cpu_p50 is not None and cpu_p50 >= CPU_FULL:
+        found.append("cpu_saturated")
+    if (fetch and loading.stages.get("read", 0.0) >= fetch / 2) or (
+        iowait_p95 is not None and iowait_p95 > 30
+    ):
+        found.append("io_wait")
+    if loading.workers and loading.busy_pct is not None and loading.busy_pct > _BUSY:
+        found.append("too_few_workers")
+    if loading.periodic:
+        found.append("periodic")
+    if loading.epoch_start_ms > 0:
+        found.append("epoch_start")
+    return found
+
+
+def _work(spans: Table, waits: Table) -> tuple[Table, Table, Table]:
+    """Return the fetches of the loaders that were waited for, and what was collated and sampled within them.
+
+    There may be several: many loops make a new loader for each epoch.
+    """
+    fetches = spans.where(spans["phase"] == "fetch")
+    indexes = np.unique(waits["value"][np.isfinite(waits["value"])])
+    named = np.fromiter((str(name).startswith("loader ") for name in fetches["name"]), bool, fetches.rows)
+    if indexes.size and named.any():
+        wanted = {f"loader {int(index)}" for index in indexes}
+        fetches = fetches.where(~named | np.isin(fetches["name"].astype(str), sorted(wanted)))
+    joins, stacks = (spans.where(spans["phase"] == kind) for kind in ("collate", "stack"))
+    if named.any():
+        joins, stacks = inside(joins, fetches), inside(stacks, fetches)
+    return fetches, joins, stacks
+
+
+def _named(split: dict[str, float] | None, found: list[Callable], share: float) -> dict[str, float]:
+    if split is None:
+        return {}
+    weights: dict[str, float] = {}
+    for item in found:
+        for stage, percent in item.stages.items():
+            weights[stage] = weights.get(stage, 0.0) + percent
+    weights = weights or {"fetch": 100.0}
+    total = sum(weights.values())
+    order = sorted(weights, key=lambda stage: STAGES.index(stage) if stage in STAGES else -1)
+    result = {stage: share * split["fetch"] * weights[stage] / total for stage in order}
+    return {**result, "collate": share * split["collate"], "queue": share * split["queue"]}
+
+
+def _loader(facts: Sequence[Mapping[str, Any]], waits: Table) -> Mapping[str, Any]:
+    """Find the loader that was waited for longest."""
+    longest: dict[int, int] = {}
+    for index, duration in zip(waits["value"].tolist(), waits["duration"].tolist(), strict=True):
+        if not math.isnan(index):
+            longest[int(index)] = longest.get(int(index), 0) + duration
+    for index in sorted(longest, key=lambda i: -longest[i]):
+        for fact in facts:
+            if fact.get("index") == index:
+                return fact
+    return facts[0] if len(facts) == 1 else {}
+
+
+def _busy(fetches: Table, used: Table) -> float | None:
+    """Compute the share of the loop in which a worker builds a batch, mean over the workers."""
+    spent = available = 0
+    for rows in by_rank(used):
+        mine = fetches.where((fetches["rank"] == used["rank"][rows[0]]) & (fetches["worker"] >= 0))
+        first, last = used["time"][rows[0]], (used["time"] + used["duration"])[rows[-1]]
+        begin, end = np.maximum(mine["time"], first), np.minimum(mine["time"] + mine["duration"], last)
+        seen = end > begin
+        spent += int((end - begin)[seen].sum())
+        available += len(np.unique(mine["worker"][seen])) * int(last - first)
+    return min(100.0 * spent / available, 100.0) if available else None
+
+
+def _periodic(wait: NDArray[Any], workers: int | None) -> bool:
+    if not workers or workers < 2 or len(wait) < 4 * workers or not wait.sum():
+        return False
+    by_turn = [wait[turn::workers].sum() for turn in range(workers)]
+    return bool(max(by_turn) / wait.sum() > (1 + 1 / workers) / 2)
+
+
+def _epoch_start_ns(wait: NDArray[Any], workers: int | None) -> int:
+    """Return how much longer than usual the waits at regular distances are, together; 0 without any."""
+    usual = float(np.median(wait))
+    long = np.flatnonzero(wait > max(_MUCH * usual, float(wait.max()) / 4))
+    if len(long) < 2 or wait[long].sum() < 0.2 * wait.sum():
+        return 0
+    distance = np.diff(long)
+    regular = distance.min() > max(workers or 1, 1) and np.ptp(distance) <= 1
+    return int(wait[long].sum() - usual * len(long)) if regular else 0

@@ -1,0 +1,1 @@
+"""System metrics: utilization, load, and readings brought together by time."""

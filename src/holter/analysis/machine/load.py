@@ -1,0 +1,117 @@
+"""How busy the machine was during the training loop: the few numbers that a verdict asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.machine.utilization import between, series
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+THERMAL = 0x08 | 0x20 | 0x40 | 0x80
+"""Clock event reasons that are faults: hardware slowdown, software and hardware thermal, power brake."""
+
+_IDLE_GPU = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """One node within the training loop. None: never read. Percent unless the name says otherwise."""
+
+    node: str
+    cpus: int | None = None
+    gpus: int = 0
+    """GPUs that did something."""
+    gpu_p50: float | None = None
+    gpu_p95: float | None = None
+    gpu_memory_p95: float | None = None
+    cpu_p50: float | None = None
+    cpu_p95: float | None = None
+    iowait_p95: float | None = None
+    busiest_core_p50: float | None = None
+    trainer_core_p50: float | None = None
+    """CPU of one training process, percent of a core."""
+    trainer_core_mean: float | None = None
+    """The same as a mean: with the length of a step, the CPU time that a step takes."""
+    worker_core_p50: float | None = None
+    """CPU of one data-loader worker, percent of a core."""
+    memory_p95: float | None = None
+    memory_pressure_p50: float | None = None
+    swap_growth_bytes: float | None = None
+    throttled_gpu: str | None = None
+    throttled_pct: float | None = None
+    """Share of the readings in which that GPU's clocks were lowered by a fault."""
+    ecc_errors: float | None = None
+
+
+def loads(
+    samples: Table, nodes: Mapping[str, Mapping[str, Any]], start_ns: int | None, end_ns: int | None
+) -> list[Load]:
+    """Compute the load of each node between two times, the node with the idlest GPUs first.
+
+    Nodes are not mixed: a busy core of one does not explain an idle GPU of another. GPUs that never did
+    anything belong to somebody else.
+    """
+    by_node: dict[str, dict[str, dict[str, NDArray[Any]]]] = {}
+    for (node, metric, device), values in series(between(samples, start_ns, end_ns), by_device=True).items():
+        values = values[~np.isnan(values)]
+        if len(values):
+            by_node.setdefault(node, {}).setdefault(metric, {})[device] = values
+    found = [_load(node, metrics, nodes.get(node, {})) for node, metrics in by_node.items()]
+    return sorted(found, key=lambda x: (x.gpu_p50 is None, x.gpu_p50 or 0.0, -(x.cpu_p95 or 0.0)))
+
+
+def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping[str, Any]) -> Load:
+    gpus = {d: v for d, v in metrics.get("gpu.util", {}).items() if np.percentile(v, 95) >= _IDLE_GPU}
+    busy = np.concatenate(list(gpus.values())) if gpus else None
+    memory = [v for d, v in metrics.get("gpu.mem.used_pct", {}).items() if d in gpus]
+    cores = [float(np.median(v)) for v in metrics.get("cpu.core.util", {}).values()]
+    swap = metrics.get("mem.swap_used", {}).get("")
+    throttled = {d: _throttled(v) for d, v in metrics.get("gpu.throttle_reasons", {}).items() if d in gpus}
+    worst = max(throttled, key=lambda d: throttled[d], default=None)
+    ecc = [float(v[-1] - v[0]) for d, v in metrics.get("gpu.ecc_uncorrected", {}).items() if d in gpus]
+    return Load(
+        node=node,
+        cpus=facts.get("cpus"),
+        gpus=len(gpus),
+        gpu_p50=_percentile(busy, 50),
+        gpu_p95=_percentile(busy, 95),
+        gpu_memory_p95=_percentile(np.concatenate(memory), 95) if memory else None,
+        cpu_p50=_percentile(metrics.get("cpu.util", {}).get(""), 50),
+        cpu_p95=_percentile(metrics.get("cpu.util", {}).get(""), 95),
+        iowait_p95=_percentile(metrics.get("cpu.iowait", {}).get(""), 95),
+        busiest_core_p50=max(cores, default=None),
+        trainer_core_p50=_each(metrics, "trainer", np.median),
+        trainer_core_mean=_each(metrics, "trainer", np.mean),
+        worker_core_p50=_each(metrics, "worker", np.median),
+        memory_p95=_percentile(metrics.get("mem.used_pct", {}).get(""), 95),
+        memory_pressure_p50=_percentile(metrics.get("psi.mem", {}).get(""), 50),
+        swap_growth_bytes=float(swap[-1] - swap[0]) if swap is not None else None,
+        throttled_gpu=worst,
+        throttled_pct=throttled[worst] if worst is not None else None,
+        ecc_errors=max(ecc, default=None),
+    )
+
+
+def _percentile(values: NDArray[Any] | None, percent: float) -> float | None:
+    return None if values is None or not len(values) else float(np.percentile(values, percent))
+
+
+def _each(metrics: dict[str, dict[str, NDArray[Any]]], role: str, typical: Any) -> float | None:
+    """Compute the CPU of one process of a role: the typical sum over the typical number of them."""
+    total, count = (metrics.get(metric, {}).get(role) for metric in ("proc.cpu", "proc.count"))
+    if total is None or count is None or typical(count) <= 0:
+        return None
+    return float(typical(total)) / float(typical(count))
+
+
+def _throttled(values: NDArray[Any]) -> float:
+    return 100.0 * float(np.mean((values.astype(np.int64) & THERMAL) != 0))

@@ -1,0 +1,120 @@
+"""Steps that took far longer than usual, and what their extra time went into."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.steps.spread import spread
+from holter.analysis.steps.warmup import by_rank
+from holter.schema.phases import BREAKDOWN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+MULTIPLIER = 5.0
+LEAST_SPREAD = 0.02
+"""The median absolute deviation counts as at least this share of the median."""
+MIN_RELATIVE = 0.3
+"""An outlier also takes more than 1.3 times the median."""
+_NAMED = ("annotation", "gc", "checkpoint", "compile")
+_MAX_DETAILED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """One outlier step of one rank. All times but `time` in ms."""
+
+    rank: int
+    step: int
+    node: str
+    time: int
+    duration_ms: float
+    limit_ms: float
+    extra_ms: float
+    """Beyond the median."""
+    cause: str
+    """The part that took most of the extra time, or `compile`."""
+    extra: dict[str, float]
+    """Part → time beyond that part's own median; only what grew."""
+    during: dict[str, float] = field(default_factory=dict)
+    """Annotation, pause, checkpoint, or compilation → its time in the step; of the worst outliers only."""
+
+
+def outliers(
+    steps: Table,
+    spans: Table | None = None,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    multiplier: float = MULTIPLIER,
+    min_relative: float = MIN_RELATIVE,
+) -> list[Outlier]:
+    """Find the outlier steps of each rank, the most extra time first.
+
+    A step is one when it takes longer than `median + multiplier * max(MAD, 0.02 * median)` and than
+    `(1 + min_relative) * median` of its rank. A robust limit finds them however many there are; mean and
+    standard deviation do not.
+
+    Args:
+        steps: Table `steps`, steady state only, or all of it with `mask`.
+        spans: Where given, what else ran in the worst of them is named.
+        mask: Which rows are steady state; all when absent.
+        multiplier: How many deviations are too many.
+        min_relative: How much longer than the median it must be at least.
+    """
+    found = []
+    used = steps if mask is None else steps.where(mask)
+    kept = None if mask is None else np.flatnonzero(mask)
+    for rank in by_rank(used):
+        rows = rank if kept is None else kept[rank]
+        duration = steps["duration"][rows]
+        median = float(np.median(duration))
+        deviation = max(spread(duration, median), LEAST_SPREAD * median)
+        limit = max(median + multiplier * deviation, (1 + min_relative) * median)
+        if not (duration > limit).any():
+            continue
+        usual = {part: float(np.median(steps[part][rows])) for part in (*BREAKDOWN, "compile")}
+        found += [_outlier(steps, int(row), median, limit, usual) for row in rows[duration > limit]]
+    found.sort(key=lambda o: (-o.extra_ms, o.rank, o.step))
+    if spans is not None:
+        _name(found[:_MAX_DETAILED], spans)
+    return found
+
+
+def _outlier(steps: Table, row: int, median: float, limit: float, usual: dict[str, float]) -> Outlier:
+    duration = float(steps["duration"][row])
+    grown = {part: (float(steps[part][row]) - usual[part]) / 1e6 for part in BREAKDOWN}
+    extra = {part: ms for part, ms in sorted(grown.items(), key=lambda item: -item[1]) if ms > 0}
+    extra_ms = (duration - median) / 1e6
+    compiled = (float(steps["compile"][row]) - usual["compile"]) / 1e6
+    cause = "compile" if compiled > extra_ms / 2 else next(iter(extra), "other")
+    return Outlier(
+        rank=int(steps["rank"][row]),
+        step=int(steps["step"][row]),
+        node=str(steps["node"][row]),
+        time=int(steps["time"][row]),
+        duration_ms=duration / 1e6,
+        limit_ms=limit / 1e6,
+        extra_ms=extra_ms,
+        cause=cause,
+        extra=extra,
+    )
+
+
+def _name(found: list[Outlier], spans: Table) -> None:
+    wanted = (spans["worker"] == -1) & np.isin(spans["phase"].astype(str), _NAMED)
+    spans = spans.where(wanted)
+    end = spans["time"] + spans["duration"]
+    for outlier in found:
+        last = outlier.time + round(outlier.duration_ms * 1e6)
+        inside = (spans["rank"] == outlier.rank) & (spans["time"] < last) & (end > outlier.time)
+        times: dict[str, float] = defaultdict(float)
+        for row in np.flatnonzero(inside).tolist():
+            overlap = min(int(end[row]), last) - max(int(spans["time"][row]), outlier.time)
+            times[spans["name"][row] or spans["phase"][row]] += overlap / 1e6
+        outlier.during.update(sorted(times.items(), key=lambda item: -item[1]))

@@ -1,0 +1,44 @@
+"""Trainings of one job that ran one after the other: a shell script may start Python several times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.steps.warmup import by_rank
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def begins(steps: Table) -> list[int]:
+    """Return when each training of the job began, ns: where the lowest rank counts its steps from 0 again.
+
+    A training that was restarted after a failure counts as another one.
+    """
+    for rows in by_rank(steps):
+        again = np.flatnonzero(np.diff(steps["step"][rows]) < 0) + 1
+        return [int(steps["time"][rows[at]]) for at in (0, *again.tolist())]
+    return []
+
+
+def step_counts(steps: Table) -> list[int]:
+    """Return how many steps each training of the job took on its lowest rank."""
+    starts = begins(steps)
+    if not starts:
+        return []
+    times = steps["time"][steps["rank"] == steps["rank"].min()]
+    which = np.searchsorted(starts, times, side="right") - 1
+    return [int(count) for count in np.bincount(which, minlength=len(starts))]
+
+
+def told_apart(scalars: Table, starts: Sequence[int]) -> Table:
+    """Name each number after its training where there are several, so that none goes on in the next one's."""
+    if len(starts) < 2 or not scalars.rows:
+        return scalars
+    which = np.maximum(np.searchsorted(starts, scalars["time"], side="right"), 1)
+    names = [f"{name} (training {at})" for name, at in zip(scalars["name"], which.tolist(), strict=True)]
+    columns = {name: scalars[name] for name in scalars.names}
+    return Table(columns | {"name": np.array(names, dtype=object)})

@@ -1,0 +1,1 @@
+"""Numbers and tensors of a training: reductions, parts of sharded tensors, scalars."""

@@ -1,0 +1,57 @@
+"""What became of each number of a training: loss, learning rate, what the user logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.tensors.shards import joined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+MOST = 12
+
+
+def numbers(scalars: Table, most: int = MOST) -> list[dict[str, Any]]:
+    """Tell of each number and mode where it began, where it is, and how far it went.
+
+    Args:
+        scalars: Table `scalars`; rows without a step count for nothing.
+        most: Of how many at most, losses and learning rates before others, then those written most often.
+
+    Returns:
+        `name`, `mode`, `steps` (that have it), `first_step`, `first`, `last_step`, `last`, `least`,
+        `least_step`, `most`, `most_step`: of each step the mean over ranks. Values that are not finite are
+        left out and counted in `nonfinite`; where there are no others the values and their steps are None.
+    """
+    rows = joined(scalars.where(scalars["step"] >= 0))
+    keys: dict[tuple[str, str], list[int]] = {}
+    for at, key in enumerate(zip(rows["name"].tolist(), rows["mode"].tolist(), strict=True)):
+        keys.setdefault(key, []).append(at)
+    listed = sorted(keys.items(), key=lambda item: (_place(item[0][0]), -len(item[1]), item[0]))
+    return [
+        {"name": name, "mode": mode, **_told(rows["step"][own], rows["value"][own])}
+        for (name, mode), own in listed[:most]
+    ]
+
+
+def _place(name: str) -> int:
+    return 0 if "loss" in name.lower() and "scal" not in name.lower() else 1 if name.startswith("lr") else 2
+
+
+def _told(step: NDArray[Any], value: NDArray[Any]) -> dict[str, Any]:
+    finite = np.isfinite(value)
+    told: dict[str, Any] = {"steps": len(np.unique(step)), "nonfinite": int((~finite).sum())}
+    names = ("first", "last", "least", "most")
+    if not finite.any():
+        return told | {key: None for name in names for key in (name, f"{name}_step")}
+    steps, at = np.unique(step[finite], return_inverse=True)
+    means = np.bincount(at, value[finite]) / np.bincount(at)
+    places = (0, len(means) - 1, int(means.argmin()), int(means.argmax()))
+    for name, place in zip(names, places, strict=True):
+        told |= {name: float(means[place]), f"{name}_step": int(steps[place])}
+    return told

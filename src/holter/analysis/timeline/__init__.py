@@ -1,0 +1,1 @@
+"""Levels of detail of a timeline: how events become pixels."""

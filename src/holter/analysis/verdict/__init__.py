@@ -1,0 +1,1 @@
+"""The verdict: facts, suspects, evidence and advice."""

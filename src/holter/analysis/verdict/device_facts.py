@@ -1,0 +1,291 @@
+"""What a verdict on a trace stands on: where accelerators' time went, and what idle ones waited for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.device.rank_summary import OddRank, rank_parts, rank_summary
+from holter.analysis.device.time_breakdown import split
+from holter.analysis.device.work import COMMUNICATION, COMPUTE, MEMORY, device_work, launch_of
+from holter.analysis.host.horovod import Horovod, horovod
+from holter.analysis.host.host_waits import blamed as doing
+from holter.analysis.host.host_waits import host_waits
+from holter.analysis.host.operator_tree import Host, host, named
+from holter.analysis.host.unequal_threads import SlowThread, slow_threads
+from holter.analysis.intervals import Intervals, difference, measure, union
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.analysis.device.arrivals import LateRank
+    from holter.analysis.device.work import Ints, Work
+
+LOADING = re.compile(
+    r"^enumerate\(DataLoader\)|dataloader\.py\(\d+\): __next__"
+    r"|^#* ?(data[ _-]?load|load[ _-]?data|get[ _-]?batch|next[ _-]?batch|fetch[ _-]?data)",
+    re.IGNORECASE,
+)
+SAVING = re.compile(
+    r"torch/serialization\.py\(\d+\): save|^#* ?(save[ _-]?checkpoint|checkpoint[ _-]?sav)", re.IGNORECASE
+)
+ALLOCATING = re.compile(
+    r"^(cuda|hip)(Malloc|Free)(Host|Managed)?$|^(cuda|hip)Host(Alloc|Malloc|Free)$|^cuMem(Create|Map|Unmap|Release)$"
+)
+PARTS = ("compute", "communication", "copies", "data_loading", "checkpoint", "allocation", "host", "idle")
+"""What a device's time divides into, as percent of the window, each moment once and the first that fits:
+kernels that compute; communication that nothing hides; copies and fills; then of the idle rest, what the host
+spent waiting for batches, writing checkpoints, allocating memory of the device, and on anything else before
+it
+asked for more work; `idle` is what remains: starts of kernels, dependencies, the end of the window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceFacts:
+    """The devices of a trace in numbers; of several, means unless said otherwise."""
+
+    ranks: tuple[int, ...] = ()
+    devices: int = 0
+    kernels: int = 0
+    window_ns: int = 0
+    """From the first step's begin to the last one's end; without steps the whole trace."""
+    steps: int = 0
+    step_ms: float | None = None
+    """Median step of the host."""
+    breakdown: dict[str, float] = field(default_factory=dict)
+    """Percent by part, as in `PARTS`; adds up to 100."""
+    busy_pct: float = 0.0
+    median_kernel_us: float = 0.0
+    communication_pct: float = 0.0
+    """All communication, hidden or not."""
+    collectives_us: float | None = None
+    h2d_pct: float = 0.0
+    """Exposed copies from the host."""
+    pageable: int = 0
+    """Copies from pageable memory of the host."""
+    loading_pct: float = 0.0
+    """Share of the window in which the host waited for batches, whether the device had work or not."""
+    allocations: int = 0
+    """Calls that allocate or free memory of a device, or the host's that a device reads."""
+    syncs: int = 0
+    after_sync_pct: float = 0.0
+    """Share of the window in which the device idled since the host had waited for it to finish."""
+    blamed: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+    """By part, what the host did while the device waited: name (empty: nothing that the trace names), percent
+    of that time; the largest first."""
+    stacks: bool = False
+    """Whether Python functions were recorded, which slows the host itself."""
+    late: list[LateRank] = field(default_factory=list)
+    odd: list[OddRank] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+    slow: list[SlowThread] = field(default_factory=list)
+    """Without device work: threads that take longer for what others do too."""
+    horovod: Horovod | None = None
+    host_parts: dict[str, float] = field(default_factory=dict)
+    """Without device work: own time of the host's events by name, percent of the window."""
+
+
+def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
+    """Compute the facts of a trace from its tables; what a table does not tell stays out."""
+    work = device_work(tables)
+    tree = host(tables)
+    steps = _steps(tables)
+    if not len(work.begin):
+        return _of_the_host(tree, steps, tables.get("tracks"))
+    launches = tables.get("launches") or Table.empty("launches")
+    loading, saving = named(tables, LOADING), named(tables, SAVING)
+    allocating = named(tables, ALLOCATING)
+    called = launch_of(work, launches)
+    parts: list[dict[str, Any]] = []
+    for (rank, device), mine in split(work._replace(name=np.arange(len(called)))):
+        spent = [_covered(table.where(table["rank"] == rank)) for table in (loading, saving, allocating)]
+        window = _window(steps, rank, mine)
+        parts.append(
+            _of_device(mine, window, spent, launches, called, tree, tables, rank) | {"device": device}
+        )
+    weight = [part["window"] for part in parts]
+
+    def mean(name: str) -> float:
+        return float(np.average([part[name] for part in parts], weights=weight))
+
+    kernels = work.where(np.isin(work.kind, (COMPUTE, COMMUNICATION)))
+    computing = work.duration[work.kind == COMPUTE]
+    communicating = work.duration[work.kind == COMMUNICATION]
+    copies = tables.get("memory_operations") or Table.empty("memory_operations")
+    compared = rank_summary(rank_parts(tables))
+    return DeviceFacts(
+        ranks=tuple(np.unique(work.rank).tolist()),
+        devices=len(parts),
+        kernels=len(kernels.begin),
+        window_ns=int(np.mean(weight)),
+        steps=_count(steps),
+        step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
+        breakdown={
+            name: float(np.average([p["parts"][name] for p in parts], weights=weight)) for name in PARTS
+        },
+        busy_pct=mean("busy"),
+        median_kernel_us=float(np.median(computing)) / 1e3 if len(computing) else 0.0,
+        communication_pct=mean("communication"),
+        collectives_us=float(np.median(communicating)) / 1e3 if len(communicating) else None,
+        h2d_pct=mean("h2d"),
+        pageable=int(((copies["memory"] == "pageable") & (copies["kind"] == "h2d")).sum()),
+        loading_pct=mean("loading"),
+        allocations=allocating.rows,
+        syncs=int((tables["syncs"]["duration"] > 0).sum()) if "syncs" in tables else 0,
+        after_sync_pct=mean("after_sync"),
+        blamed={name: _most([part["blamed"].get(name, {}) for part in parts]) for name in PARTS[3:7]},
+        stacks=bool(np.isin(tree.kind, ("python", "module")).any()),
+        late=compared.late,
+        odd=compared.odd,
+        unmatched=compared.refused,
+    )
+
+
+def judged(tables: Mapping[str, Table]) -> list[tuple[int, int, int]]:
+    """Return of each device its rank, and the begin and end of what is judged of it, ns."""
+    steps = _steps(tables)
+    return [(rank, *_window(steps, rank, mine)) for (rank, _), mine in split(device_work(tables))]
+
+
+def _most(spent: list[dict[str, float]]) -> list[tuple[str, float]]:
+    """Add up what several devices waited for, and return the most of it with percents."""
+    names = {name for one in spent for name in one}
+    sums = {name: sum(one.get(name, 0.0) for one in spent) for name in names}
+    whole = sum(sums.values())
+    return [
+        (name, 100.0 * ns / whole) for name, ns in sorted(sums.items(), key=lambda x: -x[1])[:5] if ns > 0
+    ]
+
+
+def _steps(tables: Mapping[str, Table]) -> Table:
+    spans = tables.get("spans") or Table.empty("spans")
+    return spans.where(spans["phase"] == "step")
+
+
+def _count(steps: Table) -> int:
+    """Return the steps of the rank that has most."""
+    return int(np.unique(steps["rank"], return_counts=True)[1].max()) if steps.rows else 0
+
+
+def _covered(rows: Table) -> Intervals:
+    return union(rows["time"], rows["time"] + rows["duration"])
+
+
+def _window(steps: Table, rank: int, work: Work) -> tuple[int, int]:
+    """Return the stretch that is judged: whole steps, since loading lies before a step's first kernel.
+
+    Without steps from the first begin to the last end of what the device ran: before and after there may be
+    anything.
+    """
+    mine = steps.where(steps["rank"] == rank)
+    first, last = int(work.begin.min()), int(work.end.max())
+    if mine.rows:
+        begin, end = int(mine["time"].min()), int((mine["time"] + mine["duration"]).max())
+        if begin < last and first < end:
+            return begin, end
+    return first, last
+
+
+def _of_device(
+    work: Work,
+    window: tuple[int, int],
+    spent: list[Intervals],
+    launches: Table,
+    called: Ints,
+    tree: Host,
+    tables: Mapping[str, Table],
+    rank: int,
+) -> dict[str, Any]:
+    begin, end = window
+    whole = Intervals(np.array([begin]), np.array([end]))
+
+    def within(*kinds: int) -> Intervals:
+        some = np.isin(work.kind, kinds)
+        b, e = np.clip(work.begin[some], begin, end), np.clip(work.end[some], begin, end)
+        return union(b, e)
+
+    compute, communication = within(COMPUTE), within(COMMUNICATION)
+    both = within(COMPUTE, COMMUNICATION)
+    busy = within(COMPUTE, COMMUNICATION, MEMORY)
+    idle = difference(whole, busy)
+    gap_waits = host_waits(work, window, launches, called)
+    waits = gap_waits.joined
+    parts = {
+        "compute": compute.length,
+        "communication": both.length - compute.length,
+        "copies": busy.length - both.length,
+    }
+    rest, blamed = idle, {}
+    for name, these in zip(
+        ("data_loading", "checkpoint", "allocation", "host"), [*spent, waits], strict=True
+    ):
+        left = difference(rest, these)
+        parts[name] = rest.length - left.length
+        if parts[name]:
+            blamed[name] = doing(tree, rank, gap_waits, difference(rest, left))
+        rest = left
+    parts["idle"] = rest.length
+    total = max(end - begin, 1)
+    copies = tables.get("memory_operations") or Table.empty("memory_operations")
+    device = int(work.device[0])
+    here = (copies["rank"] == rank) & (copies["device"] == device)
+    to_device = copies.where(here & (copies["kind"] == "h2d"))
+    h2d = difference(_covered(to_device), both)
+    after = _after_sync(tables, rank, waits)
+    return {
+        "window": total,
+        "parts": {name: 100.0 * ns / total for name, ns in parts.items()},
+        "busy": 100.0 * busy.length / total,
+        "communication": 100.0 * communication.length / total,
+        "h2d": 100.0 * int(measure(h2d, [begin], [end])[0]) / total,
+        "loading": 100.0 * int(measure(spent[0], [begin], [end])[0]) / total,
+        "after_sync": 100.0 * after / total,
+        "blamed": blamed,
+    }
+
+
+def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int:
+    """Return how long the device idled in gaps in which the host had just waited for it, ns."""
+    syncs = tables.get("syncs") or Table.empty("syncs")
+    mine = syncs.where((syncs["rank"] == rank) & (syncs["duration"] > 0))
+    if not mine.rows or not len(waits.begin):
+        return 0
+    during = measure(_covered(mine), waits.begin, waits.begin + 1) > 0
+    return int((waits.end - waits.begin)[during].sum())
+
+
+def _of_the_host(tree: Host, steps: Table, tracks: Table | None) -> DeviceFacts:
+    """Return what a trace without device work tells: where the host's threads spent the time."""
+    if not len(tree.begin):
+        return DeviceFacts(steps=_count(steps))
+    window = int(tree.end.max() - tree.begin.min())
+    main = _main_thread(tree)
+    alone = np.where(main, tree.own_ns, 0)
+    sums = np.bincount(tree.name, weights=alone, minlength=len(tree.names))
+    top = np.argsort(-sums, kind="stable")[:10]
+    whole = max(window, float(sums.sum()), 1.0)  # slices of one thread may overlap where nothing nests
+    loading = np.array([bool(LOADING.search(name)) for name in tree.names])[tree.name] & main
+    return DeviceFacts(
+        ranks=tuple(np.unique(tree.rank).tolist()),
+        window_ns=window,
+        steps=_count(steps),
+        step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
+        loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
+        slow=slow_threads(tree, tracks),
+        horovod=horovod(tree),
+        host_parts={tree.names[i]: 100.0 * float(sums[i]) / whole for i in top.tolist() if sums[i] > 0},
+        stacks=bool(np.isin(tree.kind, ("python", "module")).any()),
+    )
+
+
+def _main_thread(tree: Host) -> Any:
+    """Tell which events lie on the thread that is busy longest; of the first rank."""
+    mine = tree.rank == tree.rank.min()
+    outer = mine & (tree.parent < 0)
+    threads, at = np.unique(tree.thread[outer], return_inverse=True)
+    busy = np.bincount(at, weights=tree.total_ns[outer])
+    return mine & (tree.thread == threads[int(np.argmax(busy))])

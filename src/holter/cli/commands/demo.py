@@ -1,0 +1,86 @@
+"""`holter demo [NAME]`: a built-in training, sick or healthy, run and diagnosed like one's own."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from holter.cli import options
+from holter.cli.commands.run import execute, plan
+from holter.cli.options import Refusal
+
+ABOUT = (
+    "Run a built-in training under holter: what it says, before you touch your own code. Needs torch, no GPU."
+)
+EXAMPLES = """  holter demo
+  holter demo healthy
+  holter demo --list"""
+
+FOLDER = Path(__file__).with_name("demos")
+DEFAULT = "slow_dataloader"
+
+
+def main(words: list[str]) -> int:
+    """Run `holter demo`."""
+    parser = options.Parser("demo", ABOUT, EXAMPLES)
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", default=DEFAULT, help=f"which one; default: {DEFAULT}"
+    )
+    parser.add_argument("--list", action="store_true", help="name the demos and say what is wrong with each")
+    parser.add_argument(
+        "--seconds", type=float, default=25.0, metavar="S", help="how long to train; default 25"
+    )
+    parser.add_argument(
+        "--python", metavar="PATH", help="a Python that has torch; default: the first one found"
+    )
+    options.add_store(parser)
+    given = parser.read(words)
+    listed = demos()
+    if given.list:
+        width = max(map(len, listed))
+        print("\n".join(f"{name:<{width}}  {about}" for name, about in listed.items()))
+        return 0
+    if given.name not in listed:
+        near = options.nearest(given.name, listed)
+        raise Refusal(f"there is no demo {given.name!r}{near}; valid: {', '.join(listed)}")
+    if not 1 <= given.seconds <= 3600:
+        raise Refusal(f"--seconds {given.seconds:g} is out of range; valid: 1 to 3600")
+    script = FOLDER / f"{given.name}.py"
+    chosen = ["--store", given.store] if given.store else []
+    command = [given.python or _python(), str(script), "--seconds", f"{given.seconds:g}"]
+    checked = plan([*chosen, "--", *command])
+    options.warn(f"demo {given.name}: {listed[given.name]}")
+    code = execute(checked)
+    options.warn("now your own training: holter run -- python train.py")
+    return code
+
+
+def demos() -> dict[str, str]:
+    """Return the demos and the first sentence of each."""
+    found = {}
+    for path in sorted(FOLDER.glob("[a-z]*.py"), key=lambda path: path.stem != DEFAULT):
+        about = ast.get_docstring(ast.parse(path.read_text())) or ""
+        found[path.stem] = about.splitlines()[0]
+    return found
+
+
+def _python() -> str:
+    """Return the first Python that has torch: ours, then those on PATH."""
+    tried = []
+    for python in (sys.executable, shutil.which("python"), shutil.which("python3")):
+        if python and python not in tried:
+            tried.append(python)
+            asked = [
+                python,
+                "-c",
+                "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)",
+            ]
+            if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
+                return python
+    raise Refusal(
+        f"the demo needs torch, which is not in {' or '.join(tried)}; "
+        "install it (pip install torch) or name a Python that has it: holter demo --python PATH",
+    )

@@ -1,0 +1,255 @@
+"""`holter doctor`: what can and cannot be measured on this machine, and why."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from holter.analysis.verdict.evidence import counted
+from holter.cli import options, output
+from holter.views.wording import size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ABOUT = "Say what can and cannot be measured on this machine, and why. Changes nothing; always ends with 0."
+EXAMPLES = """  holter doctor
+  holter doctor --python .venv/bin/python --store s3://bucket/jobs
+  holter doctor --json"""
+
+_MARKS = {
+    "yes": ("yes", "green"),
+    "partly": ("partly", "yellow"),
+    "no": ("no", "red"),
+    "none": ("none", "bright_black"),
+}
+_COLLECTORS = {
+    "cpu": "CPU load",
+    "memory": "memory use",
+    "processes": "processes of the job",
+    "pressure": "pressure (PSI)",
+    "cgroup": "CPU throttling",
+    "counters": "CPU counters",
+    "nvidia": "NVIDIA GPUs",
+    "amd": "AMD GPUs",
+    "own": "holter's own cost",
+}
+_LITTLE_SHARED = 1 << 30
+_NEEDS_SPACE = 256 * 1024 * 1024
+
+
+class Finding(NamedTuple):
+    """One thing that can be measured (`yes`), in part (`partly`), or not (`no`); `none`: it is not there."""
+
+    what: str
+    state: str
+    why: str
+
+
+def main(words: list[str]) -> int:
+    """Run `holter doctor`."""
+    parser = options.Parser("doctor", ABOUT, EXAMPLES)
+    options.add_store(parser)
+    parser.add_argument("--python", metavar="PATH", help="the training's Python; default: `python` on PATH")
+    options.add_json(parser)
+    given = parser.read(words)
+    from holter.store.job import store_url
+
+    checks: list[Callable[[], Iterator[Finding]]] = [
+        _holter,
+        lambda: _training(given.python),
+        lambda: _store(store_url(given.store)),
+        _spool,
+        _limits,
+        _collectors,
+        _python_samples,
+    ]
+    findings = [finding for check in checks for finding in _safely(check)]
+    if given.json:
+        output.write_json({"schema": 1, "findings": [finding._asdict() for finding in findings]})
+    else:
+        _print(findings)
+    return 0
+
+
+def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    try:
+        return list(check())
+    except Exception as error:
+        return [
+            Finding(
+                getattr(check, "__name__", "check").strip("_<>"), "no", f"{type(error).__name__}: {error}"
+            )
+        ]
+
+
+def _holter() -> Iterator[Finding]:
+    from holter import __version__
+
+    yield Finding("holter", "yes", f"{__version__} on Python {platform.python_version()}, {sys.executable}")
+    if sys.platform != "linux":
+        yield Finding(
+            "system", "partly", f"{sys.platform}: made for Linux; much of what is below reads /proc"
+        )
+
+
+def _training(given: str | None) -> Iterator[Finding]:
+    """Ask the training's own Python, which need not be ours."""
+    python = given or shutil.which("python") or shutil.which("python3") or sys.executable
+    program = (
+        "import sys, importlib.util as u, importlib.metadata as m\n"
+        "print('.'.join(map(str, sys.version_info[:3])))\n"
+        "print(m.version('torch') if u.find_spec('torch') else '')\n"
+        f"sys.path.append({str(Path(__file__).parents[2])!r})\n"
+        "try:\n"
+        "    from holter.recorder import hotpath\n"
+        "    print('compiled' if hotpath.compiled() else '')\n"
+        "    from holter.recorder.tensors import sums\n"
+        "    print('compiled' if sums.compiled() else '')\n"
+        "except Exception: pass\n"
+    )
+    try:
+        done = subprocess.run(
+            [python, "-c", program], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding("training's Python", "no", f"{python}: {error}")
+        return
+    lines = done.stdout.splitlines()
+    if done.returncode or len(lines) < 1:
+        yield Finding("training's Python", "no", f"{python}: {done.stderr.strip().splitlines()[-1:]}")
+        return
+    version = tuple(map(int, lines[0].split(".")))
+    old = "" if version >= (3, 10) else "; the recorder needs 3.10 or newer"
+    yield Finding("training's Python", "no" if old else "yes", f"{lines[0]}, {python}{old}")
+    if not old:
+        for what, line, dear in (
+            ("marks", 2, "written by Python: right, but dear for steps of about 1 ms"),
+            ("sums of tensors", 3, "made by torch: right, but dear where they are saved at every step"),
+        ):
+            yes = len(lines) > line and bool(lines[line])
+            text = "compiled" if yes else f"{dear}; see docs/explanation/cost.md"
+            yield Finding(what, "yes" if yes else "partly", text)
+    torch = lines[1] if len(lines) > 1 else ""
+    missing = f"{python} has no torch: only the machine is recorded; name another one with --python"
+    yield Finding(
+        "PyTorch",
+        "yes" if torch else "none",
+        f"{torch}: steps and their phases are recorded" if torch else missing,
+    )
+
+
+def _store(url: str) -> Iterator[Finding]:
+    if "://" in url and not url.startswith("file://"):
+        yield _object_store(url)
+        return
+    path = Path(url.removeprefix("file://")).absolute()
+    there = next(folder for folder in (path, *path.parents) if folder.exists())
+    yield _writable("store", there, str(url))
+
+
+def _object_store(url: str) -> Finding:
+    """Write and delete a small object in the store, where no job can be, and list the jobs."""
+    from holter.store.place import place
+
+    try:
+        here = place(url)
+        key = f".holter-doctor-{os.getpid()}"
+        here.write(key, b"", new=True)
+        here.delete(key)
+        jobs = len(here.folders())
+    except (OSError, ValueError) as error:
+        return Finding("store", "no", str(error))
+    return Finding("store", "yes", f"{url}: writable, {counted(jobs, 'job')}")
+
+
+def _spool() -> Iterator[Finding]:
+    folder = Path(tempfile.gettempdir())
+    found = _writable("spool", folder, str(folder))
+    kind = _file_system(folder)
+    if found.state == "yes" and kind in ("nfs", "nfs4", "cifs", "fuse.sshfs", "9p", "lustre"):
+        found = found._replace(
+            state="partly", why=f"{found.why}; {kind} is slow to map: set TMPDIR to a local disk"
+        )
+    yield found
+
+
+def _writable(what: str, folder: Path, name: str) -> Finding:
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".holter-"):
+            free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Finding(what, "no", f"{name}: {error.strerror}")
+    if free < _NEEDS_SPACE:
+        return Finding(what, "partly", f"{name}: only {size(free)} free")
+    return Finding(what, "yes", f"{name}: writable, {size(free)} free")
+
+
+def _file_system(folder: Path) -> str:
+    best, kind = "", ""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, mount, found, *_ = line.split()
+        if str(folder.resolve()).startswith(mount) and len(mount) >= len(best):
+            best, kind = mount, found
+    return kind
+
+
+def _limits() -> Iterator[Finding]:
+    from holter.agent.machine.cgroups import Cgroup
+
+    cores = len(os.sched_getaffinity(0))
+    group = Cgroup.of()
+    quota, limit = group.cpus(), group.memory_limit()
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limited = f"limited to {quota:g} by the cgroup" if quota else "no cgroup limit"
+    yield Finding("CPUs", "yes", f"{counted(cores, 'core')}, {limited}")
+    limited = f"limited to {size(limit)} by the cgroup" if limit else "no cgroup limit"
+    yield Finding("memory", "yes", f"{size(total)}, {limited}")
+    shared = Path("/dev/shm")  # noqa: S108
+    if shared.is_dir():
+        room = shutil.disk_usage(shared)
+        small = room.total < _LITTLE_SHARED
+        why = f"{size(room.free)} of {size(room.total)} free"
+        why += "; little for data-loader workers" if small else ""
+        yield Finding(str(shared), "partly" if small else "yes", why)
+
+
+def _collectors() -> Iterator[Finding]:
+    """Try every collector as the agent would."""
+    from holter.agent.machine.node import capabilities
+
+    for found in capabilities():
+        if "." in found["what"]:  # a single metric, of what is shown elsewhere
+            continue
+        what = _COLLECTORS.get(found["what"], found["what"])
+        absent = "none" if found["what"] in ("nvidia", "amd", "cgroup") else "no"
+        yield Finding(what, "yes" if found["available"] else absent, found["why"] or "can be read")
+
+
+def _python_samples() -> Iterator[Finding]:
+    from holter.agent.python_samples import missing
+
+    why = missing()
+    yield Finding(
+        "Python sampled", "no" if why else "yes", why or "from outside, with holter run --python-hz 5"
+    )
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        mark, style = _MARKS[finding.state]
+        table.add_row(finding.what, Text(mark, style=style), Text(output.clean(finding.why)))
+    output.console(sys.stdout).print(table)

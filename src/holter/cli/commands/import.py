@@ -1,0 +1,130 @@
+# ruff: noqa: N999 (the module of a command has its name)
+"""`holter import PATH…`: traces of other tools become a job, which all commands read like a recorded one."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holter.analysis.verdict.evidence import counted
+from holter.cli import options
+from holter.cli.options import Refusal
+
+if TYPE_CHECKING:
+    from holter.importers import Report
+    from holter.store.job import JobFolder
+
+ABOUT = """Read traces of other tools into a job: torch.profiler (Kineto) and Chrome JSON, also compressed;
+SageMaker's profiler-output folders; folders of tensors that smdebug saved; Nsight Systems exported to SQLite;
+XPlane of TensorFlow and JAX."""
+EXAMPLES = """  holter import worker0.pt.trace.json.gz
+  holter import traces/ --job slow-run && holter diagnose slow-run
+  holter import run.sqlite --json"""
+
+_MOST_FAULTS = 8
+_PROGRESS_S = 0.5
+_AT_ONCE = 1_000_000
+"""A trace of more events is judged when somebody asks: that takes seconds."""
+
+
+def main(words: list[str]) -> int:
+    """Run `holter import`."""
+    parser = options.Parser("import", ABOUT, EXAMPLES)
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="a trace, or a folder of them, as one of each rank"
+    )
+    parser.add_argument("--job", metavar="NAME", help="what to call the job; default: after the first path")
+    options.add_store(parser)
+    options.add_json(parser)
+    given = parser.read(words)
+    paths = [Path(path).expanduser() for path in given.paths]
+    for path in paths:
+        if not path.exists():
+            raise Refusal(f"there is no file or folder {str(path)!r}", Refusal.NOT_FOUND)
+    from holter.importers import UnreadableError, import_job
+    from holter.store import job
+
+    name = given.job or _name(paths[0])
+    progress = _Progress()
+    try:
+        folder, report = import_job(
+            paths, job.store_url(given.store), name, now_ns=time.time_ns(), on_progress=progress
+        )
+    except (job.BadJobName, job.JobExists, job.StoreNotWritable) as error:
+        raise Refusal(str(error)) from error
+    except (UnreadableError, OSError) as error:
+        raise Refusal(str(error), Refusal.UNREADABLE) from error
+    finally:
+        progress.clear()
+    if report.events <= _AT_ONCE:
+        _judge(folder)
+    if given.json:
+        print(json.dumps({"job": folder.name, "url": folder.url, **report.document()}, indent=1))
+    else:
+        _tell(folder, report)
+    return 0
+
+
+def _judge(folder: JobFolder) -> None:
+    """Leave a verdict for the lists of jobs; a store that is full now has the job without."""
+    from holter.store.trial import Trial
+    from holter.views.document.description import describe
+    from holter.views.jobs import judged
+
+    with suppress(OSError):
+        folder.update(verdict=judged(describe(Trial(folder))))
+
+
+def _tell(folder: JobFolder, report: Report) -> None:
+    rows = ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in report.rows.most_common())
+    counts = (
+        (len(report.files), "file"),
+        (len(set(report.ranks.values())), "rank"),
+        (report.events, "event"),
+    )
+    print(f"job {folder.name}: {', '.join(counted(*one) for one in counts)}")
+    options.say(f"  {rows or 'no events'}")
+    faults = [
+        f"{file}: {times:,} x {why}" if times > 1 else f"{file}: {why}"
+        for file, counts in report.skipped.items()
+        for why, times in counts.items()
+    ]
+    faults += [f"{file}: {note}" for file, notes in report.notes.items() for note in notes]
+    for fault in faults[:_MOST_FAULTS]:
+        options.warn(fault)
+    if len(faults) > _MOST_FAULTS:
+        options.warn(f"and {len(faults) - _MOST_FAULTS} more; --json tells all")
+    print(f"why it is slow: {options.look(folder, 'diagnose')}")
+
+
+def _name(path: Path) -> str:
+    """Return a name for the job: that of the file without its endings, and the time."""
+    stem = re.sub(r"(\.(gz|json|pt|trace|sqlite|xplane|pb|nsys-rep))+$", "", path.resolve().name)
+    stem = re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-._")[:80].rstrip("-._")
+    return f"{stem or 'import'}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+class _Progress:
+    """One line on a terminal, that says which file is read and how far."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+        self._on = sys.stderr.isatty()
+
+    def __call__(self, file: str, done: int, size: int) -> None:
+        """Show how far a file was read, unless it was shown just now."""
+        now = time.monotonic()
+        if self._on and now - self._shown >= _PROGRESS_S:
+            self._shown = now
+            share = 100 * done // size if size else 100
+            print(f"\r\033[Kreading {Path(file).name} {share} %", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away again."""
+        if self._on and self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,134 @@
+"""`holter jobs`: the store's jobs, newest first."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from fnmatch import fnmatchcase
+from typing import Any
+
+from holter.analysis.verdict.evidence import counted
+from holter.cli import options, output
+from holter.cli.commands.recover import look_for_spool
+from holter.cli.options import Refusal
+from holter.views.jobs import ended_sick, said, summary
+from holter.views.wording import duration
+
+ABOUT = "List the jobs of a store, newest first."
+EXAMPLES = """  holter jobs
+  holter jobs --name 'resnet*' --status Failed --since 7d
+  holter jobs --json"""
+
+STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
+_NAME_WIDTH = 34
+_SINCE = re.compile(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)")
+_SECONDS = {"min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_COLORS = {
+    "Completed": "green",
+    "Failed": "red",
+    "Stopped": "yellow",
+    "InProgress": "cyan",
+    "Unreadable": "red",
+}
+
+
+def main(words: list[str]) -> int:
+    """Run `holter jobs`."""
+    parser = options.Parser("jobs", ABOUT, EXAMPLES)
+    options.add_store(parser)
+    parser.add_argument("--name", metavar="PATTERN", help="only names like this; * and ? stand for anything")
+    parser.add_argument("--status", metavar="STATUS", help=f"only this status: {', '.join(STATUSES)}")
+    parser.add_argument(
+        "--since", metavar="WHEN", help="only jobs created since: 30min, 12h, 7d, or 2026-01-31"
+    )
+    options.add_json(parser)
+    given = parser.read(words)
+    from holter.store.job import jobs, store_url
+
+    url = store_url(given.store)
+    status = _status(given.status)
+    since = _since(given.since, time.time_ns())
+    try:
+        folders = jobs(url)
+        for folder in folders:
+            look_for_spool(folder)
+        listed = [summary(folder, time.time_ns()) for folder in folders]
+    except (OSError, ValueError) as error:
+        raise options.no_store(url, error) from None
+    chosen = [
+        job
+        for job in listed
+        if (not given.name or fnmatchcase(job["name"], given.name) or given.name in job["name"])
+        and (not status or job["status"] == status)
+        and (since is None or (job["created"] or 0) >= since)
+    ]
+    if given.json:
+        output.write_json({"schema": 1, "store": url, "jobs": chosen})
+    elif chosen:
+        _print(chosen)
+    elif listed:
+        options.say(
+            f"None of the {counted(len(listed), 'job')} in {url} is like that; `holter jobs` lists them all."
+        )
+    else:
+        options.say(f"No job in {url} yet. Record one: holter run -- python train.py (or try: holter demo)")
+    return 0
+
+
+def _status(given: str | None) -> str | None:
+    if given is None:
+        return None
+    for valid in STATUSES:
+        if valid.lower() == given.lower():
+            return valid
+    raise Refusal(f"no status {given!r}{options.nearest(given, STATUSES)}; valid: {', '.join(STATUSES)}")
+
+
+def _since(given: str | None, now_ns: int) -> int | None:
+    if given is None:
+        return None
+    match = _SINCE.fullmatch(given.strip())
+    if match:
+        return now_ns - int(float(match[1]) * _SECONDS[match[2]] * 1e9)
+    from datetime import datetime
+
+    try:
+        return int(datetime.fromisoformat(given).timestamp() * 1e9)
+    except ValueError:
+        raise Refusal(
+            f"--since {given!r} is no time; valid: 30min, 12h, 7d, 2w, or a date as 2026-01-31"
+        ) from None
+
+
+def _print(listed: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    console = output.console(sys.stdout)
+    rows = [
+        (
+            job["name"],
+            time.strftime("%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
+            Text(job["status"], style="yellow" if ended_sick(job) else _COLORS.get(job["status"], "")),
+            duration(job["duration_s"]) if job["duration_s"] is not None else "",
+        )
+        for job in listed
+    ]
+    # The verdict is what gives way where it is narrow: the name is what the other commands ask for.
+    width = min(max(len("job"), *(len(row[0]) for row in rows)), _NAME_WIDTH)
+    heads = ("created", "status", "duration")
+    taken = width + 2
+    for i, head in enumerate(heads, start=1):
+        taken += max(len(head), *(len(row[i]) for row in rows)) + 2
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("job", overflow="fold", min_width=width, max_width=width)
+    table.add_column("created", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("duration", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for job, row in zip(listed, rows, strict=True):
+        verdict = Text(output.clean(said(job)))
+        verdict.truncate(max(console.width - taken, len("verdict")), overflow="ellipsis")
+        table.add_row(*row, verdict)
+    console.print(table)

@@ -1,0 +1,1 @@
+"""Draw figures as SVG and HTML that need no script."""

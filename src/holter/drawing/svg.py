@@ -1,0 +1,264 @@
+"""Draw figures as SVG: readable with scripts off, in print, in the dark; colors are the page's classes."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING
+
+from holter.drawing import rings, rows
+from holter.drawing.cells import image
+from holter.drawing.pieces import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, bar, color, picture, short, text
+from holter.drawing.ticks import clock, number, powers, ticks, times
+from holter.views.wording import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from holter.views.figures import Axis, Figure
+
+MOST_BANDS = 8
+"""More of them hide each other."""
+
+
+def svg(figure: Figure) -> str:
+    """Draw one figure; all text that comes from a job is escaped."""
+    if figure.kind == "shares":
+        return rings.ring(figure)
+    height = _height(figure)
+    body = "".join(_MARKS[figure.kind](figure, height))
+    name = escape(figure.title, quote=True)
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{name}" class="chart">'
+        f"<title>{name}</title>{body}</svg>"
+    )
+
+
+def _height(figure: Figure) -> int:
+    if figure.kind == "stretches":
+        return rows.height(figure)
+    rows_of = {"heatmap": len(figure.series), "boxes": len(figure.series), "bars": len(figure.x)}.get(
+        figure.kind, 0
+    )
+    if figure.kind == "heatmap":
+        return TOP + BOTTOM + max(120, min(480, rows_of * 12))
+    if figure.kind == "boxes" or (figure.kind == "bars" and not is_histogram(figure)):
+        return TOP + BOTTOM + 24 * rows_of
+    return HEIGHT
+
+
+def is_histogram(figure: Figure) -> bool:
+    """Whether bars stand for stretches of an axis, and not for names."""
+    return figure.kind == "bars" and len(figure.x) != len(figure.series[0].values)
+
+
+# -- scales and axes
+
+
+def _scale(
+    low: float, high: float, start: float, stop: float, *, log: bool = False
+) -> Callable[[float], float]:
+    if log:
+        low, high = math.log10(low), math.log10(high)
+    span = (high - low) or 1.0
+
+    def place(value: float) -> float:
+        at = math.log10(value) if log else value
+        return start + (stop - start) * (at - low) / span
+
+    return place
+
+
+def _range(axis: Axis, groups: Iterable[Sequence[float | None] | None]) -> tuple[float, float]:
+    known = [value for group in groups for value in group or () if value is not None and math.isfinite(value)]
+    if axis.log:
+        known = [value for value in known if value > 0]
+        low, high = (min(known), max(known)) if known else (1.0, 10.0)
+        return (low, high) if high > low else (low / 2, high * 2)
+    high = axis.top if axis.top is not None else max(known, default=1.0)
+    low = min([0.0, *known])
+    # A curve that lives far from zero, as a loss that hardly falls, is shown by what it does.
+    if axis.top is None and known and min(known) > 0.5 * max(known):
+        low = min(known) - 0.05 * (max(known) - min(known))
+    return (low, high) if high > low else (low, low + (abs(low) or 1.0))
+
+
+def _x_axis(axis: Axis, low: float, high: float, height: int) -> Iterator[str]:
+    place = _scale(low, high, LEFT, WIDTH - RIGHT)
+    timely = axis.unit == "s" and "time" in axis.label
+    bottom = height - BOTTOM
+    for at in times(high) if timely else ticks(low, high, 6):
+        if low <= at <= high:
+            yield text(place(at), bottom + 16, clock(at) if timely else number(at), "tick mid")
+    unit = f" ({axis.unit})" if axis.unit and not timely else ""
+    yield text((LEFT + WIDTH - RIGHT) / 2, height - 6, escape(axis.label + unit), "label mid")
+
+
+def _y_axis(
+    axis: Axis, low: float, high: float, height: int, place: Callable[[float], float]
+) -> Iterator[str]:
+    for at in powers(low, high) if axis.log else ticks(low, high):
+        if low <= at <= high:
+            y = place(at)
+            yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
+            yield text(LEFT - 6, y + 4, number(at), "tick end")
+    label = axis.label + (f" ({axis.unit})" if axis.unit else "")
+    middle = (TOP + height - BOTTOM) / 2
+    yield f'<text transform="translate(12 {middle}) rotate(-90)" class="label mid">{escape(label)}</text>'
+
+
+# -- marks
+
+
+def _broken(figure: Figure, x: Callable[[float], float]) -> Iterator[str]:
+    for place in figure.broken or ():
+        yield text(x(place), TOP + 8, "✕", "tick mid")
+
+
+def _lines(figure: Figure, height: int) -> Iterator[str]:
+    low, high = _range(figure.y_axis, [part for s in figure.series for part in (s.values, s.low, s.high)])
+    y = _scale(low, high, height - BOTTOM, TOP, log=figure.y_axis.log)
+    left, right = figure.x[0], figure.x[-1] if len(figure.x) > 1 else figure.x[0] + 1
+    x = _scale(left, right, LEFT, WIDTH - RIGHT)
+    yield from _y_axis(figure.y_axis, low, high, height, y)
+    yield from _x_axis(figure.x_axis, left, right, height)
+    for at, series in enumerate(figure.series):
+        if series.low and series.high and len(figure.series) <= MOST_BANDS:
+            for run in _runs(series.low):
+                over = [f"{x(figure.x[i]):.1f},{y(series.high[i] or 0):.1f}" for i in run]
+                under = [f"{x(figure.x[i]):.1f},{y(series.low[i] or 0):.1f}" for i in reversed(run)]
+                yield f'<polygon points="{" ".join(over + under)}" class="band {color(series, at)}"/>'
+    for at, series in enumerate(figure.series):
+        known = [at for at, value in enumerate(series.values) if value is not None]
+        for run in [known] if series.joined and known else _runs(series.values):
+            points = [f"{x(figure.x[i]):.1f},{y(series.values[i]):.1f}" for i in run]  # type: ignore[arg-type]
+            if len(points) == 1:
+                cx, cy = points[0].split(",")
+                yield f'<circle cx="{cx}" cy="{cy}" r="1.6" class="dot {color(series, at)}"/>'
+            else:
+                yield f'<polyline points="{" ".join(points)}" class="line {color(series, at)}"/>'
+    yield from _broken(figure, x)
+
+
+def _stacked(figure: Figure, height: int) -> Iterator[str]:
+    count = len(figure.x)
+    tops = [0.0] * count
+    known = [any(s.values[i] is not None for s in figure.series) for i in range(count)]
+    totals = [sum(s.values[i] or 0.0 for s in figure.series) for i in range(count)]
+    high = max(totals, default=1.0) or 1.0
+    y = _scale(0.0, high, height - BOTTOM, TOP)
+    left, right = figure.x[0], figure.x[-1] if count > 1 else figure.x[0] + 1
+    x = _scale(left, right, LEFT, WIDTH - RIGHT)
+    yield from _y_axis(figure.y_axis, 0.0, high, height, y)
+    yield from _x_axis(figure.x_axis, left, right, height)
+    half = (x(figure.x[1]) - x(figure.x[0])) / 2 if count > 1 else (WIDTH - RIGHT - LEFT) / 2
+    for at, series in enumerate(figure.series):
+        below, tops = tops, [top + (value or 0.0) for top, value in zip(tops, series.values, strict=True)]
+        for run in _runs([1.0 if here else None for here in known]):
+            ends = (x(figure.x[run[0]]), x(figure.x[run[-1]]))
+            edge = (
+                [ends[0] - half, *(x(figure.x[i]) for i in run), ends[1] + half]
+                if count == 1
+                else [x(figure.x[i]) for i in run]
+            )
+            at_run = [run[0], *run, run[-1]] if count == 1 else run
+            over = [f"{px:.1f},{y(tops[i]):.1f}" for px, i in zip(edge, at_run, strict=True)]
+            under = [
+                f"{px:.1f},{y(below[i]):.1f}" for px, i in zip(reversed(edge), reversed(at_run), strict=True)
+            ]
+            yield f'<polygon points="{" ".join(over + under)}" class="area {color(series, at)}"/>'
+
+
+def _bars(figure: Figure, height: int) -> Iterator[str]:
+    values = figure.series[0].values
+    if not is_histogram(figure):
+        high = max([value for value in values if value is not None] or [1.0]) or 1.0
+        x = _scale(0.0, high, 200, WIDTH - RIGHT - 70)
+        unit = f" {figure.y_axis.unit or figure.y_axis.label}"
+        for row, (label, value) in enumerate(zip(figure.x, values, strict=True)):
+            top = TOP + 24 * row
+            yield text(192, top + 15, short(str(label)), "tick end")
+            told = "unknown" if value is None else f"{number(value)}{unit}"
+            told = percent(value) if figure.y_axis.unit == "%" else told
+            end = 200.0 if value is None else x(value)
+            if value is not None:
+                yield bar(200, top + 3, end - 200, 16, "c0")
+            yield text(end + 6, top + 15, told, "tick")
+        return
+    _, high = _range(figure.y_axis, [values])
+    y = _scale(0.0, high, height - BOTTOM, TOP)
+    x = _scale(figure.x[0], figure.x[-1], LEFT, WIDTH - RIGHT)
+    yield from _y_axis(figure.y_axis, 0.0, high, height, y)
+    yield from _x_axis(figure.x_axis, figure.x[0], figure.x[-1], height)
+    for at, value in enumerate(values):
+        if value:
+            start, stop = x(figure.x[at]), x(figure.x[at + 1])
+            yield bar(start, y(value), stop - start - 0.5, y(0) - y(value), "c0")
+
+
+def _boxes(figure: Figure, height: int) -> Iterator[str]:
+    low, high = _range(figure.y_axis, [series.values for series in figure.series])
+    x = _scale(low, high, 200, WIDTH - RIGHT)
+    for at in ticks(low, high):
+        yield f'<line x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{TOP}" y2="{height - BOTTOM}" class="grid"/>'
+        yield text(x(at), height - BOTTOM + 16, number(at), "tick mid")
+    label = f"{figure.y_axis.label} ({figure.y_axis.unit})"
+    yield text((200 + WIDTH - RIGHT) / 2, height - 6, escape(label), "label mid")
+    for row, series in enumerate(figure.series):
+        top = TOP + 24 * row
+        yield text(192, top + 15, short(series.name), "tick end")
+        if any(value is None for value in series.values):
+            continue
+        least, lower, middle, upper, greatest = (x(value) for value in series.values)  # type: ignore[arg-type]
+        yield f'<line x1="{least:.1f}" x2="{greatest:.1f}" y1="{top + 11}" y2="{top + 11}" class="whisker"/>'
+        thin = max(0.0, 4 - (upper - lower)) / 2  # readings that hardly differ are seen too
+        yield bar(lower - thin, top + 4, upper - lower + 2 * thin, 14, "c0")
+        yield f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{top + 4}" y2="{top + 18}" class="median"/>'
+
+
+def _heatmap(figure: Figure, height: int) -> Iterator[str]:
+    axis = figure.y_axis
+    known = [v for s in figure.series for v in s.values if v is not None]
+    low, high = (
+        (0.0, axis.top) if axis.top is not None else (min(known, default=0.0), max(known, default=1.0))
+    )
+    room = height - TOP - BOTTOM
+    left, right = LEFT + 60, WIDTH - RIGHT - 56
+    cells = [series.values for series in figure.series]
+    if axis.log:
+        low, high = _range(axis, cells)
+        cells = [[math.log10(v) if v is not None and v > 0 else None for v in row] for row in cells]
+    ends = (math.log10(low), math.log10(high)) if axis.log else (low, high)
+    yield picture(left, right - left, room, image(cells, *ends))
+    each = room / max(len(figure.series), 1)
+    for row in range(0, len(figure.series), max(1, math.ceil(11 / each))):
+        name = short(figure.series[row].name, 18)
+        yield text(left - 6, TOP + each * (row + 0.5) + 4, name, "tick end")
+    first, last = figure.x[0], figure.x[-1] if len(figure.x) > 1 else figure.x[0] + 1
+    x = _scale(first, last, left, right)
+    timely = "time" in figure.x_axis.label
+    for at in times(last) if timely else ticks(first, last, 6):
+        label = clock(at) if timely else number(at)
+        yield text(x(max(at, first)), height - BOTTOM + 16, label, "tick mid")
+    yield text((LEFT + WIDTH) / 2, height - 6, escape(figure.x_axis.label), "label mid")
+    ramp = image([[high - (high - low) * at / 31] for at in range(32)], low, high)
+    yield picture(right + 12, 10, room, ramp)
+    for value, y in ((high, TOP + 9), (low, height - BOTTOM)):
+        yield text(right + 26, y, number(float(f"{value:.2g}")), "tick")
+
+
+def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
+    """Yield stretches without a gap, as positions."""
+    run: list[int] = []
+    for at, value in enumerate(values):
+        if value is not None:
+            run.append(at)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+_MARKS = {"lines": _lines, "stacked": _stacked, "bars": _bars, "boxes": _boxes, "heatmap": _heatmap,
+          "stretches": rows.marks}  # fmt: skip

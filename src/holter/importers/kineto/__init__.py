@@ -1,0 +1,1 @@
+"""Traces in Chrome's format: torch.profiler (Kineto), Ascend and others."""

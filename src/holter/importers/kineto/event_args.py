@@ -1,0 +1,72 @@
+"""Decode what trace events carry besides times and names: typed where tables have a column, else as text."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.trace import Trace
+
+
+_ARGS = attrgetter("args")
+_ENCODE = msgspec.json.Encoder().encode
+
+
+def details(trace: Trace, args: list[Any]) -> NDArray[np.int32]:
+    """Return for each of what events carry the number of its text, as JSON; without what is as by default."""
+    # One by one: a text that is known already is gone before the next one is made.
+    return np.fromiter(map(trace.staging.texts.__getitem__, map(_ENCODE, args)), np.int32, len(args))
+
+
+def decode_args(events: list[Event], type_: Any) -> list[Any]:
+    """Decode what events carry, each into one object of a type whose fields all have defaults."""
+    args: list[Any] = [*map(_ARGS, events)]
+    if args and isinstance(args[0], type_):  # events of one block and category are of one shape
+        return args
+    return _decoded(b"\n".join(args), events, type_)
+
+
+def _decoded(joined: bytes, events: list[Event], type_: Any) -> list[Any]:
+    decoder = _decoder(type_)
+    try:
+        decoded: list[Any] = decoder.decode_lines(joined)
+    except (ValueError, RecursionError):
+        decoded = []
+    if len(decoded) != len(events):
+        decoded = [_args(decoder, event.args, type_) for event in events]
+    return decoded
+
+
+def _args(decoder: Any, raw: Any, type_: Any) -> Any:
+    try:
+        return decoder.decode(raw)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        # Numbers may be written as text, and text as numbers.
+        told = json.loads(bytes(raw))
+        told.update((key, Raw(_ENCODE(told[key]))) for key in _undecoded(type_) & told.keys())
+        return msgspec.convert(told, type_, strict=False)
+    except (ValueError, RecursionError, OverflowError, AttributeError):
+        return type_()
+
+
+@cache
+def _undecoded(type_: Any) -> frozenset[str]:
+    """Return the names of what is kept as it is."""
+    return frozenset(field.encode_name for field in msgspec.structs.fields(type_) if field.type is Raw)
+
+
+@cache
+def _decoder(type_: Any) -> Any:
+    return msgspec.json.Decoder(type_)

@@ -1,0 +1,1 @@
+"""Files of SageMaker Debugger and SageMaker Profiler."""

@@ -1,0 +1,86 @@
+"""The events of one file of SageMaker's profiler, with the lane that each stands in."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holter.importers.kineto.threads import whole
+from holter.importers.kineto.trace_events import microseconds
+
+if TYPE_CHECKING:
+    from holter.importers.kineto.event_decoding import Event
+
+
+class Lanes:
+    """What a file says of its lanes, which may change on the way; and the slices that are still open."""
+
+    def __init__(self, node: str, suffix: str, base: int, skipped: Counter[str]) -> None:
+        self.skipped = skipped
+        self._node = node
+        self._suffix = suffix
+        self._base = base
+        self._names: dict[Any, str] = {}
+        self._open: defaultdict[Any, list[tuple[Event, dict[str, Any]]]] = defaultdict(list)
+
+    def take(self, event: Event) -> dict[str, Any] | None:
+        """Return a row when an event completes one."""
+        args = _args(event)
+        if event.ph == "M":
+            base = args.get("start_time_since_epoch_in_micros")
+            self._base = int(base) if isinstance(base, int | float) else self._base
+            if event.name == "process_name" and "name" in args:
+                self._names[event.pid] = str(args["name"])
+            return None
+        ts = microseconds(event.ts)
+        if ts is None:
+            return None
+        if event.ph == "X":
+            return self._row(event, args, ts, microseconds(event.dur) or 0)
+        if event.ph == "B":
+            self._open[event.pid].append((event, args))
+        elif event.ph == "E":
+            if not self._open[event.pid]:
+                self.skipped["an end without a begin"] += 1
+                return None
+            begun, own = self._open[event.pid].pop()
+            began = microseconds(begun.ts) or 0
+            return self._row(begun, own | args, began, ts - began)
+        return None
+
+    def _row(self, event: Event, args: dict[str, Any], ts: float, took: float) -> dict[str, Any] | None:
+        if took < 0:
+            self.skipped["an event that ends before it begins"] += 1
+            return None
+        start = round(ts) + self._base
+        phase = self._names.get(event.pid, "Unknown")
+        thread = args.get("thread_id", args.get("tid", event.tid))
+        own = whole(thread)
+        lane = whole(event.pid)
+        process = whole(args.get("pid"))
+        return {
+            "start": start,
+            "end": start + round(took),
+            "name": event.name or "",
+            "phase": phase,
+            "node": self._node,
+            "lane": -1 if lane is None else lane,
+            "pid": process if process is not None else -1 if lane is None else lane,
+            "tid": zlib.crc32(f"{self._node} {phase}".encode()) if own is None else own,
+            "args": args,
+            "suffix": self._suffix,
+            "kind": "X",
+        }
+
+
+def _args(event: Event) -> dict[str, Any]:
+    if not event.args:
+        return {}
+    try:
+        found = msgspec.json.decode(event.args)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,1 @@
+"""The pages of a job, for the server and for a file."""

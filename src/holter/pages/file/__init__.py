@@ -1,0 +1,58 @@
+"""A job's pages as one file that works without a server: to send, to keep, to print."""
+
+from __future__ import annotations
+
+from contextvars import copy_context
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from holter.pages import assets
+from holter.pages.alone import ALONE
+from holter.pages.file.answers import answers
+from holter.pages.file.frame import framed
+from holter.pages.islands import island
+from holter.pages.job import pages
+from holter.pages.timelines import TIMELINES
+from holter.report.html import body, figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.views.figures import Figure, Reading
+
+__all__ = ["page"]
+
+POINTS = 1500
+"""Along the x axis of a chart: one can look closer than a picture shows."""
+_ELSEWHERE = ("overview", "insights", "settings")
+"""Pages of the dashboard whose contents the report itself has, or that need a server."""
+_LONG = (
+    "<h1>Timeline</h1><p class=empty>The timeline of so many events is not in this file; "
+    "<code>holter ui</code> shows it, down to single events.</p>"
+)
+
+
+def page(reading: Reading) -> str:
+    """Return the report of a job, running or finished, as HTML that needs nothing beside it."""
+    fine = replace(reading.at(None, POINTS), kept={})
+    sheets = copy_context().run(lambda: dict(_sheets(fine)))
+    live = assets.complete()
+    given = answers(fine, "".join(html for _, html in sheets.values())) if live else {}
+    return framed(fine, sheets, given, live=live)
+
+
+def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each page's name, title and contents."""
+    ALONE.set(True)
+    yield "report", ("Report", "".join(body(reading, _live)))
+    for name, made in pages().items():
+        if name in _ELSEWHERE:
+            continue
+        if name == "timeline" and not TIMELINES.quick(reading.trial.folder):
+            yield name, (made.TITLE, _LONG)
+        else:
+            yield name, (made.TITLE, made.draw(reading, {"store": "0"}))
+
+
+def _live(name: str, drawn: Figure) -> str:
+    return island("figure", lambda: figure(drawn), figure=name)

@@ -1,0 +1,94 @@
+"""What pages ask with: forms that work without scripts, charts that know what was asked for."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from holter.drawing.pieces import prose
+from holter.pages.alone import ALONE
+from holter.pages.islands import island
+from holter.report.html import figure
+from holter.views.figures import chosen, draw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from holter.views.figures import Reading
+
+_KEPT = ("store", "from", "to", "axis")
+"""Parameters that stay, whatever is asked for."""
+
+
+def number(asked: Mapping[str, str], name: str) -> int | None:
+    """Return a whole number that an address gives, None where it gives none; raises `ValueError`."""
+    text = asked.get(name, "")
+    if text and not (text.isdecimal() and len(text) < 19):
+        raise ValueError(f"{name} is {text!r}, which is no whole number")
+    return int(text) if text else None
+
+
+def lines(text: str) -> list[str]:
+    """Return the names that a parameter holds, one a line, each once."""
+    return list(dict.fromkeys(filter(None, text.replace("\r", "").split("\n"))))
+
+
+def picture(reading: Reading, name: str, asked: Mapping[str, str], *, island_name: str = "figure") -> str:
+    """Return one chart as it was asked for, in its island; where there is nothing to draw, why not."""
+    options = chosen(name, asked)
+
+    def paint() -> str:
+        drawn = draw(name, reading, **options)
+        return _missing(drawn) if isinstance(drawn, str) else figure(drawn)
+
+    return island(island_name, paint, figure=name, options=urlencode(options) or None)
+
+
+def pictures(reading: Reading, asked: Mapping[str, str], *names: str) -> str:
+    """Return several charts side by side."""
+    return f'<div class="charts">{"".join(picture(reading, name, asked) for name in names)}</div>'
+
+
+def _missing(text: str) -> str:
+    return f'<p class="note">{prose(text)}</p>'
+
+
+def form(asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()) -> str:
+    """Return a form that asks for the page anew, with what `keep` names as it is."""
+    if ALONE.get():
+        return ""
+    hidden = "".join(
+        f'<input type="hidden" name="{name}" value="{escape(asked[name], quote=True)}">'
+        for name in (*_KEPT, *keep)
+        if asked.get(name)
+    )
+    return f'<form class="search" aria-label="{escape(label, quote=True)}">{hidden}{inside}</form>'
+
+
+def choice(
+    asked: Mapping[str, str], name: str, label: str, options: Iterable[tuple[str, str]], *, default: str = ""
+) -> str:
+    """Return a labeled choice among `options`, values and texts."""
+    given = asked.get(name, "") or default
+    listed = "".join(
+        f'<option value="{escape(value, quote=True)}"{" selected" * (value == given)}>{escape(text)}</option>'
+        for value, text in options
+    )
+    return f'<label>{escape(label)} <select name="{name}">{listed}</select></label>'
+
+
+def entry(
+    asked: Mapping[str, str], name: str, label: str, *, kind: str = "text", more: str = "", default: str = ""
+) -> str:
+    """Return a labeled field; `more` are attributes."""
+    given = escape(asked.get(name, "") or default, quote=True)
+    return f'<label>{escape(label)} <input type="{kind}" name="{name}" value="{given}" {more}></label>'
+
+
+def link(asked: Mapping[str, str], text: str, **changed: str) -> str:
+    """Return a link to the same page that asks for something else; what is empty is left out."""
+    if ALONE.get():
+        return escape(text)
+    query = {name: value for name, value in {**asked, **changed}.items() if value and name != "part"}
+    return f'<a href="?{escape(urlencode(query), quote=True)}">{escape(text)}</a>'

@@ -1,0 +1,242 @@
+"""What data loading is made of: workers, batches on their way, stages, waits, and what to do about it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.verdict.device_facts import LOADING
+from holter.drawing.pieces import prose
+from holter.pages.job._asking import choice, form, number, picture, pictures
+from holter.pages.tables import Number, sortable
+from holter.pages.text.sections import bullets, table
+from holter.views.document.loaders import loaders
+from holter.views.wording import advice_text, milliseconds, percent, stages_text, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from holter.views.figures import Reading
+
+TITLE = "Data loading"
+SHOWN = 70
+_EMPTY = (
+    "Nothing is known of data loading: no step waited for a batch, and no torch DataLoader was seen. Loops "
+    "over one are followed without being asked, under `holter run -- python train.py`."
+)
+_UNSEEN = (
+    "What the wait is made of is not known: no torch DataLoader was seen. Of one its workers, their batches "
+    "and every stage of building them stand here; `holter profile JOB --python cprofile` while it "
+    "runs, or `holter run --profile-steps 60:63:cprofile`, says which functions take the time."
+)
+_TOLD = {
+    "next_batch": "wait for a batch",
+    "batch_time": "from one batch to the next",
+    "initialization": "making an iterator",
+    "worker_life": "life of a worker",
+}
+_CALLS = 4
+"""Histograms of what a trace calls loading."""
+_OF_BATCHES = {
+    "queued": "a batch lies ready",
+    "waited": "the training waits for it to be built",
+    "handover": "the training waits for it to arrive",
+}
+_ABOUT = ("data", "batch", "load", "worker", "fetch")
+_FACTS = {
+    "workers": "workers",
+    "prefetch_factor": "batches ahead for each worker",
+    "batch_size": "batch size",
+    "pin_memory": "pinned memory",
+    "persistent_workers": "workers live on between epochs",
+    "dataset": "dataset",
+}
+
+
+def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+    """Draw the page."""
+    told = reading.description
+    steps = reading.steps
+    waited = bool(steps.rows and steps["data_loading"].any())
+    if not (waited or reading.loading.spans.rows):
+        return f"<h1>{TITLE}</h1>" + (_of_trace(reading, asked) or f'<p class="empty">{prose(_EMPTY)}</p>')
+    number(asked, "rank")
+    found = loaders(reading.trial, **reading.bounds)
+    ranks = reading.loading.ranks
+    parts = [f"<h1>{TITLE}</h1>", _said(told, found)]
+    if len(ranks) > 1:
+        options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
+        parts.append(
+            form(asked, "which rank", choice(asked, "rank", "rank", options) + "<button>Show</button>")
+        )
+    if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _TOLD)):
+        unseen = f'<p class="note">{prose(_UNSEEN)}</p>'
+        return "".join(
+            [*parts, "<h2>Waiting for batches</h2>", picture(reading, "loader_waits", asked), unseen]
+        )
+    parts += [
+        "<h2>Workers and their batches</h2>",
+        picture(reading, "loader_workers", asked),
+        '<p class="note">Of the whole job a few batches in its middle; a window of time shows others.</p>',
+        pictures(reading, asked, "batches_in_flight", "loader_waits"),
+        "<h2>What building a batch is made of</h2>",
+        pictures(reading, asked, "data_loading", "fetch_times", "batch_sizes"),
+        _callables(found),
+        "<h2>Each worker</h2>",
+        _workers(found),
+        "<h2>How long things took</h2>",
+        _durations(found),
+        _outliers(reading, found),
+    ]
+    return "".join(parts)
+
+
+def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """Say in sentences what the verdict says of loading, what it is made of, and what to do."""
+    verdict, loading = told["verdict"], told["dataloading"] or {}
+    guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
+    share = (told["breakdown"] or {}).get("data_loading")
+    lines = []
+    if guilty:
+        lines.append(verdict["sentence"])
+    elif share is not None:
+        lines.append(
+            f"Loading data takes {percent(share)} of a step; it is not what holds the training back."
+        )
+        lines += [one["because"] for one in verdict["ruled_out"] if one["suspect"] == "data_pipeline"]
+    if stages := stages_text(loading):
+        lines.append(f"Of the training loop: {stages}.")
+    if found["hidden_pct"] is not None:
+        lines.append(
+            f"{percent(found['hidden_pct'])} of the building of batches is hidden behind the training."
+        )
+    if found["ready"] is not None:
+        lines.append(f"{found['ready']:.2g} batches lie ready on average.")
+    mood = "sick" if guilty else ""
+    first = f'<p class="said">{escape(lines[0])}</p>' if lines else ""
+    advice = [
+        advice_text(one).removeprefix("→ ") + (f" ({one['why']})" if one.get("why") else "")
+        for one in verdict["advice"]
+        if guilty
+        and (verdict["suspect"] == "data_pipeline" or any(word in one["text"].lower() for word in _ABOUT))
+    ]
+    return (
+        f'<section class="verdict {mood}">{first}{bullets(lines[1:])}'
+        + (f"<h3>Advice</h3>{bullets(advice)}" if advice else "")
+        + "</section>"
+        + _facts(found)
+    )
+
+
+def _facts(found: Mapping[str, Any]) -> str:
+    """List the loaders as the script made them, those that are alike once."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for one in found["loaders"]:
+        values = tuple("" if one.get(key) is None else _plain(one[key]) for key in _FACTS)
+        rows.setdefault(values, []).append(f"{one.get('index', '?')} of rank {one.get('rank', '?')}")
+    if not rows:
+        return ""
+    listed = [
+        (f"{len(which)} loaders" if len(which) > 1 else which[0], *values) for values, which in rows.items()
+    ]
+    return table(("loader", *_FACTS.values()), listed)
+
+
+def _plain(value: Any) -> str:
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _callables(found: Mapping[str, Any]) -> str:
+    if not found["callables"]:
+        return ""
+
+    def rows() -> Iterator[list[str]]:
+        for one in found["callables"][:100]:
+            share = one["fetch_pct"]
+            yield [one["name"], words(one["stage"]), Number(share, percent(share))]
+
+    heads = ("what the dataset calls", "stage", "of the time to build batches")
+    return sortable("callables", "What the dataset calls", heads, rows)
+
+
+def _workers(found: Mapping[str, Any]) -> str:
+    if not found["workers"]:
+        return '<p class="note">No worker was seen: the training thread loads by itself.</p>'
+
+    def rows() -> Iterator[list[str]]:
+        for one in found["workers"]:
+            yield [
+                Number(one["rank"]),
+                Number(one["loader"]) if one["loader"] >= 0 else Number(-1, "unknown"),
+                Number(one["worker"]) if one["worker"] >= 0 else Number(-1, "training thread"),
+                Number(one["batches"]),
+                Number(one["samples"]),
+                _time(one["fetch_median"]),
+                Number(one["busy_pct"], percent(one["busy_pct"])),
+                Number(one["collate_pct"], percent(one["collate_pct"])),
+            ]
+
+    heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "joining samples")
+    return sortable("workers", "Workers", heads, rows)
+
+
+def _durations(found: Mapping[str, Any]) -> str:
+    def rows() -> Iterator[list[str]]:
+        for name, said in _TOLD.items():
+            one = found[name]
+            if one["count"]:
+                outliers = len(one["outliers"]) + one["left_out"]
+                times = (_time(one["median"]), _time(one["longest"]))
+                yield [said, Number(one["count"]), *times, Number(outliers)]
+        for name, said in _OF_BATCHES.items():
+            if found[name] is not None:
+                unknown = (Number(None), Number(None))
+                yield [said, Number(found["batches"]), _time(found[name]), *unknown]
+
+    heads = ("what", "times", "median", "longest", "twice the median and longer")
+    return sortable("durations", "How long it takes", heads, rows)
+
+
+def _outliers(reading: Reading, found: Mapping[str, Any]) -> str:
+    listed = [(said, one) for name, said in _TOLD.items() for one in found[name]["outliers"]]
+    if not listed:
+        return ""
+
+    def rows() -> Iterator[list[str]]:
+        for said, one in listed:
+            since = (one["begin"] - reading.start) / 1e9
+            yield [
+                said,
+                Number(since, f"{since:,.3f} s"),
+                _time(one["duration"]),
+                Number(one["rank"]),
+                Number(one["worker"]) if one["worker"] >= 0 else Number(-1, "training thread"),
+            ]
+
+    heads = ("what", "since the start", "took", "rank", "worker")
+    return sortable("outliers", "What took twice the median and longer", heads, rows)
+
+
+def _of_trace(reading: Reading, asked: Mapping[str, str]) -> str:
+    """Say what a trace knows of loading: how long accelerators wait for it, and how long its calls take."""
+    told = reading.description
+    calls = [name for name in reading.profiled.annotations() if LOADING.search(name)][:_CALLS]
+    share = (told["breakdown"] or {}).get("data_loading") if "trace" in told else None
+    if share is None and not calls:
+        return ""
+    verdict = told["verdict"]
+    guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
+    line = f"Accelerators wait {percent(share or 0.0)} of the time while the host loads data."
+    advice = [advice_text(one).removeprefix("→ ") for one in verdict["advice"]] if guilty else []
+    drawn = "".join(picture(reading, "annotation_histogram", {**asked, "annotation": name}) for name in calls)
+    return (
+        f'<section class="verdict {"sick" if guilty else ""}">'
+        f'<p class="said">{escape(verdict["sentence"] if guilty else line)}</p>'
+        + (f"<p>{escape(line)}</p><h3>Advice</h3>{bullets(advice)}" if guilty else "")
+        + '</section><p class="note">A trace of another profiler says when the host loaded, and nothing of '
+        f'the workers behind it.</p><div class="charts">{drawn}</div>'
+    )
+
+
+def _time(ns: float) -> Number:
+    return Number(float(ns), milliseconds(ns / 1e6))

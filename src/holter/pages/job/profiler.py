@@ -1,0 +1,237 @@
+"""What accelerators and the host did, event by event: of windows of the profiler, and of imported traces."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.device.kernel_statistics import kernel_table, memory_table, precision
+from holter.analysis.host.operator_tree import operator_table
+from holter.analysis.verdict.evidence import counted
+from holter.drawing.pieces import prose
+from holter.pages.job._asking import choice, entry, form, lines, link, number, picture, pictures
+from holter.pages.tables import Number, Raw, sortable
+from holter.views.document.profiled import HOW
+from holter.views.figures.device._shares import MOST_SECTORS, SECTORS, profiled
+from holter.views.wording import milliseconds, percent, plain_kernel, size, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from holter.schema.table import Table
+    from holter.views.figures import Reading
+
+TITLE = "Profiler"
+SHOWN = 40
+_KERNELS, _OPERATORS, _NAMES = 200, 100, 500
+_PLACE = ("rank", "device")
+
+
+def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+    """Draw the page: thirteen panels, tables of kernels, copies and operators."""
+    seen = reading.profiled
+    rank, device = number(asked, "rank"), number(asked, "device")
+    tables = profiled(reading, rank if seen.ranks else None, device if seen.devices else None)
+    parts = [f"<h1>{TITLE}</h1>", _said(reading, tables)]
+    if seen.ranks:
+        parts.append(_filter(reading, asked))
+    parts += ["<h2>Busy or idle</h2>", pictures(reading, asked, *_busy(reading))]
+    if seen.ran:
+        parts += _of_devices(reading, asked, tables)
+    parts += ["<h2>Steps and named ranges</h2>", *_ranges(reading, asked)]
+    if tables["operators"].rows:
+        parts += ["<h2>Operators and functions on the host</h2>", _operators(tables)]
+    if seen.windows:
+        parts += ["<h2>Windows of the profiler</h2>", _windows_table(reading)]
+    return "".join(parts)
+
+
+def _busy(reading: Reading) -> list[str]:
+    """Name the charts of who was busy; of what nobody read one, which says so once."""
+    read = {str(row["metric"]) for row in reading.description["utilization"]}
+    gpu, cpu = reading.profiled.ran or "gpu.util" in read, "cpu.util" in read
+    return ["gpu_active", *["gpu_over_time"] * gpu, "cpu_active", *["cpu_over_time"] * cpu]
+
+
+def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]) -> list[str]:
+    memory = (
+        sortable(
+            "memory", "Copies and fills of memory",
+            ("kind", "memory of the host", "operations", "time", "bytes", "of the time", "GB/s"),
+            lambda: _memory(tables),
+        )
+        if tables["memory_operations"].rows
+        else ""
+    )  # fmt: skip
+    return [
+        "<h2>Kernels</h2>",
+        pictures(
+            reading, asked, "kernel_time", "kernel_time_top", "kernel_launches", "kernel_launches_top",
+            "kernel_precision", "launch_delays",
+        ),
+        sortable(
+            "kernels", f"Kernels, the {_KERNELS} that take longest",
+            ("kernel", "kind", "precision", "launches", "total", "mean", "shortest", "longest", "share"),
+            lambda: _kernels(tables),
+        ),
+        "<h2>Activity and memory</h2>",
+        pictures(reading, asked, "device_activity", "memory_operations", "idle_reasons", "device_memory"),
+        memory,
+    ]  # fmt: skip
+
+
+def _said(reading: Reading, tables: Mapping[str, Table]) -> str:
+    """Say what there is, and of nothing how it could come."""
+    seen = reading.profiled
+    told = [f"<p>{escape(text)}</p>" for text in _windows(seen.windows)]
+    if not seen.ran:
+        where = "no GPU ran anything then" if seen.ranks else "no window of the profiler was recorded"
+        told.append(f'<p class="empty">There are no kernels: {where}. {prose(HOW)}</p>')
+        return "".join(told)
+    counts = [
+        counted(tables["kernels"].rows, "kernel"),
+        counted(tables["memory_operations"].rows, "copy or fill", "copies and fills"),
+        counted(tables["launches"].rows, "launch", "launches"),
+        counted(tables["operators"].rows, "event of the host", "events of the host"),
+    ]
+    from_trace = "an imported trace" if "imported" in reading.trial.manifest else "windows of the profiler"
+    gpus = counted(len(seen.places), "GPU")
+    return f'<p class="dim">From {from_trace}: {", ".join(counts)}, on {gpus}.</p>' + "".join(told)
+
+
+def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
+    """Say of windows that gave nothing why, each reason once."""
+    told = {}
+    for one in windows:
+        for key in ("refused", "missing"):
+            if one.get(key):
+                told[str(one[key])] = (
+                    f"A window of {words(str(one.get('profiler', 'the profiler')))}: {one[key]}"
+                )
+    yield from list(told.values())[:5]
+
+
+def _filter(reading: Reading, asked: Mapping[str, str]) -> str:
+    seen = reading.profiled
+    ranks = [("", "all"), *((str(rank), str(rank)) for rank in seen.ranks)]
+    devices = [("", "all"), *((str(device), f"GPU {device}") for device in seen.devices)]
+    inside = (
+        choice(asked, "rank", "rank", ranks)
+        + (choice(asked, "device", "GPU", devices) if seen.devices else "")
+        + entry(
+            asked,
+            "most",
+            "sectors (k)",
+            kind="number",
+            more=f'min="1" max="{MOST_SECTORS}"',
+            default=str(SECTORS),
+        )
+        + "<button>Show</button>"
+    )
+    return form(asked, "what is shown", inside, keep=("shown", "where"))
+
+
+def _ranges(reading: Reading, asked: Mapping[str, str]) -> Iterator[str]:
+    """Draw the histogram of steps, one for each range that was asked for, and the form for one more."""
+    shown = lines(asked.get("shown", ""))
+    if (new := asked.get("annotation", "").strip()) and new not in shown:
+        shown.append(new)
+    drawn = [picture(reading, "device_step_histogram", asked)]
+    for name in shown[-12:]:
+        left = "\n".join(other for other in shown if other != name)
+        remove = link(asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")
+        drawn.append(
+            f"<div>{picture(reading, 'annotation_histogram', {**asked, 'annotation': name})}"
+            f'<p class="note">{remove}</p></div>'
+        )
+    yield f'<div class="charts">{"".join(drawn)}</div>'
+    names = reading.profiled.annotations()[:_NAMES]
+    options = "".join(f'<option value="{escape(name, quote=True)}"></option>' for name in names)
+    where = [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
+    yield form(
+        {**asked, "shown": "\n".join(shown)},
+        "a new histogram",
+        '<label>histogram of <input name="annotation" list="annotations" placeholder="name of a range" '
+        f'autocomplete="off"></label><datalist id="annotations">{options}</datalist>'
+        + choice(asked, "where", "measured", where)
+        + "<button>Add</button>",
+        keep=("shown", "most", *_PLACE),
+    )
+
+
+def _kernels(tables: Mapping[str, Table]) -> Iterator[list[str]]:
+    for row in kernel_table(tables, most=_KERNELS).to_rows():
+        compute = row["kind"] == "compute"
+        yield [
+            _named(row["name"]),
+            row["kind"],
+            precision(row["name"]) if compute else "",
+            Number(row["launches"]),
+            *(_time(row[name]) for name in ("total_ns", "mean_ns", "min_ns", "max_ns")),
+            Number(row["share_pct"], percent(row["share_pct"])),
+        ]
+
+
+def _named(name: str) -> str:
+    """Return a kernel's short name, which opens to the whole."""
+    plain = plain_kernel(name)
+    if plain == name:
+        return name
+    return Raw(f"<details><summary>{escape(plain)}</summary>{escape(name)}</details>")
+
+
+def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
+    for row in memory_table(tables).to_rows():
+        known = row["gb_per_s"] == row["gb_per_s"]
+        yield [
+            words(row["kind"]),
+            row["memory"] or "unknown",
+            Number(row["operations"]),
+            _time(row["total_ns"]),
+            Number(row["bytes"], size(row["bytes"]) if row["bytes"] else "unknown"),
+            Number(row["share_pct"], percent(row["share_pct"])),
+            Number(row["gb_per_s"] if known else None, f"{row['gb_per_s']:.3g}" if known else "unknown"),
+        ]
+
+
+def _operators(tables: Mapping[str, Table]) -> str:
+    kinds = ("operator", "module", "python", "annotation")
+    times = ("own_ns", "total_ns", *(("device_ns",) if tables["kernels"].rows else ()))
+
+    def rows() -> Iterator[list[str]]:
+        for row in operator_table(tables, kinds=kinds, most=_OPERATORS).to_rows():
+            yield [
+                row["name"],
+                row["kind"],
+                Number(row["calls"]),
+                *(_time(row[name]) for name in times),
+            ]
+
+    heads = ("name", "kind", "calls", "own time", "with what it called", "on GPUs")[: 3 + len(times)]
+    return sortable("operators", f"Operators and functions, the {_OPERATORS} with most own time", heads, rows)
+
+
+def _windows_table(reading: Reading) -> str:
+    def rows() -> Iterator[list[str]]:
+        for one in reading.profiled.windows[-_NAMES:]:
+            begin, end, last = (one.get(name) for name in ("begin", "end", "last_step"))
+            since = (begin - reading.start) / 1e9 if isinstance(begin, int) else None
+            took = end - begin if isinstance(begin, int) and isinstance(end, int) else None
+            found = one.get("rows")
+            counts = found if isinstance(found, dict) else {}
+            yield [
+                words(str(one.get("profiler", ""))),
+                f"{one.get('first_step', '?')} to {last - 1}" if isinstance(last, int) else "",
+                Number(one["rank"]),
+                Number(since, "" if since is None else f"{since:,.3f} s"),
+                Number(None) if took is None else _time(took),
+                ", ".join(f"{count:,} {words(name)}" for name, count in counts.items())
+                or str(one.get("refused") or one.get("missing") or "nothing"),
+            ]
+
+    heads = ("profiler", "steps", "rank", "since the start", "took", "gave")
+    return sortable("windows", "Windows of the profiler", heads, rows)
+
+
+def _time(ns: float) -> Number:
+    return Number(float(ns), milliseconds(ns / 1e6))

@@ -1,0 +1,215 @@
+"""Where Python code spends its time: flame graphs, functions, and who calls whom."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.verdict.evidence import counted
+from holter.drawing.flame import flame
+from holter.drawing.pieces import prose
+from holter.pages.islands import island
+from holter.pages.job._asking import choice, entry, form, link, number
+from holter.pages.tables import Number, Raw, sortable
+from holter.views.document.python_profile import python_profile, segments
+from holter.views.flames import Chosen, flames
+from holter.views.tensors import natural
+from holter.views.wording import milliseconds, percent, plain_function, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from holter.views.figures import Reading
+
+TITLE = "Python"
+SHOWN = 60
+_FUNCTIONS, _SEGMENTS, _CALLS = 100, 100, 50
+_EMPTY = (
+    "No Python code was profiled. `holter profile JOB --steps 3 --python pyinstrument` samples the next "
+    "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
+    "60:63:cprofile` does so from the start. A data loader that takes long is sampled without being asked."
+)
+_SOURCES = {
+    "pyinstrument": "samples of a profiling window",
+    "loader": "samples taken all the time, of code that builds batches",
+    "host": "operators and functions of a window or trace",
+}
+_TIMERS = {
+    "total_time": "time on the clock",
+    "cpu_time": "time on a processor",
+    "off_cpu_time": "time waiting, off the processor",
+}
+
+
+def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+    """Draw the page: what was profiled, a flame graph, tables of functions, and its segments."""
+    chosen = asked_part(asked)
+    parts = segments(reading.trial)
+    found = list(flames(reading.trial, chosen))
+    timed = _timed(reading, chosen)
+    shown = [f"<h1>{TITLE}</h1>"]
+    if not (parts or found or timed):
+        return f'{shown[0]}<p class="empty">{prose(_EMPTY)}</p>'
+    shown.append(_filter(reading, asked, parts))
+    if not (found or timed):
+        shown.append('<p class="empty">Nothing that was profiled is like that.</p>')
+    if found:
+        shown += _flame(asked, found)
+    for one in timed:
+        shown += _timer(asked, one)
+    if parts:
+        shown.append("<h2>What was profiled</h2>" + _segments(parts))
+    return "".join(shown)
+
+
+def asked_part(asked: Mapping[str, str]) -> Chosen:
+    """Return the part of a job that an address asks for; raises `ValueError`."""
+    return Chosen(
+        first_step=number(asked, "first"),
+        last_step=number(asked, "last"),
+        rank=number(asked, "rank"),
+        mode=asked.get("mode") or None,
+        phase=asked.get("phase") or None,
+    )
+
+
+def _timed(reading: Reading, chosen: Chosen) -> list[dict[str, Any]]:
+    steps = None
+    if (chosen.first_step, chosen.last_step) != (None, None):
+        last = 2**62 if chosen.last_step is None else chosen.last_step + 1
+        steps = (chosen.first_step or 0, last)
+    told = python_profile(reading.trial, steps=steps, rank=chosen.rank, mode=chosen.mode, phase=chosen.phase)
+    return [one for one in told if one["profiler"] == "cprofile"]
+
+
+def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]) -> str:
+    def options(name: str) -> list[tuple[str, str]]:
+        found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
+        if name == "rank":
+            found |= {str(rank) for rank in reading.profiled.ranks}
+        return [("", "all"), *((value, words(value)) for value in sorted(found, key=natural))]
+
+    labels = {"mode": "mode", "phase": "part of a step", "rank": "rank"}
+    offered = {name: options(name) for name in labels}
+    # One choice is none.
+    inside = (
+        "".join(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2)
+        + entry(asked, "first", "steps from", kind="number", more='min="0"')
+        + entry(asked, "last", "to", kind="number", more='min="0"')
+        + "<button>Show</button>"
+    )
+    return form(asked, "which part of the job", inside, keep=("source", "function"))
+
+
+def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[str]:
+    wanted = asked.get("source", "")
+    names = [f"{one['source']}: {one['name']}" for one in found]
+    at = names.index(wanted) if wanted in names else 0
+    one = found[at]
+    yield "<h2>Flame graph</h2>"
+    if len(found) > 1:
+        listed = [
+            (name, f"{one['name']} ({_SOURCES[one['source']]})")
+            for name, one in zip(names, found, strict=True)
+        ]
+        picked = choice(asked, "source", "of", listed, default=names[at]) + "<button>Show</button>"
+        yield form(asked, "whose flame graph", picked, keep=("mode", "phase", "rank", "first", "last"))
+    title = f"Flame graph of {one['name']}"
+    seen = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
+    yield (
+        f'<p class="dim">{escape(one["name"])}: {_SOURCES[one["source"]]}{seen}, '
+        f"{milliseconds(one['flame']['value'] / 1e6)} in all. Each bar is a function, its width its time, "
+        "callers above what they call.</p>"
+    )
+    data = {name: asked[name] for name in ("mode", "phase", "rank", "first", "last") if asked.get(name)}
+    yield island("flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
+    whole = one["flame"]["value"] or 1
+
+    def rows() -> Iterator[list[str]]:
+        for row in one["functions"][:_FUNCTIONS]:
+            own, total = row["self_ns"], row["total_ns"]
+            yield [
+                _named(row["name"]),
+                Number(float(own), milliseconds(own / 1e6)),
+                Number(100 * own / whole, percent(100 * own / whole)),
+                Number(float(total), milliseconds(total / 1e6)),
+                Number(100 * total / whole, percent(100 * total / whole)),
+            ]
+
+    heads = ("function", "own time", "own share", "with what it called", "share")
+    yield sortable("functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
+
+
+def _named(name: str) -> str:
+    """Return a cell with a function's name; the whole path is in a tooltip."""
+    plain = plain_function(name)
+    whole = "" if plain == name else f' title="{escape(name, quote=True)}"'
+    return Raw(f"<span{whole}>{escape(plain)}</span>")
+
+
+def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
+    """Draw the functions of one timer of cProfile, and around one that was chosen its callers and callees."""
+    timer = one["timer"]
+    said = _TIMERS.get(timer, timer)
+    yield f"<h2>Every call, timed: {escape(said)}</h2>"
+    name = asked.get("function", "")
+    if name in {call["name"] for call in one["calls"]} | {call["caller"] for call in one["calls"]}:
+        yield f"<h3>{escape(name)}</h3>"
+        for what, key, other in (("Callers", "name", "caller"), ("What it called", "caller", "name")):
+            mine = [call for call in one["calls"] if call[key] == name][:_CALLS]
+            yield sortable(
+                f"{timer} {other}",
+                f"{what} of {name}",
+                (what.lower(), "calls", "time", "own time"),
+                lambda mine=mine, other=other: (  # type: ignore[misc]
+                    [
+                        Raw(link(asked, plain_function(call[other]), function=call[other])),
+                        Number(call["calls"]),
+                        *_times(call),
+                    ]
+                    for call in mine
+                ),
+            )
+    whole = sum(function["self_ns"] for function in one["functions"]) or 1
+
+    def rows() -> Iterator[list[str]]:
+        for row in one["functions"][:_FUNCTIONS]:
+            yield [
+                Raw(link(asked, plain_function(row["name"]), function=row["name"])),
+                *_times(row),
+                Number(100 * row["self_ns"] / whole, percent(100 * row["self_ns"] / whole)),
+                Number(row["calls"]),
+                Number(row["primitive_calls"]),
+            ]
+
+    heads = ("function", "with what it called", "own time", "own share", "calls", "not recursive")
+    yield sortable(timer, f"Functions by {said}{_first(one)}", heads, rows)
+
+
+def _first(one: Mapping[str, Any]) -> str:
+    """Say that more functions are known than are listed."""
+    count = len(one["functions"]) + one["left_out"]
+    return f", the first {_FUNCTIONS} of {count:,} by their own time" if count > _FUNCTIONS else ""
+
+
+def _times(row: Mapping[str, Any]) -> list[Number]:
+    return [Number(float(row[name]), milliseconds(row[name] / 1e6)) for name in ("total_ns", "self_ns")]
+
+
+def _segments(parts: Sequence[Mapping[str, Any]]) -> str:
+    def rows() -> Iterator[list[str]]:
+        for part in parts[:_SEGMENTS]:
+            yield [
+                Number(part["step"]) if part["step"] >= 0 else Number(-1, "before the first"),
+                words(part["phase"]),
+                part["mode"],
+                Number(part["rank"]),
+                part["profiler"],
+                words(part["timer"]),
+                Number(float(part["duration"]), milliseconds(part["duration"] / 1e6)),
+                Number(part["functions"]),
+            ]
+
+    heads = ("step", "part", "mode", "rank", "profiler", "timer", "took", "functions or stacks")
+    left = f", the first {_SEGMENTS} of {len(parts):,}" if len(parts) > _SEGMENTS else ""
+    return sortable("segments", f"Parts of steps that were profiled{left}", heads, rows)

@@ -1,0 +1,187 @@
+"""Tensors over the steps: histories, distributions, layers side by side, losses, the first NaN."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.verdict.evidence import counted
+from holter.drawing.pieces import prose
+from holter.pages.islands import island
+from holter.pages.job._asking import choice, entry, form, lines, link, number, picture, pictures
+from holter.pages.tables import Number, Raw, sortable
+from holter.views.figures.tensors._statistics import MODES, NOTHING
+from holter.views.figures.tensors.tensor_histories import MOST
+from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching, statistic
+from holter.views.wording import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from holter.views.figures import Reading
+
+TITLE = "Tensors"
+SHOWN = 80
+A_PAGE = 100
+_MAPS = ("l2", "update_ratio", "dead")
+"""What layers are compared by first."""
+
+
+def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+    """Draw the page."""
+    parts = [f"<h1>{TITLE}</h1>", _first_nonfinite(reading), "<h2>Losses</h2>"]
+    parts.append(pictures(reading, asked, "losses", "gradient_norm"))
+    rows = catalog(reading.trial)
+    if not rows:
+        return "".join(parts) + f'<p class="empty">{prose(NOTHING)}</p>'
+    statistic(asked.get("statistic") or "abs_mean")
+    parts += _map(reading, asked, rows)
+    found = matching(rows, asked.get("search", ""), asked.get("collection", ""))
+    shown = lines(asked.get("tensor", ""))[:MOST] or _first(found)
+    parts += _histories(reading, asked, shown)
+    parts += _list(asked, rows, found, shown)
+    return "".join(parts)
+
+
+def _first(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the tensors that are drawn when none was chosen: gradients, if there are any."""
+    gradients = [row for row in rows if str(row["role"]).startswith("grad")]
+    return [str(row["name"]) for row in (gradients or rows)[:MOST]]
+
+
+def _first_nonfinite(reading: Reading) -> str:
+    """Say where numbers came from that are not finite."""
+    found = first_nonfinite(reading.trial)
+    if found is None:
+        return ""
+    where, detail = found["name"] or "the training", found["detail"]
+    said = {
+        "event": f"in the {detail.get('direction', '')} pass of {where}".replace("the  pass", "the pass"),
+        "tensor": f"in tensor {where}, the first that was saved with one",
+        "scalar": f"in {where}, which was logged",
+    }[found["source"]]
+    facts = [
+        ("operation", detail.get("operation")),
+        ("parameter", detail.get("parameter")),
+        ("loss then", detail.get("loss")),
+        ("input then", _numbers(detail.get("input"))),
+        ("last healthy", _numbers(detail.get("last_healthy"))),
+    ]
+    listed = "".join(
+        f"<li>{name}: {escape(str(value))}</li>" for name, value in facts if value not in (None, "")
+    )
+    step = "an unknown step" if found["step"] is None else f"step {found['step']:,}"
+    rank = f" of rank {found['rank']}" if found["rank"] is not None and found["rank"] >= 0 else ""
+    return (
+        '<section class="verdict sick"><p class="said">The first number that is not finite: '
+        f"{escape(step + rank)}, {escape(said)}.</p><ul>{listed}</ul></section>"
+    )
+
+
+def _numbers(told: Any) -> str:
+    """Write a summary of a tensor, or of several, in a line."""
+    if not isinstance(told, dict):
+        return ""
+    said = []
+    for key, value in list(told.items())[:12]:
+        inner = f"({_numbers(value)})" if isinstance(value, dict) else str(value)
+        said.append(f"{words(str(key))} {inner}")
+    return ", ".join(said)[:600]
+
+
+def _map(reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Draw the map of layers, of what was chosen or of gradients."""
+    which = asked.get("map") or "l2"
+    statistic(which)
+    roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""})
+    options = sorted(STATISTICS, key=lambda name: (_MAPS.index(name) if name in _MAPS else len(_MAPS), name))
+    yield "<h2>Layer by layer</h2>"
+    yield form(
+        asked,
+        "what of which layers",
+        choice(asked, "map", "show", [(name, STATISTICS[name].label) for name in options], default="l2")
+        + choice(
+            asked, "role", "of", [("", "as fits"), ("any", "all tensors"), *((r, words(r)) for r in roles)]
+        )
+        + "<button>Show</button>",
+        keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
+    )
+    only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
+    yield picture(reading, "layer_map", {**only, "statistic": which}, island_name="layer-map")
+
+
+def _histories(reading: Reading, asked: Mapping[str, str], shown: list[str]) -> Iterator[str]:
+    modes = [("", "all"), *((mode, mode) for mode in MODES)]
+    yield "<h2>Histories</h2>"
+    yield form(
+        asked,
+        "what of the chosen tensors",
+        choice(
+            asked,
+            "statistic",
+            "show",
+            [(name, one.label) for name, one in STATISTICS.items()],
+            default="abs_mean",
+        )
+        + choice(asked, "mode", "mode", modes)
+        + entry(asked, "rank", "rank", kind="number", more='min="0"')
+        + "<button>Show</button>",
+        keep=("tensor", "map", "role", "search", "collection"),
+    )
+    number(asked, "rank")
+    chosen = {**asked, "tensor": "\n".join(shown)}
+    yield pictures(reading, chosen, "tensor_histories", "tensor_quantiles", "tensor_histogram")
+
+
+def _list(
+    asked: Mapping[str, str], rows: list[dict[str, Any]], found: list[dict[str, Any]], shown: list[str]
+) -> Iterator[str]:
+    """List what fits the search, a hundred at once; a name leads to its history."""
+    groups = sorted({name for row in rows for name in row["collections"]})
+    roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""} - set(groups))
+    options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
+    yield f"<h2>{counted(len(rows), 'tensor')}</h2>"
+    yield form(
+        asked,
+        "search tensors",
+        entry(asked, "search", "search", kind="search", more='placeholder="words of a name"')
+        + choice(asked, "collection", "collection or role", options)
+        + "<button>Search</button>",
+        keep=("statistic", "map", "role", "rank", "mode"),
+    )
+    page = number(asked, "page") or 0
+    part = found[page * A_PAGE : (page + 1) * A_PAGE]
+    if not part:
+        yield '<p class="empty">No tensor is like that.</p>'
+        return
+
+    def cells() -> Iterator[list[str]]:
+        for row in part:
+            name = str(row["name"])
+            mean = row["abs_mean"]
+            yield [
+                Raw(link(asked, name, tensor=name)),
+                words(str(row["role"])),
+                ", ".join(words(one) for one in row["collections"]),
+                Number(row["elements"]),
+                Number(row["rows"]),
+                Number(row["last_step"], f"{row['first_step']:,} to {row['last_step']:,}"),
+                Number(mean, "" if mean is None else f"{mean:.4g}"),
+                Number(row["nonfinite"], f"{row['nonfinite']:,}" if row["nonfinite"] else ""),
+            ]
+
+    heads = (
+        "tensor",
+        "role",
+        "collections",
+        "elements",
+        "rows",
+        "steps",
+        "last mean absolute",
+        "not finite in",
+    )
+    yield island("tensor-history", str, shown="\n".join(shown), most=MOST)
+    yield sortable("tensors", f"Tensors {page * A_PAGE + 1:,} to {page * A_PAGE + len(part):,}", heads, cells)
+    before = link(asked, "before", page=str(page - 1) if page > 1 else "") if page else ""
+    after = link(asked, "more", page=str(page + 1)) if (page + 1) * A_PAGE < len(found) else ""
+    yield f"<p>{before} {after} <span class=dim>{len(found):,} fit.</span></p>"

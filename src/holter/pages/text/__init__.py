@@ -1,0 +1,1 @@
+"""Sections of text and tables that pages and the report show."""

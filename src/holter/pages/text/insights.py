@@ -1,0 +1,158 @@
+"""The rules one by one: what each found, on what evidence, when; what it looks for, and what to do then."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.verdict.evidence import counted
+from holter.pages.text.sections import table
+from holter.rules import catalogue
+from holter.views.issues import SEVERITIES, not_judged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+_MOST = 50
+_LONGEST = 2000
+_PLACES = ("node", "rank", "device", "tensor")
+
+Moment = tuple[float, float]
+"""A window of time, seconds since the job's start."""
+
+
+def rules(
+    told: Mapping[str, Any], link: Callable[[Moment], str], extra: Callable[[str], str] = lambda _: ""
+) -> str:
+    """Draw every rule, those that found something first.
+
+    Args:
+        told: The description of a job.
+        link: Returns the address at which a moment is looked at.
+        extra: Returns more for the head of the rule of that name.
+    """
+    unseen = set(not_judged(told["rules"]))
+    ordered = sorted(told["rules"], key=lambda rule: (_worst(rule), rule["name"] in unseen, rule["name"]))
+    return "".join(_rule(rule, told, rule["name"] in unseen, link, extra) for rule in ordered)
+
+
+def _worst(rule: Mapping[str, Any]) -> tuple[int, int]:
+    places = [SEVERITIES.index(i["severity"]) for i in rule["issues"] if i["severity"] in SEVERITIES]
+    return min(places, default=len(SEVERITIES)), -(rule.get("triggered") or 0)
+
+
+def _rule(
+    rule: Mapping[str, Any],
+    told: Mapping[str, Any],
+    unseen: bool,
+    link: Callable[[Moment], str],
+    extra: Callable[[str], str],
+) -> str:
+    name, issues = str(rule["name"]), rule["issues"]
+    known = catalogue().get(str(rule.get("rule")))
+    open_ = [issue for issue in issues if issue.get("status") != "resolved"]
+    worst = min((i["severity"] for i in open_), key=_place, default="")
+    status = "could not judge" if unseen else rule["status"]
+    looks = counted(rule.get("evaluations") or 0, "look")
+    counts = f"fired {counted(rule.get('triggered') or 0, 'time')} in {looks}"
+    why = (rule.get("coverage") or {}).get("lacking") if unseen else rule.get("error")
+    parts = [
+        f'<p class="dim">{escape(known.description)}</p>' if known is not None else "",
+        f'<p class="note">{escape(str(why))}</p>' if why else "",
+        _strip(issues, told, link),
+        *_issues(issues[:_MOST], told, link),
+        f'<p class="note">and {len(issues) - _MOST:,} more</p>' if len(issues) > _MOST else "",
+        _card(rule, known),
+    ]
+    fired = "fired" if issues else "quiet"
+    return (
+        f'<article class="rule issue {worst} {fired}" data-key="{escape(name, quote=True)}" tabindex="-1">'
+        f'<header><h3>{escape(name)}</h3><span class="note">{escape(str(status))} · {counts}</span>'
+        f'{extra(name)}</header><div class="inside">{"".join(parts)}</div></article>'
+    )
+
+
+def _place(severity: str) -> int:
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def _issues(
+    issues: Iterable[Mapping[str, Any]], told: Mapping[str, Any], link: Callable[[Moment], str]
+) -> Iterator[str]:
+    """Yield each issue; advice that several share is given once, after the last of them."""
+    listed = list(issues)
+    for at, issue in enumerate(listed):
+        again = at + 1 < len(listed) and listed[at + 1].get("advice") == issue.get("advice")
+        yield _issue({**issue, "advice": ""} if again else issue, told, link)
+
+
+def _issue(issue: Mapping[str, Any], told: Mapping[str, Any], link: Callable[[Moment], str]) -> str:
+    places = [f"{name} {issue[name]}" for name in _PLACES if issue.get(name) not in (None, "")]
+    first, last = issue.get("step_start"), issue.get("step_end")
+    if first is not None:
+        places.append(f"step {first}" if last in (first, None) else f"steps {first} to {last}")
+    over = " (over since)" if issue.get("status") == "resolved" else ""
+    moment = _moment(issue, told)
+    at = f' · <a href="{escape(link(moment), quote=True)}">look at the moment</a>' if moment else ""
+    found = (issue.get("evidence") or {}).items()
+    evidence = table(("", ""), [(key.replace("_", " "), _plain(value)) for key, value in found])
+    return (
+        f'<div class="found"><p><span class="severity">{escape(str(issue["severity"]))}</span> '
+        f"{escape(str(issue['summary']))}{over}</p>"
+        f'<p class="note">{escape(", ".join(places))}{at}</p>'
+        + (f"<p>→ {escape(str(issue['advice']))}</p>" if issue.get("advice") else "")
+        + (f"<details><summary>evidence</summary>{evidence}</details>" if found else "")
+        + "</div>"
+    )
+
+
+def _card(rule: Mapping[str, Any], known: Any) -> str:
+    """Say when the rule fires, with which parameters."""
+    given = (rule.get("parameters") or {}).items()
+    formula = f"<p>Fires when: {escape(known.formula)}</p>" if known is not None and known.formula else ""
+    advice = f"<p>Advice: {escape(known.advice)}</p>" if known is not None and known.advice else ""
+    if not (given or formula or advice):
+        return ""
+    drawn = table(("parameter", "value"), [(name, _plain(value)) for name, value in given]) if given else ""
+    return f"<details><summary>what it looks for</summary>{formula}{advice}{drawn}</details>"
+
+
+def _strip(
+    issues: Iterable[Mapping[str, Any]], told: Mapping[str, Any], link: Callable[[Moment], str]
+) -> str:
+    """Draw when it was true, over the whole job."""
+    whole = told["job"]["duration_s"]
+    bars = ""
+    for issue in list(issues)[:_MOST]:
+        moment = _moment(issue, told, wide=False)
+        if moment is None or not whole:
+            continue
+        left = min(max(100 * moment[0] / whole, 0.0), 99.5)
+        width = min(max(100 * (moment[1] - moment[0]) / whole, 0.5), 100 - left)
+        bars += (
+            f'<a class="{issue["severity"]}" style="left:{left:.2f}%;width:{width:.2f}%" '
+            f'href="{escape(link(_moment(issue, told) or moment), quote=True)}" '
+            f'title="{escape(str(issue["summary"])[:200], quote=True)}" '
+            f'aria-label="moment: {escape(str(issue["summary"])[:200], quote=True)}"></a>'
+        )
+    return f'<div class="strip">{bars}</div>' if bars else ""
+
+
+def _moment(issue: Mapping[str, Any], told: Mapping[str, Any], *, wide: bool = True) -> Moment | None:
+    """Return when an issue held; `wide`: with something around it."""
+    start, first = told["job"]["start"], issue.get("time_start")
+    if start is None or first is None:
+        return None
+    last = issue.get("time_end") or issue.get("last_found") or first
+    begin, end = (first - start) / 1e9, (max(last, first) - start) / 1e9
+    more = max(0.1 * (end - begin), 2.0) if wide else 0.0
+    return max(begin - more, 0.0), end + more
+
+
+def _plain(value: Any) -> str:
+    """Write a value of an issue or a rule."""
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return text[:_LONGEST]

@@ -1,0 +1,253 @@
+"""What the profiler's rules measured of the training loop, one by one, and what follows from the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.verdict.evidence import counted
+from holter.drawing.pieces import prose
+from holter.pages.text import measured_charts as charts
+from holter.pages.text.sections import bullets, table
+from holter.views.document.active_then import in_steps
+from holter.views.wording import duration, milliseconds, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from holter.store.trial import Trial
+    from holter.views.figures import Figure
+
+_MOST = 64
+"""Ranks or devices that are told of one by one."""
+_WIDE_PCT = 50.0
+"""What lies so far apart fluctuates."""
+
+
+def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], str]) -> Iterator[str]:
+    """Yield a section for each rule of the profiler that measured something; nothing where none did.
+
+    Where a job took longer to begin than to train, only its beginning is looked into.
+
+    Args:
+        told: The description of the job.
+        trial: The job.
+        draw: Makes HTML of a chart.
+    """
+    ran: dict[str, Mapping[str, Any]] = {}
+    for rule in told["rules"]:
+        if rule.get("details") and isinstance(rule["details"], dict):
+            ran.setdefault(str(rule.get("rule")), {**rule, "parameters": rule.get("parameters") or {}})
+    phases = told["phases"] or {}
+    begun, loop = phases.get("initialization_s"), phases.get("training_loop_s")
+    if begun and loop and begun > loop:
+        parts = [_initialization(ran.get("MaxInitializationTime"), begun, loop)]
+        title = "The initialization, looked into"
+    else:
+        title = "The training loop, looked into"
+        parts = [
+            _section(name, made(rule, draw))
+            for key, (name, made) in _SECTIONS.items()
+            if (rule := ran.get(key)) is not None
+        ]
+        if outliers := ran.get("StepOutlier"):
+            parts.insert(1, _in_outliers(outliers, trial, draw))
+    if any(parts):
+        yield f"<h2>{title}</h2>{''.join(parts)}"
+
+
+def _section(name: str, inside: tuple[list[str], str]) -> str:
+    sentences, drawn = inside
+    return f"<h3>{name}</h3>{bullets(sentences)}{drawn}" if sentences or drawn else ""
+
+
+def _charts(drawn: list[str]) -> str:
+    return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
+
+
+def _initialization(rule: Mapping[str, Any] | None, begun: float, loop: float) -> str:
+    said = [f"The training took {duration(begun)} to begin, and {duration(loop)} to train."]
+    parts = ((rule or {}).get("details") or {}).get("parts_s") or {}
+    rows = [(name.replace("_", " "), duration(seconds)) for name, seconds in parts.items()]
+    limit = ((rule or {}).get("parameters") or {}).get("threshold")
+    if limit is not None:
+        said.append(f"MaxInitializationTime looks for more than {limit:g} min before the first step.")
+    return bullets(said) + (table(("", ""), rows) if rows else "")
+
+
+def _steps(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+    found = rule["details"].get("processes") or {}
+    rows: list[tuple[str, ...]] = []
+    said: list[str] = []
+    drawn: list[str] = []
+    for key, one in list(found.items())[:_MOST]:
+        mode, _, rank = key.partition("/")
+        who = f"rank {rank}" if mode == "train" else f"rank {rank}, {mode}"
+        times = [milliseconds(one.get(name)) for name in ("mean", "max", "p99", "p95", "p50", "min")]
+        rows.append((who, *times, f"{one['number_of_outliers']:,}"))
+        if len(drawn) < charts.MOST and any(one["histogram"]["counts"]):
+            drawn.append(draw(charts.times(f"Steps of {who}", one["histogram"])))
+    if not rows:
+        return [], ""
+    total = sum(one["number_of_outliers"] for one in found.values())
+    limits = rule["parameters"]
+    limit = f"limit: {limits.get('stddev', 0):g} deviations"
+    allowed = f"; more than {limits.get('n_outliers', 0):,} make an issue"
+    said.append(f"{total:,} steps are outliers ({limit}{allowed})." if total else f"No outliers ({limit}).")
+    heads = ("", "mean", "max", "p99", "p95", "p50", "min", "outliers")
+    return said, table(heads, rows, numbers=range(1, 8)) + _charts(drawn)
+
+
+def _in_outliers(rule: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], str]) -> str:
+    """Draw what ran in the steps that were too long, where the rule fired."""
+    found = rule["details"].get("processes") or {}
+    slow = {
+        int(key.partition("/")[2]): one["step_numbers"] for key, one in found.items() if one["step_numbers"]
+    }
+    if not rule.get("triggered") or not slow:
+        return ""
+    shares = in_steps(trial, slow)
+    return _charts([draw(one) for one in charts.shares("in the long steps", shares)])
+
+
+def _gpus(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+    boxes, limits = rule["details"].get("gpus") or {}, rule["parameters"]
+    low, lowest = limits.get("threshold_p95"), limits.get("threshold_p5")
+    said = []
+    for name, box in list(boxes.items())[:_MOST]:
+        p95, p5 = box.get("gpu_95"), box.get("gpu_5")
+        if p95 is None or p5 is None:
+            continue
+        if low is not None and p95 <= low:
+            said.append(f"{name} is used too little: 95 % of its last readings are {percent(p95)} or less.")
+        elif lowest is not None and p5 < lowest:
+            said.append(f"{name} idles at times: 5 % of its last readings are {percent(p5)} or less.")
+        if p95 - p5 > _WIDE_PCT:
+            said.append(
+                f"{name} fluctuates: nine of ten readings lie between {percent(p5)} and {percent(p95)}."
+            )
+    drawn = [draw(charts.boxes("Utilization of GPUs", boxes))] if boxes else []
+    if boxes and not said and not rule.get("triggered"):
+        said.append("No GPU is used too little.")
+    return said, _charts(drawn)
+
+
+def _balance(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+    loads = rule["details"].get("workloads") or {}
+    far = rule["details"].get("distances") or {}
+    limit = rule["parameters"].get("threshold")
+    pairs = [(away, one, other) for one, others in far.items() for other, away in others.items()]
+    said = ["There is one GPU: no load to balance."] if len(loads) == 1 else []
+    for away, one, other in sorted(pairs, reverse=True)[:_MOST]:
+        if limit is not None and away > limit:
+            said.append(
+                f"{one} and {other} are loaded unlike each other: distance {away:.2f}, limit {limit:g}."
+            )
+    if pairs and not said:
+        away, one, other = max(pairs)
+        said.append(
+            f"The GPUs are loaded alike: {one} and {other} differ most, by {away:.2f} (limit {limit:g})."
+        )
+    drawn = [draw(charts.load(name, counts)) for name, counts in list(loads.items())[: charts.MOST]]
+    return said, _charts(drawn)
+
+
+def _loading(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+    nodes = rule["details"].get("nodes") or {"": rule["details"]}
+    said: list[str] = []
+    drawn: list[str] = []
+    for node, one in list(nodes.items())[:_MOST]:
+        on = f" on {node}" if node else ""
+        count, cores, limits = one.get("dataloaders"), one.get("cores"), rule["parameters"]
+        if count is not None and cores:
+            share = 100 * count / cores
+            least, most = limits.get("min_threshold", 0.0), limits.get("max_threshold", share)
+            hint = "; more could be" if share < least else "; fewer would do" if share > most else ""
+            said.append(f"{count:g} loader processes ran{on}, on {cores:g} cores{hint}.")
+        if one.get("pin_memory") is False:
+            said.append(f"`pin_memory` is off{on}, which matters where there is a GPU.")
+        if one.get("num_workers") and not one.get("prefetch"):
+            said.append(f"Nothing is fetched ahead{on}; `prefetch_factor` says how much.")
+        waits = one.get("dataloading_time_ms") or {}
+        if waits.get("max") is not None:
+            p25, p50, p95 = (milliseconds(waits.get(name)) for name in ("p25", "p50", "p95"))
+            said.append(f"Loading a batch took {p50} in the median{on}, {p25} (p25) to {p95} (p95).")
+            histogram = {"counts": waits.get("histogram") or [], "from": 0.0, "to": waits["max"]}
+            if any(histogram["counts"]) and len(drawn) < charts.MOST:
+                drawn.append(draw(charts.times(f"Loading a batch{on}", histogram, "batches")))
+    return said, _charts(drawn)
+
+
+def _batch(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+    boxes, limits = rule["details"].get("boxes") or {}, rule["parameters"]
+    of = {"cpu": "cpu_threshold_p95", "gpu": "gpu_threshold_p95", "memory": "gpu_memory_threshold_p95"}
+    said = []
+    for name, box in list(boxes.items())[:_MOST]:
+        limit = limits.get(of.get(name.partition(" ")[0], ""))
+        if limit is not None and box.get("p95") is not None and box["p95"] >= limit:
+            said.append(f"{name}: p95 is {percent(box['p95'])}, not below {limit:g} %.")
+    if rule.get("triggered"):
+        said.insert(0, "CPU, a GPU and its memory were little used together: a larger batch may fit.")
+    drawn = [draw(charts.boxes("CPU, GPUs and their memory", boxes))] if boxes else []
+    return said, _charts(drawn)
+
+
+def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], str]]:
+    def made(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+        said: list[str] = []
+        drawn: list[str] = []
+        for node, one in list(rule["details"].items())[:_MOST]:
+            if not isinstance(one, dict) or not one.get("snapshots") or "bottleneck_count" not in one:
+                continue
+            count, low, bad = (one[name] for name in ("snapshots", "low_gpu_utilization", "bottleneck_count"))
+            gpu = f"below {rule['parameters'].get('gpu_threshold', 0):g} %"
+            core = f"{above} above {rule['parameters'].get(limit, 0):g} %"
+            said.append(
+                f"{node}: a GPU was {gpu} in {low:,} of {count:,} snapshots; in {bad:,} of these "
+                f"({percent(100 * bad / count)} of all) with {core}."
+            )
+            if low and len(drawn) < charts.MOST:
+                drawn.append(draw(charts.snapshots(node, count, low, bad, gpu, core)))
+        return said, _charts(drawn)
+
+    return made
+
+
+def _memory(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+    boxes = rule["details"].get("gpus") or {}
+    said = []
+    for name, box in list(boxes.items())[:_MOST]:
+        p95, p5 = box.get("p95"), box.get("p05")
+        if box.get("increase") is not None:
+            said.append(f"Memory of {name} rose by {box['increase']:.3g} percentage points at last.")
+        if p95 is not None and p95 < _WIDE_PCT:
+            said.append(f"Memory of {name} is half empty: 95 % of its readings are {percent(p95)} or less.")
+        if p95 is not None and p5 is not None and p95 - p5 > _WIDE_PCT:
+            said.append(f"Memory of {name} fluctuates between {percent(p5)} and {percent(p95)}.")
+    drawn = [draw(charts.boxes("Memory of GPUs", boxes))] if boxes else []
+    return said, _charts(drawn)
+
+
+_SECTIONS: dict[str, tuple[str, Callable[..., tuple[list[str], str]]]] = {
+    "StepOutlier": ("Duration of steps", _steps),
+    "LowGPUUtilization": ("Use of each GPU", _gpus),
+    "LoadBalancing": ("Balance of the load", _balance),
+    "Dataloader": ("Data loading", _loading),
+    "BatchSize": ("Batch size", _batch),
+    "CPUBottleneck": ("CPU bottlenecks", _bottlenecks("cpu_threshold", "the CPU")),
+    "IOBottleneck": ("I/O bottlenecks", _bottlenecks("io_threshold", "I/O wait of a core")),
+    "GPUMemoryIncrease": ("GPU memory", _memory),
+}
+"""The rules, in the order of SageMaker's report."""
+
+
+def most_fired(told: Mapping[str, Any]) -> str:
+    """Name the rule that fired most often, its looks and what it judged; nothing where none fired."""
+    fired = max(told["rules"], key=lambda rule: rule.get("triggered") or 0, default=None)
+    if fired is None or not fired.get("triggered"):
+        return ""
+    seen = (fired.get("coverage") or {}).get("points_seen")
+    judged = f", at {seen:,} readings or steps" if seen else ""
+    looks = (
+        f"{counted(fired['triggered'], 'time')} in {counted(fired.get('evaluations') or 0, 'look')}{judged}"
+    )
+    return f"<p>{prose(str(fired['name']))} fired most often: {looks}.</p>"

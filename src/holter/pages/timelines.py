@@ -1,0 +1,158 @@
+"""The timelines that somebody looks at: opened once for all who do, and again when the job has grown."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from holter.pages.alone import ALONE
+from holter.store.layout import PASSING
+from holter.store.trial import Trial
+from holter.views.timeline.lanes import Timeline
+from holter.views.timeline.reading import SOURCES
+from holter.views.timeline.steps import Steps
+from holter.views.timeline.tiles import IN_MEMORY
+from holter.views.timeline.values import series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.store.job import JobFolder
+    from holter.views.timeline.reading import Lane
+    from holter.views.timeline.values import Series
+
+T = TypeVar("T")
+
+_KEPT = 3
+_TABLES = (*sorted({source.table for source in SOURCES}), "counters", "tracks")
+_NEAR_NS = 1 << 52
+_WARM_S = 1.5
+_PATIENCE = 20
+"""A timeline that took a CPU second to open is opened again after so many seconds at the earliest."""
+
+
+@dataclass
+class Opened:
+    """A timeline, and what of it goes by numbers until it is opened again."""
+
+    timeline: Timeline
+    trial: Trial
+    origin_ns: int
+    """Where its times count from: the job's start, ns since the epoch."""
+    version: str
+    """Changes with the job's events."""
+    stamp: int
+    """Changes with any of the job's files."""
+    at: float
+    cost_s: float
+    """CPU time of opening it."""
+    numbers: dict[Lane, int] = field(default_factory=dict)
+
+    @property
+    def again_s(self) -> float:
+        """In how many seconds it is looked again whether the job has grown; 0 in a file, which does not."""
+        return (
+            0.0 if ALONE.get() else max(0.0, self.at + max(1.0, _PATIENCE * self.cost_s) - time.monotonic())
+        )
+
+    @cached_property
+    def series(self) -> list[Series]:
+        """Counters and metrics; the place of each is its number."""
+        return series(self.timeline.reading)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps."""
+        return Steps.of(self.trial)
+
+
+class Timelines:
+    """Keeps the last few. All methods may block, and may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Opened] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def of(self, folder: JobFolder) -> Opened:
+        """Return a job's timeline, not much older than the job.
+
+        Raises:
+            OSError: The job went away.
+        """
+        with self._lock:
+            lock = self._locks.setdefault(folder.url, threading.Lock())
+        with lock:
+            known = self._known.get(folder.url)
+            if known is not None and known.again_s > 0:
+                return known
+            now = time.monotonic()
+            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key not in PASSING))
+            if known is not None and known.stamp == stamp:
+                known.at = now
+                return known
+            trial = Trial(folder)
+            version = _version(trial)
+            if known is not None and known.version == version:
+                known.at, known.stamp = now, stamp
+                return known
+            return self._open(folder, trial, version, stamp)
+
+    def ask(self, folder: JobFolder, question: Callable[[Opened], T]) -> T:
+        """Ask a timeline; when a compaction took files away under it, once more of what is there then."""
+        opened = self.of(folder)
+        try:
+            return question(opened)
+        except OSError:
+            with self._lock:
+                if self._known.get(folder.url) is opened:
+                    del self._known[folder.url]
+            return question(self.of(folder))
+
+    def quick(self, folder: JobFolder) -> bool:
+        """Whether it is open already, or so small that opening takes no time."""
+        with self._lock:
+            if folder.url in self._known:
+                return True
+        trial = Trial(folder)
+        return sum(trial.rows(table) for table in _TABLES) <= IN_MEMORY
+
+    def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int) -> Opened:
+        began = time.process_time()
+        timeline = Timeline(trial)
+        start = int(trial.manifest.get("start") or timeline.start_ns)
+        if abs(timeline.start_ns - start) > _NEAR_NS:
+            start = timeline.start_ns  # a trace with a clock of its own
+        cost = time.process_time() - began
+        opened = Opened(timeline, trial, start, version, stamp, time.monotonic(), cost)
+        opened.numbers.update({lane: number for number, lane in enumerate(timeline.lanes)})
+        with self._lock:
+            self._known.pop(folder.url, None)
+            self._known[folder.url] = opened
+            while len(self._known) > _KEPT:
+                self._known.pop(next(iter(self._known)))
+        if ALONE.get():
+            return opened  # nobody zooms
+        # What zooms need is loaded behind the first picture, which shall not wait for it.
+        later = threading.Timer(_WARM_S, _warm, (timeline,))
+        later.daemon = True
+        later.start()
+        return opened
+
+
+def _warm(timeline: Timeline) -> None:
+    try:
+        timeline.warm()
+    except OSError:
+        return  # files went away meanwhile: who asks next opens it again
+
+
+def _version(trial: Trial) -> str:
+    return "-".join(str(trial.rows(table)) for table in _TABLES)
+
+
+TIMELINES = Timelines()
+"""Those of this process."""

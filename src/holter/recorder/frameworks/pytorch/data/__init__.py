@@ -1,0 +1,1 @@
+"""Data loading and transfers: loaders, fetches and stack samples of datasets."""

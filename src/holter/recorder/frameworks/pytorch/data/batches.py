@@ -1,0 +1,230 @@
+"""How a batch is built: fetch, collate and stack samples, in the process that runs the dataset's code."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.data.fetching import SHORT_NS, Fetching
+from holter.recorder.frameworks.pytorch.data.loaders import ENV_LOADER
+from holter.recorder.frameworks.pytorch.data.stacks import StackSampler
+from holter.recorder.frameworks.pytorch.patches import hide, passed_over
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.usual import At
+
+WORTH = 5
+"""In the training process: one part in this many of its time must go into batches for a closer look.
+
+Below that no verdict asks what a batch is made of, while marks and looks would be dear for short steps.
+"""
+WORTH_NS = 500_000_000
+WORTH_FETCHES = 20
+"""How often that is found out anew: after so long, and so many fetches."""
+UNTIMED = 15
+"""Fetches that pass unseen after each that is timed, while they are not worth a closer look."""
+THINNED = 6
+"""The same while they are, but so short that recording each would be dear; no multiple of usual periods."""
+
+
+class Batches:
+    """Times the building of batches: by a loader's worker, or by the training process when it has none."""
+
+    def __init__(self, flow: Flow, become_worker: Callable[[], None]) -> None:
+        self.flow = flow
+        self.fetches = flow.collector("fetch")
+        self.fetching = Fetching()
+        self.sampler: StackSampler | None = None
+        self._become_worker = become_worker
+        self._is_worker = False
+        self._worth = True
+        self._judged = self._began = self._spent = 0
+        # The first steps of a training take long for reasons of their own: nothing is judged by them.
+        self._awaited = WORTH_FETCHES
+        self.unseen = 0
+        """Fetches yet to pass unseen."""
+        self._stands_for = 1
+        """Fetches that the next timed one speaks for, itself and those unseen before it."""
+        self._fetch_code = 0
+        self._fetch_codes: tuple[Any, ...] = ()
+
+    def attach(self, patches: Patches) -> None:
+        """Wrap the fetchers of batches and the workers' main function."""
+        inner = self.flow.torch.utils.data._utils
+        patches.wrap(inner.fetch._BaseDatasetFetcher, "__init__", self._watch_fetcher)
+        for fetcher in (inner.fetch._MapDatasetFetcher, inner.fetch._IterableDatasetFetcher):
+            self._fetch_codes += (fetcher.fetch.__code__,)
+            patches.wrap(fetcher, "fetch", self._watch_fetch)
+        patches.wrap(inner.worker, "_worker_loop", self._watch_worker)
+        patches.later(self.stop)
+
+    def stop(self) -> None:
+        """End the sampling of stacks."""
+        if self.sampler is not None:
+            self.sampler.stop()
+            self.sampler = None
+
+    def _watch_fetcher(self, original: Any) -> Any:
+        watch, collector = self._watch_collate, self.fetches
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            try:
+                original(self, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            try:
+                self.collate_fn = watch(self.collate_fn)
+            except Exception as error:
+                collector.fault(error)
+
+        return __init__
+
+    def _watch_collate(self, original: Any) -> Any:
+        here, fetching, collector = self.flow.here, self.fetching, self.fetches
+        code = self._collate_code(original)
+
+        def collate(samples: Any) -> Any:
+            begun, at = False, here.at
+            if fetching.began and at.fetching == 1 and collector.on:
+                try:
+                    fetching.stop(perf_counter_ns())
+                    at.begin(code)
+                    begun = True
+                except Exception as error:
+                    collector.fault(error)
+            try:
+                return original(samples)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                try:
+                    if begun:
+                        at.end_of(code)
+                except Exception as error:
+                    collector.fault(error)
+
+        return passed_over(collate)
+
+    def _collate_code(self, function: Any) -> int:
+        name = getattr(function, "__qualname__", None) or type(function).__qualname__
+        code = getattr(function, "__code__", None)
+        where = f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code is not None else ""
+        return self.flow.code(Phase.COLLATE, name.replace("<locals>.", "") + where)
+
+    def _watch_fetch(self, original: Any) -> Any:
+        here, fetching, collector = self.flow.here, self.fetching, self.fetches
+        begin, end, batches = self._begin_fetch, self._end_fetch, self
+
+        def fetch(self: Any, index: Any) -> Any:
+            if batches.unseen or not collector.on:
+                if batches.unseen:
+                    batches.unseen -= 1
+                try:
+                    return original(self, index)
+                except BaseException as error:
+                    hide(error)
+                    raise
+            at = here.at
+            at.fetching += 1
+            code, samples = 0, 1
+            try:
+                if at.fetching == 1 and not fetching.began:
+                    if self.auto_collation:
+                        samples = len(index)
+                    code = begin(at)
+            except Exception as error:
+                collector.fault(error)
+            try:
+                return original(self, index)
+            except BaseException as error:
+                if isinstance(error, StopIteration):
+                    samples = 0
+                else:
+                    at.fail(error)
+                hide(error)
+                raise
+            finally:
+                at.fetching -= 1
+                try:
+                    if code:
+                        end(at, code, samples)
+                except Exception as error:
+                    collector.fault(error)
+
+        return fetch
+
+    def _begin_fetch(self, at: At) -> int:
+        """Begin a span and return its code, or time the fetch only and return -1."""
+        self._began = now = perf_counter_ns()
+        if not self._is_worker:
+            self._awaited -= 1
+            if self._awaited <= 0 and now - self._judged > WORTH_NS:
+                self._worth = not self._judged or self._spent * WORTH > now - self._judged
+                self._judged, self._spent = now, 0
+                self._awaited = WORTH_FETCHES // self._stands_for
+            if not self._worth:
+                return -1
+        sampler = self.sampler
+        if sampler is None or sampler.pid != os.getpid():
+            self.fetching.forget()
+            self.sampler = sampler = StackSampler(self.flow.session, self.fetching, self._fetch_codes)
+        if not self._fetch_code:
+            self._fetch_code = self.flow.code(Phase.FETCH, "fetch")
+        at.begin(self._fetch_code)
+        self.fetching.start(perf_counter_ns())
+        if sampler.asleep:
+            sampler.wake()
+        return self._fetch_code
+
+    def _end_fetch(self, at: At, code: int, samples: int) -> None:
+        now = perf_counter_ns()
+        time = now - self._began
+        self._spent += time * self._stands_for
+        if not self._is_worker:
+            self.unseen = UNTIMED if code < 0 else THINNED if time < SHORT_NS else 0
+            self._stands_for = self.unseen + 1
+        if code > 0:
+            self.fetching.stop(now)
+            at.end_of(code, float(samples))
+
+    def _watch_worker(self, original: Any) -> Any:
+        flow, collector = self.flow, self.fetches
+        place = list(inspect.signature(original).parameters).index("worker_id")
+        enter, leave = self._enter_worker, self.stop
+
+        def _worker_loop(*args: Any, **kwargs: Any) -> Any:
+            try:
+                enter(int(kwargs["worker_id"] if "worker_id" in kwargs else args[place]))
+            except Exception as error:
+                collector.fault(error)
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                leave()
+                if flow.pauses:
+                    flow.write_pauses()
+
+        return _worker_loop
+
+    def _enter_worker(self, worker_id: int) -> None:
+        """This process is a worker from here on: of all that trains, nothing is watched any more."""
+        session = self.flow.session
+        self._is_worker = True
+        parent, _, index = os.environ.pop(ENV_LOADER, "").rpartition(":")
+        if index:
+            # So that the stages of one loader are not taken for another's.
+            self._fetch_code = self.flow.code(Phase.FETCH, f"loader {index}")
+        session.become_worker(worker_id, parent or None)
+        self._become_worker()

@@ -1,0 +1,203 @@
+"""Data loading as the training process sees it: loaders, their iterators, the wait for a batch."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.patches import hide
+from holter.recorder.frameworks.pytorch.stepping.flow import NAN
+from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.usual import At
+
+ENV_LOADER = "HOLTER_LOADER"
+"""While a loader starts its workers: key of this process, colon, index of the loader."""
+
+
+class Loaders:
+    """Times every data loader of this process."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.waits = flow.collector("data_loading")
+        self.before_next: Callable[[], None] = lambda: None
+        """Forgets an optimizer step that raised."""
+        self.next_batch: Callable[[Any], None] = lambda iterator: None
+        """Called before a batch is asked for, where not one optimizer alone ends the steps."""
+        self.end_unseen_step: Callable[[], None] = lambda: None
+        self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._count = 0
+        self._next_code = flow.next_code = flow.code(Phase.DATA_LOADING, NEXT_BATCH)
+        flow.begin_next, flow.end_next = self._begin_next, self._end_next
+        self._start_code = flow.code(Phase.DATA_LOADING, ITERATOR_START)
+
+    def attach(self, patches: Patches) -> None:
+        """Wrap loaders and their iterators."""
+        iterators = self.flow.torch.utils.data.dataloader
+        patches.wrap(iterators.DataLoader, "__iter__", self._watch_start)
+        patches.wrap(iterators._BaseDataLoaderIter, "__init__", self._watch_iterator)
+        patches.wrap(iterators._BaseDataLoaderIter, "__next__", self._watch_next)
+
+    def index(self, loader: Any) -> int:
+        """Return the number of a loader in its process; note what it is when it is new."""
+        known = self._loaders.get(id(loader))
+        if known is not None and known[0]() is loader:
+            return known[1]
+        index = self._count
+        self._count += 1
+        self._loaders[id(loader)] = (weakref.ref(loader), index)
+        dataset = type(getattr(loader, "dataset", None))
+        workers = loader.num_workers
+        self.flow.session.journal(
+            "loader",
+            {
+                "index": index,
+                "kind": "multi" if workers else "single",
+                "workers": workers,
+                "batch_size": getattr(loader, "batch_size", None),
+                "batches": _batches(loader),
+                "pin_memory": bool(loader.pin_memory),
+                "prefetch_factor": loader.prefetch_factor if workers else None,
+                "persistent_workers": bool(loader.persistent_workers),
+                "dataset": f"{dataset.__module__}.{dataset.__qualname__}",
+            },
+        )
+        return index
+
+    def _watch_start(self, original: Any) -> Any:
+        here, collector = self.flow.here, self.waits
+        start, end = self._begin_start, self._end_start
+
+        def __iter__(self: Any) -> Any:  # noqa: N807
+            at = here.at
+            outer = not at.loading and collector.on
+            index = -1
+            if outer:
+                at.loading = True
+                try:
+                    index = start(self, at)
+                except Exception as error:
+                    collector.fault(error)
+            try:
+                return original(self)
+            except BaseException as error:
+                if outer:
+                    at.fail(error)
+                hide(error)
+                raise
+            finally:
+                if outer:
+                    at.loading = False
+                    try:
+                        end(index, at)
+                    except Exception as error:
+                        collector.fault(error)
+
+        return __iter__
+
+    def _begin_start(self, loader: Any, at: At) -> int:
+        index = self.index(loader)
+        at.seen = True
+        self.before_next()
+        if loader.num_workers:
+            os.environ[ENV_LOADER] = f"{self.flow.session.process}:{index}"
+        at.begin(self._start_code)
+        return index
+
+    def _end_start(self, index: int, at: At) -> None:
+        os.environ.pop(ENV_LOADER, None)
+        if index >= 0:
+            at.end_of(self._start_code, float(index))
+
+    def _watch_iterator(self, original: Any) -> Any:
+        number, collector = self.index, self.waits
+
+        def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            try:
+                self._holter_loader = float(number(loader))
+            except Exception as error:
+                collector.fault(error)
+            try:
+                original(self, loader, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+
+        return __init__
+
+    def _watch_next(self, original: Any) -> Any:
+        here, collector = self.flow.here, self.waits
+        flow, next_batch = self.flow, self._next_batch
+        begins, ends = flow.next_begins, flow.next_ends
+
+        def __next__(self: Any) -> Any:  # noqa: N807
+            if not flow.sole:
+                next_batch(self)
+            begun = False
+            try:
+                begun = collector.on and begins()
+                return original(self)
+            except StopIteration:
+                here.at.seen = True  # what comes next sees no batch of this loader
+                raise
+            except BaseException as error:
+                if begun:
+                    here.at.fail(error)
+                hide(error)
+                raise
+            finally:
+                if begun:
+                    ends(self)
+
+        return __next__
+
+    def _next_batch(self, iterator: Any) -> None:
+        try:
+            if self.waits.on and not self.flow.here.at.loading:
+                self.next_batch(iterator)
+        except Exception as error:
+            self.waits.fault(error)
+
+    def _begin_next(self) -> bool:
+        at = self.flow.here.at
+        if at.loading:
+            return False
+        at.before_next = at.forward
+        at.loading = at.forward = True  # models that a dataset calls are not the one that trains
+        at.asked = False
+        try:
+            if at.optimizers:
+                self.before_next()
+            if not at.seen:
+                self.end_unseen_step()
+            at.seen = False
+            at.forward_end = 0
+            at.begin(self._next_code)
+            at.asked = True
+        except Exception as error:
+            self.waits.fault(error)
+        return True
+
+    def _end_next(self, iterator: Any) -> None:
+        at = self.flow.here.at
+        at.loading, at.forward = False, at.before_next
+        try:
+            if at.asked:
+                at.end_of(self._next_code, getattr(iterator, "_holter_loader", NAN))
+        except Exception as error:
+            self.waits.fault(error)
+
+
+def _batches(loader: Any) -> int | None:
+    """Return how many batches an epoch has, where the loader knows; a stream has no length."""
+    try:
+        return len(loader)
+    except Exception:
+        return None

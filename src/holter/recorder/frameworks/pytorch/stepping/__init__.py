@@ -1,0 +1,1 @@
+"""The parts of a step: forward, loss, backward, optimizer and evaluation."""

@@ -1,0 +1,216 @@
+"""Losses of an evaluation, from which no backward pass begins: the functions that compute them are watched.
+
+Only from the first call of a model in evaluation mode to the next one in training mode, and only beneath
+`torch.nn.functional`, where loss modules end too, and what a script imported by name. Once a compiler is in
+use nothing is watched: it would trace ours.
+"""
+
+from __future__ import annotations
+
+import atexit
+from functools import partial
+from threading import get_ident
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.patches import Patches, hide
+from holter.recorder.frameworks.pytorch.stepping.flow import EVAL, PREDICT
+from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, Units
+from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.roots import Roots
+
+_SCALAR = int(Phase.SCALAR)
+_BENEATH = (
+    "cross_entropy_loss",
+    "nll_loss_nd",
+    "binary_cross_entropy",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "soft_margin_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+)
+"""Functions of `torch._C._nn`."""
+_ABOVE = (
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+    "ctc_loss",
+    "poisson_nll_loss",
+    "margin_ranking_loss",
+    "hinge_embedding_loss",
+    "cosine_embedding_loss",
+    "triplet_margin_loss",
+)
+"""Functions of `torch`."""
+_MOST = 64
+"""Losses of one pass."""
+_REDUCTION_AT = {
+    "cross_entropy_loss": 3,
+    "nll_loss": 3,
+    "binary_cross_entropy": 3,
+    "binary_cross_entropy_with_logits": 4,
+    "mse_loss": 2,
+    "l1_loss": 2,
+    "smooth_l1_loss": 2,
+    "huber_loss": 2,
+}
+"""Which argument says how a function reduces, of those whose means are over all elements or targets."""
+_OF_TARGETS = ("cross_entropy_loss", "nll_loss")
+_UNITS = {MEAN: "mean", SUM: "sum"}
+
+
+class Evaluations:
+    """Watches functions of losses while models evaluate; those of a pass are told when the next begins."""
+
+    def __init__(self, flow: Flow, roots: Roots, units: Units) -> None:
+        self.flow = flow
+        self._units = units
+        self.collector = flow.collector("evaluation")
+        self._roots = roots
+        self._patches = Patches()
+        self._arrivals = Arrivals(flow)
+        self._watchers: dict[Any, Callable[..., Any]] = {}
+        """Ours by the function it stands for; kept, for TorchScript knows functions by their addresses."""
+        self._thread = 0
+        """The thread that evaluates; 0 while none does."""
+
+    def attach(self, patches: Patches) -> None:
+        """Be told when models change between training and evaluation."""
+        self._roots.on_evaluation = self._turn
+        atexit.register(self._finish)
+        patches.later(self.detach)
+
+    def detach(self) -> None:
+        """Take everything out."""
+        atexit.unregister(self._finish)
+        self._roots.on_evaluation = bool
+        self._stop()
+        self._finish()
+
+    def _turn(self, evaluates: bool) -> None:
+        """A model is about to be called."""
+        if self.flow.evaluated:
+            self._tell()
+        if evaluates and not self._roots.compiled:
+            if not self._thread:
+                torch = self.flow.torch
+                for owner, names in ((torch._C._nn, _BENEATH), (torch, _ABOVE)):
+                    for name in names:
+                        self._patches.wrap(owner, name, self._watch)
+            self._thread = get_ident()
+        elif self._thread:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._thread = 0
+        self._patches.undo()
+
+    def _watch(self, original: Any) -> Callable[..., Any]:
+        if original not in self._watchers:
+            self._watchers[original] = ours = self._watcher(original)
+            # Asked before any is replaced, for it lists them at the first question; what a script compiles
+            # meanwhile finds the same operation behind ours.
+            scripted = self.flow.torch.jit._builtins
+            operation = scripted._find_builtin(original)
+            if operation is not None:
+                scripted._register_builtin(ours, operation)
+        return self._watchers[original]
+
+    def _watcher(self, original: Any) -> Callable[..., Any]:
+        is_compiling, collector = self.flow.is_compiling, self.collector
+        name = original.__name__.removesuffix("_nd")
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            if self._thread == get_ident() and collector.on:
+                try:
+                    self._see(name, result, args)
+                except Exception as error:
+                    collector.fault(error)
+            return result
+
+        return watched
+
+    def _see(self, name: str, result: Any, args: tuple[Any, ...]) -> None:
+        """Note a loss: one that is a single number, which nobody but the script computes."""
+        flow = self.flow
+        torch = flow.torch
+        # While somebody traces or transforms, nothing is asked of the tensor: the answer would be part of it.
+        if type(result) is not torch.Tensor or flow.here.at.backward or _looked_through(torch._C):
+            return
+        if result.numel() != 1 or not result.is_floating_point():
+            return
+        if flow.on_eval_loss is not None:
+            flow.on_eval_loss(result)
+        if len(flow.evaluated) < _MOST and result.device.type in ("cpu", "cuda"):
+            value, name = self._in_unit(name, result.detach(), args)
+            value = value.item() if value.is_cpu else value
+            flow.evaluated.append((perf_counter_ns(), flow.session.step, name, value))
+
+    def _in_unit(self, name: str, loss: Any, args: tuple[Any, ...]) -> tuple[Any, str]:
+        """Return a loss in the unit of the training's own; named with its unit where that cannot be."""
+        at, trained = _REDUCTION_AT.get(name), self._units.reduction
+        reduction = args[at] if at is not None and at < len(args) else 0
+        if reduction not in _UNITS or reduction == trained or (reduction == MEAN and not trained):
+            return loss, name
+        inputs, target, weight = args[0], args[1], args[2] if at is not None and at > 2 else None
+        of_targets = name in _OF_TARGETS
+        if trained != MEAN or weight is not None or (of_targets and target.is_floating_point()):
+            return loss, f"{name} ({_UNITS[reduction]})"
+        ignored = args[4] if of_targets and len(args) > 4 else None
+        with self.flow.torch.no_grad():
+            count = inputs.numel() if not of_targets else (target != ignored).sum().clamp(min=1)
+            return loss / count, name
+
+    def _tell(self) -> None:
+        """Write the losses of a pass: as the loss if there is one only, else each by its function.
+
+        One that is in another unit than the training's own losses is always named, with its unit.
+        """
+        flow = self.flow
+        losses, flow.evaluated = flow.evaluated, []
+        if any("loss" in name for name in flow.session.told):
+            return
+        mode = PREDICT if self.flow.predicting else EVAL
+        for when, step, function, value in losses:
+            alone = len(losses) == 1 and not function.endswith(")")
+            name = flow.session.name("loss" if alone else f"loss/{function}")
+            if isinstance(value, float):
+                self._write(name, when, step, mode, value)
+            elif not self._arrivals.crowded and not flow.torch.cuda.is_current_stream_capturing():
+                self._arrivals.later(value.double().reshape(1), partial(self._write, name, when, step, mode))
+                self._arrivals.send()
+
+    def _write(self, name: int, when: int, step: int, mode: int, value: Any) -> None:
+        self.flow.here.at.add(_SCALAR, name, when, 0, float(value), step, mode)
+
+    def _finish(self) -> None:
+        """The script is over."""
+        try:
+            if self.flow.evaluated:
+                self._tell()
+            self._arrivals.finish()
+        except Exception as error:
+            self.collector.fault(error)
+
+
+def _looked_through(inner: Any) -> bool:
+    """Whether operations are traced, dispatched to somebody, or transformed, as by `torch.func`."""
+    if inner._get_tracing_state() is not None or getattr(inner, "_len_torch_dispatch_stack", int)():
+        return True
+    transforms = getattr(getattr(inner, "_functorch", None), "peek_interpreter_stack", None)
+    return transforms is not None and transforms() is not None

@@ -1,0 +1,55 @@
+"""Tell a profiler which part of a step begins or ends on its thread, for as long as its window is open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.recorder.frameworks.pytorch.stepping.flow import NAN
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+
+PARTS = {
+    int(phase): phase.name.lower()
+    for phase in (Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.CHECKPOINT)
+}
+
+
+def watch_phases(flow: Flow, call: Callable[[str, bool, int | None], None]) -> Callable[[], None]:
+    """Call `call(part, begins, mode)` at each begin and end of a part of a step on the calling thread.
+
+    `mode` is known at the end of a forward pass only. What `call` raises is a fault of ours, and is not
+    heard by the training.
+
+    Returns:
+        What ends it; nothing is left behind then.
+    """
+    at, collector = flow.here.at, flow.collector("phases")
+    plain_begin, plain_end_of = at.begin, at.end_of
+
+    def tell(code: int, begins: bool, mode: int | None) -> None:
+        part = PARTS.get(code & 255)
+        if part is not None and collector.on:
+            try:
+                call(part, begins, mode)
+            except Exception as error:
+                collector.fault(error)
+
+    def begin(code: int) -> int:
+        now = plain_begin(code)
+        tell(code, True, None)
+        return now
+
+    def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
+        tell(code, False, mode)
+        return plain_end_of(code, value, mode)
+
+    at.begin, at.end_of, at.heard = begin, end_of, True
+
+    def undo() -> None:
+        at.begin, at.end_of, at.heard = plain_begin, plain_end_of, False
+
+    return undo

@@ -1,0 +1,135 @@
+"""In which unit a training tells its losses: what the loss function reduced, and what divided the result.
+
+A step may accumulate gradients over several micro-batches. Scripts and trainers then divide the loss of each
+just before its backward pass, so that gradients add up to a mean. The loss of the step is the mean of the
+undivided losses, so a division is undone in two cases:
+
+* the divisor is a constant, and as many passes lie between two optimizer steps, each divided by it;
+* the loss function summed over classified targets, and the divisor counts more of them than this batch has.
+
+Any other division is the script's own: a sum over a batch by its size is that batch's mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+
+GROUPS = 8
+"""Groups of passes between two optimizer steps, until losses of a training count as undivided."""
+_MOST = 1024
+"""Passes of one group that wait for its end."""
+MEAN, SUM = 1, 2
+"""As `torch.nn.functional` numbers reductions."""
+_REDUCED = {"MeanBackward0": MEAN, "SumBackward0": SUM}
+
+
+class Units:
+    """Looks at the first losses of a training, and at all of one that divides them."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.watches = True
+        """Whether losses are looked at: until it is known that nothing divides them."""
+        self.reduction = 0
+        """What the training's own loss is: `MEAN`, `SUM`, or 0 where that is not known."""
+        self.divisor = 0
+        """Micro-batches of a step, once divisions by them were seen."""
+        self._group: list[int] = []
+        """Divisors of the passes since the last optimizer step; 1 for an undivided loss."""
+        self._group_at = 0
+        self._groups = 0
+        self._of_targets = False
+        self._held: list[tuple[float, int, Callable[[float], None]]] = []
+
+    def look(self, loss: Any) -> tuple[Any, int]:
+        """Return the loss without a division by all micro-batches' targets, and a constant divisor or 1."""
+        node = loss.grad_fn
+        inner, other = _divided(node)
+        reduction = getattr(inner, "_saved_reduction", 0) or _REDUCED.get(type(inner).__name__, 0)
+        if other is None:
+            self.reduction = reduction
+            return loss.detach(), 1
+        if reduction == SUM:
+            self.reduction = 0
+            if type(inner).__name__.startswith("NllLoss") and type(node).__name__ == "DivBackward0":
+                return self._mean_of_targets(loss.detach(), other, inner._saved_total_weight), 1
+            return loss.detach(), 1
+        self.reduction = reduction
+        constant = float(other) if other.is_cpu else 1.0
+        if type(node).__name__ == "MulBackward0":
+            constant = 1 / constant if constant else 1.0
+        whole = round(constant) if 1.5 < constant < _MOST else 1
+        return loss.detach(), whole if abs(constant - whole) < 1e-4 * whole else 1
+
+    def _mean_of_targets(self, loss: Any, divisor: Any, targets: Any) -> Any:
+        """Return a sum of targets as their mean, if the divisor counts more. Reads nothing from a device."""
+        torch = self.flow.torch
+        if loss.is_cpu:
+            if not 0 < float(targets) <= float(divisor):
+                return loss
+            self._of_targets = self._of_targets or float(targets) < float(divisor)
+        else:
+            self._of_targets = True
+        self.reduction = MEAN
+        with torch.no_grad():
+            return torch.where(divisor > targets, loss * divisor / targets.clamp(min=1), loss)
+
+    def passed(self, divisor: int) -> None:
+        """Note that a backward pass begins from a loss with this divisor."""
+        steps = self.flow.inner_steps
+        if steps != self._group_at or len(self._group) >= _MOST:
+            self._judge()
+            self._group_at = steps
+        self._group.append(divisor)
+
+    def _judge(self) -> None:
+        """Find out what the group that has ended says of the training."""
+        group, self._group = self._group, []
+        if not group or self.divisor:
+            return
+        self._groups += 1
+        if len(group) > 1 and set(group) == {len(group)}:
+            self.divisor = len(group)
+        elif self._groups < GROUPS:
+            return
+        self.watches = self._of_targets or self.divisor > 1
+        self.finish()
+
+    def tell(self, value: float, divisor: int, write: Callable[[float], None]) -> None:
+        """Have a loss written as it was before it was divided, now or once that is known."""
+        if divisor > 1 and self.watches and not self.divisor:
+            self._held.append((value, divisor, write))
+        else:
+            write(self.undivided(value, divisor))
+
+    def undivided(self, value: float, divisor: int) -> float:
+        """Return a loss as it was before it was divided by the number of micro-batches."""
+        return value * divisor if divisor == self.divisor else value
+
+    def finish(self) -> None:
+        """Write what waits, by what is known now."""
+        held, self._held = self._held, []
+        for value, divisor, write in held:
+            write(self.undivided(value, divisor))
+
+    def close(self) -> None:
+        """Write what waits; the training is over."""
+        if self.flow.inner_steps != self._group_at:
+            self._judge()
+        self.finish()
+
+
+def _divided(node: Any) -> tuple[Any, Any]:
+    """Return the node of a loss before it was divided, and the divisor; None for one that was not."""
+    if type(node).__name__ not in ("DivBackward0", "MulBackward0"):
+        return node, None
+    before = [function for function, _ in node.next_functions if function is not None]
+    other = getattr(node, "_saved_other", None)
+    if len(before) != 1 or other is None or other.numel() != 1:
+        return node, None
+    return before[0], other

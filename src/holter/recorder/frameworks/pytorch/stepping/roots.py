@@ -1,0 +1,301 @@
+"""FORWARD spans: find the modules that the training loop itself calls, and time those calls only.
+
+Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`. Instead
+the *class* of a root module gets a `__call__` that times the outermost call and passes all others through.
+Which classes are roots is found with torch's global forward hooks, for a few steps only, since they are dear.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder import imports
+from holter.recorder.frameworks.pytorch.patches import hide, passed_over
+from holter.recorder.frameworks.pytorch.stepping.flow import EVAL, NAN, PREDICT, TRAIN
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
+    from holter.recorder.frameworks.pytorch.stepping.usual import At
+
+DISCOVERY_STEPS = 3
+DISCOVERY_CALLS = 50
+MAX_ROOTS = 32
+_INNER = ("_orig_mod", "module")  # where wrappers (compiled, data-parallel) keep the module of the user
+
+
+class Roots:
+    """Root classes found so far, and the discovery of more of them."""
+
+    def __init__(self, flow: Flow, clock: StepClock) -> None:
+        self.flow, self.clock = flow, clock
+        self.collector = flow.collector("forward")
+        self.compiled = False
+        self.on_evaluation: Callable[[bool], object] = bool
+        """Called before a model evaluates, and before the first that trains again: whether it evaluates."""
+        self.on_compiler: Callable[[], None] = lambda: None
+        self._classes: dict[type, Callable[[], None]] = {}
+        self._examined: set[type] = set()
+        self._handles: list[Any] = []
+        self._steps_left = self._calls_left = 0
+        self._root = 0
+        """Code of the forward span that the discovery hooks opened, 0 for none."""
+        self._module = flow.torch.nn.Module
+        flow.begin_call, flow.end_call = self._begin_call, self._end_call
+
+    def attach(self) -> None:
+        """Start the first discovery, and know the wrappers that are roots by nature."""
+        parallel = getattr(self.flow.torch.nn, "parallel", None)
+        for name in ("DistributedDataParallel", "DataParallel"):
+            cls = getattr(parallel, name, None)
+            if cls is not None:
+                self.add(cls)
+        imports.when_imported("torch.distributed.fsdp", self._on_fsdp)
+        self.discover()
+
+    def _on_fsdp(self, module: str) -> None:
+        try:
+            self.add(sys.modules[module].FullyShardedDataParallel)
+        except Exception as error:
+            self.collector.fault(error)
+
+    def detach(self) -> None:
+        """Take out every hook."""
+        self._close()
+        self.compiled = True  # no discovery from here on
+        for undo in self._classes.values():
+            undo()
+        self._classes.clear()
+
+    # -- root classes
+
+    def is_root(self, module: Any) -> bool:
+        """Whether a module called by the loop is a model: it has state, and is not a loss."""
+        cls = type(module)
+        if cls is self._module or cls.__module__.startswith("torch.nn.modules.loss"):
+            return False
+        if next(module.parameters(), None) is not None:
+            return True
+        if cls.__name__.endswith(("Loss", "Criterion", "Metric")):
+            return False
+        return next(module.buffers(), None) is not None
+
+    def add(self, cls: type) -> None:
+        """Time the outermost calls of modules of this class from now on."""
+        if cls in self._classes or cls is self._module or len(self._classes) >= MAX_ROOTS:
+            return
+        own = vars(cls).get("__call__")
+        ours = self._timed(cls, own)
+        try:
+            cls.__call__ = ours  # type: ignore[method-assign]
+        except (AttributeError, TypeError):
+            self._classes[cls] = lambda: None  # a class that takes no attributes stays unseen
+            return
+
+        def undo() -> None:
+            if vars(cls).get("__call__") is not ours:
+                return
+            if own is None:
+                del cls.__call__
+            else:
+                cls.__call__ = own  # type: ignore[method-assign]
+
+        self._classes[cls] = undo
+
+    def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
+        flow, here, collector = self.flow, self.flow.here, self.collector
+        usual, quiet = (flow.call_begins, flow.call_ends), (self._begin_call, self._end_call)
+        gradients = flow.torch.is_grad_enabled
+
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            begins, ends = usual if flow.compiles or gradients() else quiet
+            begun = False
+            try:
+                begun = not (flow.compiles and flow.is_compiling()) and collector.on and begins(self)
+                # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
+                if own is None:
+                    return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
+                return own(self, *args, **kwargs)
+            except BaseException as error:
+                if begun:
+                    here.at.fail(error)
+                hide(error)
+                raise
+            finally:
+                if begun:
+                    ends(self)
+
+        __call__.__qualname__ = f"{cls.__qualname__}.__call__"
+        _skip_frame(self.flow.torch, passed_over(__call__))
+        return __call__
+
+    def _begin_call(self, module: Any) -> bool:
+        at = self.flow.here.at
+        if at.forward:
+            return False
+        at.call_code = 0
+        try:
+            at.call_code = self._begin(module, at)
+        except Exception as error:
+            self.collector.fault(error)
+        return True
+
+    def _end_call(self, module: Any) -> None:
+        at = self.flow.here.at
+        at.forward = False
+        try:
+            if at.call_code:
+                self._end(module, at, at.call_code)
+        except Exception as error:
+            self.collector.fault(error)
+
+    def _code(self, module: Any) -> int:
+        inner, wrapped = module, False
+        for _ in range(4):
+            for name in _INNER:
+                inside = getattr(inner, name, None)
+                if isinstance(inside, self._module) and type(inner).__module__.startswith("torch."):
+                    inner, wrapped = inside, True
+                    break
+            else:
+                break
+        code = self.flow.code(Phase.FORWARD, type(inner).__qualname__)
+        if not wrapped:  # a wrapper's class may hold many models
+            self.flow.model_codes[type(module)] = code
+        return code
+
+    def _begin(self, module: Any, at: At) -> int:
+        # A rollout has no batch of its own: it is part of the training, also without gradients.
+        tests = not (module.training and (at.seen or self.flow.torch.is_grad_enabled()))
+        at.forward = at.seen = True
+        if self.flow.predicting is None:
+            self.clock.on_forward_begin()
+        if self.flow.evaluates or tests:
+            self.flow.evaluates = tests
+            self.on_evaluation(tests)
+        if self.flow.on_forward is not None:
+            self.flow.on_forward(module)
+        code = self.flow.model_codes.get(type(module)) or self._code(module)
+        at.begin(code)
+        return code
+
+    def _end(self, module: Any, at: At, code: int) -> None:
+        at.forward = False
+        predicting, trains = self.flow.predicting, module.training and not self.flow.evaluates
+        at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if trains else EVAL)
+        if predicting is not False:
+            self.clock.on_forward_end(module.training, at.forward_end)
+
+    # -- discovery
+
+    def discover(self) -> None:
+        """Look for root classes for a few steps; never once a compiler is in use, which guards on hooks."""
+        self._steps_left, self._calls_left = DISCOVERY_STEPS, DISCOVERY_CALLS
+        if self._handles or self.compiled:
+            return
+        self.flow.boundary_calls.add(self._count_step)
+        module = self.flow.torch.nn.modules.module
+        self._handles.append(module.register_module_forward_pre_hook(self._before))
+        try:
+            self._handles.append(module.register_module_forward_hook(self._after, always_call=True))
+        except TypeError:  # torch 2.0 has no always_call: a forward that raises leaves the depth wrong
+            self._close()
+
+    def stop_discovery(self) -> None:
+        """Take the hooks out because a compiler begins to trace, and never put them in again."""
+        self.compiled, self.flow.evaluates = True, False
+        self._close()
+        self.on_evaluation(False)
+        self.on_compiler()
+
+    def on_eval(self, module: Any) -> None:
+        """A module was put in evaluation mode by itself: a model that may be called for the first time."""
+        cls = type(module)
+        if cls in self._examined or len(self._examined) > 2 * MAX_ROOTS:
+            return
+        self._examined.add(cls)
+        # A lone layer that is frozen (batch norm) is part of some model, not one.
+        if module._modules and self.is_root(module):
+            self.add(cls)
+
+    def end_unseen_step(self) -> None:
+        """A batch is asked for, and nothing was seen since the last: the whole step was compiled."""
+        flow = self.flow
+        if self.compiled and flow.predicting is False and flow.torch.is_grad_enabled():
+            flow.boundary()
+
+    def on_move(self, module: Any) -> None:
+        """A whole module went to a device: with a compiler in use the only sign of an eager model."""
+        if self.compiled:
+            self.on_eval(module)
+
+    def _count_step(self) -> None:
+        if self._handles:
+            self._steps_left -= 1
+            if self._steps_left <= 0:
+                self._close()
+
+    def _close(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self.flow.boundary_calls.discard(self._count_step)
+        at = self.flow.here.at
+        if at.depth:  # in the middle of a forward pass, whose end will not be seen
+            at.depth = 0
+            if self._root and at.forward:
+                at.forward = False
+                at.end_of(self._root)
+
+    def _before(self, module: Any, args: Any) -> None:
+        at = self.flow.here.at
+        if at.depth:
+            at.depth += 1
+        elif not (at.forward or self.flow.is_compiling() or self._traces()):
+            try:
+                self._calls_left -= 1
+                if self._calls_left < 0:
+                    # Here and not after a call: the loop over hooks that run after an exception
+                    # is one that must not lose a hook on its way.
+                    self._close()
+                    return
+                if self.is_root(module):  # else a module that it calls may be one
+                    at.depth = 1
+                    self._root = 0
+                    self._root = self._begin(module, at)
+            except Exception as error:
+                self.collector.fault(error)
+
+    def _traces(self) -> bool:
+        """Whether modules are called to see what they do: the outermost is then part of a model."""
+        tracer = sys.modules.get("torch.fx._symbolic_trace")
+        return bool(getattr(tracer, "_is_fx_tracing_flag", False) or self.flow.torch._C._get_tracing_state())
+
+    def _after(self, module: Any, args: Any, result: Any) -> None:
+        at = self.flow.here.at
+        if not at.depth:
+            return
+        at.depth -= 1
+        if at.depth or not self._root:
+            return
+        try:
+            self._end(module, at, self._root)
+            self.add(type(module))
+        except Exception as error:
+            self.collector.fault(error)
+
+
+def _skip_frame(torch: Any, function: Any) -> None:
+    """Let a compiler that starts at `function` start at what it calls instead, as it would without us."""
+    with contextlib.suppress(Exception):
+        dynamo = torch._C._dynamo.eval_frame
+        if hasattr(dynamo, "set_code_exec_strategy"):
+            strategy = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT)
+            dynamo.set_code_exec_strategy(function.__code__, strategy)
+        else:
+            dynamo.skip_code(function.__code__)

@@ -1,0 +1,321 @@
+"""The step clock: OPTIMIZER spans, where a step ends.
+
+A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first optimizer that
+steps leads; when others are seen before it comes again, the last of them leads from then on. Optimizers that
+were made but have not stepped yet are waited for, so that a GAN's first iteration is one step too; see also
+`iterations`. Optimizers are only referred to weakly.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.patches import hide
+from holter.recorder.frameworks.pytorch.stepping import scalers
+from holter.recorder.frameworks.pytorch.stepping.flow import PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.stepping.rates import LearningRate
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.usual import At
+
+PATIENCE = 6
+"""Steps of the first optimizer without those that were made beside it, until they are no longer awaited."""
+ABSENT = 4
+"""The leader is gone when this many times an iteration's optimizer steps passed without it."""
+SETTLED = 10
+"""Steps led, after which an optimizer that steps now and then is taken for one that does just that."""
+SILENT_NS = 10_000_000_000
+"""A thread that ended no step for so long leaves the steps to another thread that trains."""
+UNDECIDED = 4
+"""Forward passes in training mode, without an optimizer or a backward pass, until they are inference."""
+
+
+class StepClock:
+    """Counts iterations by what optimizers do; without any, by forward passes."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.collector = flow.collector("optimizer")
+        self.on_new_optimizer: Callable[[], None] = lambda: None
+        self.on_several: Callable[[bool], None] = lambda several: None
+        """Called with whether passes of a step may have different losses: several optimizers are there."""
+        self.on_skipped: Callable[[Any], None] | None = None
+        """Called with an optimizer whose step a scaler left out; the next with the scaler."""
+        self.on_scaler: Callable[[Any], None] | None = None
+        self._awaited: dict[int, weakref.ref[Any]] = {}
+        self._known: dict[int, weakref.ref[Any]] = {}
+        self._leader: weakref.ref[Any] | None = None
+        self._loop = self._began = 0  # the thread whose optimizers end steps, and since when
+        self._settled = False
+        self._last_other: weakref.ref[Any] | None = None
+        self._held = 0  # iterations that were not ended because optimizers are awaited
+        self._led = 0
+        self._cycle = 1
+        self._since = 0
+        self.unended = 0  # the thread on which an optimizer stepped that ended no step, none since
+        self.codes: dict[type, int] = {}
+        """Of OPTIMIZER spans, by class."""
+        self._note_learning_rate = LearningRate(flow).note
+        self._pending = 0  # forward passes that may be steps of a training by hand, or of an inference
+        self._trains_by_hand = False
+        self._thread = 0  # the one that called a model first: its calls are steps
+
+    def attach(self, patches: Patches) -> None:
+        """Hook optimizers and gradient scalers."""
+        torch = self.flow.torch
+        # Not `torch.optim.optimizer`: torch deletes that name from its own package.
+        optimizer = sys.modules[torch.optim.Optimizer.__module__]
+        before, after = self._hooks()
+        for handle in (
+            optimizer.register_optimizer_step_pre_hook(before),
+            optimizer.register_optimizer_step_post_hook(after),
+        ):
+            patches.later(handle.remove)
+        patches.wrap(torch.optim.Optimizer, "__init__", self._watch_init)
+        for owner in scalers.owners(torch, "step"):
+            patches.wrap(owner, "step", lambda original: scalers.watch_step(self, original))
+
+    # -- optimizers
+
+    def _watch_init(self, original: Any) -> Any:
+        flow = self.flow
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            try:
+                original(self, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            if flow.is_compiling():
+                return
+            try:
+                expect(self)
+            except Exception as error:
+                collector.fault(error)
+
+        expect, collector = self._expect, self.collector
+        return __init__
+
+    def _expect(self, optimizer: Any) -> None:
+        self.flow.predicting = False
+        self.flow.sole = 0
+        key = id(optimizer)
+        awaited = self._awaited
+        awaited[key] = weakref.ref(optimizer, lambda _: awaited.pop(key, None))
+        self._known.pop(key, None)
+        self._count()
+
+    def _hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
+        """Return what is called before and after each step of any optimizer."""
+        here, collector = self.flow.here, self.collector
+        flow, clock = self.flow, self
+        begins, ended = flow.optimizer_begins, flow.optimizer_ended
+
+        def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if (flow.compiles and flow.is_compiling()) or not collector.on:
+                return
+            try:
+                if begins(optimizer):
+                    return
+                at = here.at
+                if flow.before_step is not None:
+                    flow.before_step(optimizer)
+                if at.scaling:
+                    return
+                if at.optimizers and at.optimizer == id(optimizer):
+                    clock.end_stale()
+                clock.enter(optimizer, at)
+            except Exception as error:
+                collector.fault(error)
+
+        def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if flow.compiles and flow.is_compiling():
+                return
+            try:
+                if ended(optimizer):
+                    return
+                flow.inner_steps += 1
+                at = here.at
+                if flow.after_step is not None:
+                    flow.after_step(optimizer)
+                if at.scaling or not at.optimizers:
+                    return
+                if at.optimizers == 1 and clock._leads(optimizer) and flow.plain_boundary():
+                    # The usual case: the end of the step is told by the record of its optimizer.
+                    at.optimizers = 0
+                    clock._note_learning_rate(optimizer)
+                    session = flow.session
+                    session.next_step(at.end_of(clock.codes[type(optimizer)], at.began - session.since))
+                else:
+                    clock.leave(optimizer, at, stepped=True)
+            except Exception as error:
+                collector.fault(error)
+
+        return before, after
+
+    def enter(self, optimizer: Any, at: At) -> None:
+        """An optimizer begins to step."""
+        at.optimizers += 1
+        if at.optimizers > 1:
+            self._awaited.pop(id(optimizer), None)  # an optimizer inside another
+            return
+        at.seen = True
+        at.forward_end = 0
+        at.optimizer = key = id(optimizer)
+        if key not in self._known:
+            self._meet(key, optimizer)
+        at.began = at.begin(self.codes.get(type(optimizer)) or self._code(optimizer))
+
+    def _meet(self, key: int, optimizer: Any) -> None:
+        if len(self._known) > 100_000:  # ids of the dead
+            self._known.clear()
+        self._known[key] = weakref.ref(optimizer)
+        self.flow.predicting = False
+        self._count()
+        self.on_new_optimizer()
+
+    def _count(self) -> None:
+        known = {key for key, each in self._known.items() if each() is not None}
+        self.on_several(len(known | self._awaited.keys()) > 1)
+
+    def _code(self, optimizer: Any) -> int:
+        cls = type(optimizer)
+        code = self.codes[cls] = self.flow.code(Phase.OPTIMIZER, cls.__qualname__)
+        return code
+
+    def leave(self, optimizer: Any, at: At, *, stepped: bool) -> None:
+        """It is over; `stepped` unless it raised."""
+        at.optimizers -= 1
+        if at.optimizers:
+            return
+        now = at.end_of(self.codes[type(optimizer)])
+        if stepped:
+            self.stepped(optimizer, now)
+
+    def end_stale(self) -> None:
+        """Forget an optimizer step that raised: its post hook was never called."""
+        at = self.flow.here.at
+        at.optimizers = 0
+        marks = at.marks
+        for depth, (_, code) in enumerate(marks.open_spans()):
+            if code & 255 == Phase.OPTIMIZER:
+                marks.unwind(depth)
+                return
+
+    # -- where a step ends
+
+    def stepped(self, optimizer: Any, now: int) -> None:
+        """An outermost optimizer step ended at `now`, ns: decide whether the iteration did, too."""
+        if self._leads(optimizer):
+            self._note_learning_rate(optimizer)
+            self.flow.boundary(TRAIN, now)
+            return
+        elsewhere = threading.get_ident() != self._loop
+        if elsewhere and self._beside(optimizer, now):
+            return
+        self._since += 1
+        self.unended = threading.get_ident()
+        self.flow.sole = 0
+        if self._awaited:
+            self._awaited.pop(id(optimizer), None)
+        leader = self._leader() if self._leader is not None else None
+        if leader is None:
+            self._lead(optimizer)
+        elif leader is optimizer:
+            other = self._last_other() if self._last_other is not None else None
+            if other is not None and not self._settled:
+                # The iteration that began with the leader ended with the other: that one leads.
+                self._lead(other, settled=True)
+                self._since = 1
+                return
+        elif self._held and not self._awaited and not elsewhere:
+            self._lead(optimizer, settled=True)  # the last that was awaited closes the first iteration
+        else:
+            self._last_other = None if elsewhere else weakref.ref(optimizer)
+            cycle = max(self._cycle, len(self._known)) if self._held else self._cycle
+            if self._since <= ABSENT * cycle:
+                return
+            self._lead(optimizer)
+        if self._awaited and not (self._led or self._settled) and self._held < PATIENCE:
+            self._held += 1
+            return
+        self._end_step(optimizer, now)
+
+    def _beside(self, optimizer: Any, now: int) -> bool:
+        """Whether another thread trains too, whose steps count since it stepped first."""
+        leader, since = self._leader and self._leader(), max(self.flow.session.since, self._began)
+        if leader in (None, optimizer) or self._loop not in sys._current_frames():
+            return False
+        self._awaited.pop(id(optimizer), None)
+        return now - since < SILENT_NS
+
+    def _leads(self, optimizer: Any) -> bool:
+        """Whether this optimizer ends every step, being the only one: the usual case."""
+        if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
+            self._cycle = 1
+            flow, kind = self.flow, type(optimizer)
+            if not flow.sole:
+                self.on_several(False)
+            flow.sole, flow.sole_type, flow.sole_code = id(optimizer), kind, self.codes[kind]
+            return True
+        return False
+
+    def _lead(self, optimizer: Any, *, settled: bool = False) -> None:
+        self.flow.sole = 0
+        self._leader = weakref.ref(optimizer)
+        self._loop, self._began = threading.get_ident(), perf_counter_ns()
+        self._last_other = None
+        self._settled = settled
+        self._led = 0
+
+    def _end_step(self, optimizer: Any, now: int) -> None:
+        self._cycle, self._since, self._last_other, self._held = self._since, 0, None, 0
+        self.unended = 0
+        self._led += 1
+        if self._led == SETTLED:
+            self._settled = True
+        self._note_learning_rate(optimizer)
+        self.flow.boundary(TRAIN, now)
+
+    def end_iteration(self) -> None:
+        """An iteration is over in which an optimizer stepped and did not end it."""
+        self._held = self.unended = 0
+        self._led += 1
+        self.flow.boundary(TRAIN)
+
+    # -- no optimizer
+
+    def on_forward_begin(self) -> None:
+        """The loop calls a model: what came after the last call is now known not to be training."""
+        if self._pending >= UNDECIDED:
+            self._pending = 0
+            self.flow.predicting = True
+            self.flow.boundary(PREDICT)
+
+    def on_forward_end(self, training: bool, now: int) -> None:
+        """A forward pass is over, and no optimizer exists: it was a step, unless gradients may follow."""
+        thread = threading.get_ident()
+        self._thread = self._thread or thread
+        if self._trains_by_hand or thread != self._thread:  # replicas of a model run on threads of their own
+            return
+        torch = self.flow.torch
+        if self.flow.predicting is None and training and torch.is_grad_enabled():
+            self._pending += 1
+            return
+        self.flow.predicting = True
+        self.flow.boundary(PREDICT, now)
+
+    def on_backward_end(self) -> None:
+        """A backward pass with no optimizer: parameters are updated by hand, each pass is a step."""
+        if self.flow.predicting is not False and not self._known:
+            self.flow.predicting, self._trains_by_hand, self._pending = None, True, 0
+            self.flow.boundary()

@@ -1,0 +1,1 @@
+"""The recorder in C, and the loader of its compiled functions."""

@@ -1,0 +1,1 @@
+"""Write the records of each thread into memory-mapped files."""

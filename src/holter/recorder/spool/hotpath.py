@@ -1,0 +1,226 @@
+"""Write one thread's spans into mapped memory: the hot path, as fast as Python allows, or compiled.
+
+Everything rare (no file yet, a full segment, a first use of a name, an end that fits no begin) shows as an
+exception of the fast path and is asked of the marks, so that the fast path itself checks nothing.
+docs/decisions/0033 says what else was measured, 0046 why there is a compiled one beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holter.schema import record
+from holter.schema.phases import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+INTERFACE = 3
+"""That of `pen.c`; one that was compiled from another state of it is not used."""
+NAN = float("nan")
+TRAIN = int(Mode.TRAIN)
+LOW = 0xFFFF_FFFF
+NOTHING = memoryview(bytearray())
+"""Memory of a pen that has none."""
+_OPEN, _STEP = record.HEAD_OPEN, record.HEAD_STEP
+_COST_EVERY = 15  # mask of the steps at which a thread publishes what it cost: one in 16
+
+PACKED = struct.Struct("<qqdq")
+"""`record.RECORD` with its last four fields as one word: one argument is packed faster than four."""
+_pack = PACKED.pack_into
+_clock = time.perf_counter_ns
+_ident = threading.get_ident
+
+
+class Rare(Protocol):
+    """What a pen asks of the marks it belongs to."""
+
+    def begin_slow(self, now: int, code: int) -> None:
+        """Begin a span where the page has no place for it."""
+        ...
+
+    def end_slow(self, now: int, code: int, value: Any = NAN, mode: int | None = None) -> None:
+        """End a span that is not the innermost, or that there is no room for."""
+        ...
+
+    def add_slow(
+        self, phase: int, name_id: int, begin: int, duration: int, value: Any, step: int | None, mode: int
+    ) -> None:
+        """Write a record that there is no room for, or whose value is no number."""
+        ...
+
+    def cost(self) -> int:
+        """Publish what was spent."""
+        ...
+
+
+class Elsewhere(Protocol):
+    """A range, where its pen is not that of the calling thread, or an exception passes through it."""
+
+    def enter(self) -> object:
+        """Begin it."""
+        ...
+
+    def leave(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """End it."""
+        ...
+
+
+class _Tails(dict[int, int]):
+    """The last word of a record, but for its step, by code: in training mode."""
+
+    def __missing__(self, code: int) -> int:
+        if not code & 255:
+            raise ValueError(f"code {code} names no phase")
+        tail = self[code] = code >> 8 << 32 | TRAIN << 48 | (code & 255) << 56
+        return tail
+
+
+_tails = _Tails()
+
+
+class Pen:
+    """Writes records, and the open spans of the head page, where they stay should the process be killed."""
+
+    __slots__ = ("low_step", "offset", "page", "ranged", "rare", "space", "thread", "top")
+
+    def __init__(self, rare: Rare) -> None:
+        self.rare = rare
+        self.page = NOTHING
+        """The head page as words."""
+        self.top = _OPEN
+        """Word of the page at which the next span begins; beyond its end for spans too deep to be kept."""
+        self.space = NOTHING
+        """The segment."""
+        self.offset = 0
+        self.low_step = 0
+        self.ranged = 0
+        """Records written by ranges so far."""
+        self.thread = 0
+        """Which thread it serves, as `threading.get_ident` says; 0 for none."""
+
+    def begin(self, code: int) -> int:
+        """Begin a span; return when, ns."""
+        now = _clock()
+        try:
+            page, top = self.page, self.top
+            page[top] = now
+            page[top + 1] = code
+            self.top = top + 2
+        except Exception:
+            self.rare.begin_slow(now, code)
+        return now
+
+    def end_of(self, code: int, value: float = NAN, mode: int | None = None) -> int:
+        """End the innermost span with this code; return when, ns."""
+        now = _clock()
+        place = -1
+        try:
+            page, last = self.page, self.top - 1
+            if page[last] == code:
+                began = page[last - 1]
+                tail = _tails[code] + self.low_step
+                if mode is not None:
+                    tail += (mode - 1) << 48
+                # First the place, then the record: what interrupts us between the two writes behind us.
+                place = self.offset
+                self.offset = place + 32
+                _pack(self.space, place, began, now - began, value, tail)
+                page[last] = 0
+                self.top = last - 1
+                return now
+        except Exception:
+            if place >= 0:
+                self.offset = place
+        self.rare.end_slow(now, code, value, mode)
+        return now
+
+    def add(
+        self,
+        phase: int,
+        name_id: int,
+        begin: int,
+        duration: int,
+        value: float = NAN,
+        step: int | None = None,
+        mode: int = TRAIN,
+    ) -> None:
+        """Write a span that is already over."""
+        place = self.offset
+        try:
+            tail = (self.low_step if step is None else step & LOW) | name_id << 32 | mode << 48 | phase << 56
+            self.offset = place + 32
+            _pack(self.space, place, begin, duration, value, tail)
+        except Exception:
+            self.offset = place
+            self.rare.add_slow(phase, name_id, begin, duration, value, step, mode)
+
+    def settle(self, step: int) -> None:
+        """Publish the step."""
+        self.low_step = step & LOW
+        if len(self.page):
+            self.page[_STEP] = step
+            if step & _COST_EVERY == 1:
+                self.rare.cost()
+
+    def ranges(self, code: int, it: Elsewhere) -> tuple[Callable[[], object], Callable[..., None]]:
+        """Return `__enter__` and `__exit__` of a range with a code. On another thread they ask the range."""
+
+        def enter() -> object:
+            if _ident() != self.thread:
+                return it.enter()
+            self.begin(code)
+            return it
+
+        def leave(kind: object, error: BaseException | None, trace: object) -> None:
+            if error is None and _ident() == self.thread:
+                self.end_of(code)
+                self.ranged += 1
+            else:
+                it.leave(kind, error, trace)
+
+        return enter, leave
+
+
+class Steps:
+    """The number of a process's step, and who is told of each."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.since = 0
+        """When it began, monotonic ns; 0 before the first."""
+        self.manual_steps = False
+        """Whether the user marks steps; then an adapter's boundaries do not count."""
+        self.pens: list[Pen] = []
+        self.wake = memoryview(bytearray(4)).cast("i")
+        """Its first word is the step from which on `woken` is called; others may write it, too."""
+
+    def next_step(self, now: int) -> None:
+        """Begin the next step at `now`, where the end of this one has been written already."""
+        self.since = now
+        self.step = step = self.step + 1
+        for pen in self.pens:
+            pen.settle(step)
+        if step >= self.wake[0]:
+            self.woken(step, now)
+
+    def woken(self, step: int, now: int) -> None:
+        """Do what is rare, at the begin of a step."""
+        raise NotImplementedError
+
+
+def compiled() -> ModuleType | None:
+    """Return `_pen`, in which `Pen` and `Steps` are compiled, where it was made for this Python from this."""
+    if os.environ.get(record.ENV_COMPILE) == "0" or sys.version_info < (3, 11) or sys.platform != "linux":
+        return None
+    try:
+        from holter.recorder.native import _pen
+    except ImportError:
+        return None
+    return _pen if getattr(_pen, "INTERFACE", 0) == INTERFACE else None

@@ -1,0 +1,1 @@
+"""Rules about batches: inputs, labels and predictions."""

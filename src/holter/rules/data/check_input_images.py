@@ -1,0 +1,148 @@
+"""Images that are not normalised before they enter the model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import BadRule, Window, parameter
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_values import contents, shape, shaped
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
+
+RAW = 50.0
+"""A pixel above this was never scaled: it is one of 0 to 255."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckInputImages(TensorRule):
+    """The channels of the input images do not have a mean near 0, or a deviation near 1."""
+
+    reads = ("tensors", "tensor_values")
+    description = "images are not normalised"
+    formula = (
+        "over all images so far: |mean of a channel| > threshold_mean; modern: or its standard deviation "
+        "outside threshold_std, or a pixel above 50"
+    )
+    advice = (
+        "Subtract the mean and divide by the standard deviation of each channel, as computed over the "
+        "training data, before the images enter the model."
+    )
+    packs = ("sagemaker",)
+    roles = ("model_input:",)
+    statistics = ("mean", "std", "max")
+    kinds = ("value", "shape")
+    save = "inputs@10"
+
+    tensor_regex: tuple[str, ...] | None = parameter(
+        None, classic=(".*hybridsequential0_input_0",), aliases=("regex",)
+    )
+    """Patterns that find the images; none = the inputs of the model."""
+    threshold_mean: float = parameter(0.2, low=0)
+    """The largest absolute mean of a channel."""
+    threshold_samples: int = parameter(500, low=1, unit="images")
+    """Images that are needed to judge."""
+    channel: int | None = parameter(None, classic=1, low=1, high=3)
+    """Which axis holds the channels; none = the one of size 1, 3 or 4, the first of them."""
+    threshold_std: tuple[float, ...] | None = parameter((0.1, 5.0), classic=None)
+    """Between which standard deviations a channel must be; none = not asked."""
+    pixel_range_check: bool = parameter(True, classic=False)
+    """Tell at once when pixels reach from 0 to 255."""
+
+    def __post_init__(self) -> None:
+        TensorRule.__post_init__(self)
+        given = self.threshold_std
+        if given is not None and (len(given) != 2 or given[0] > given[1]):
+            text = f"threshold_std={list(given)!r} is not valid; it takes two numbers, the smaller one first"
+            raise BadRule(f"CheckInputImages: {text}")
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Add the images of a step to what is known of each channel; judge when there are enough."""
+        values = contents(at.tables["tensor_values"])
+        known: dict[str, list[Any]] = window.state.setdefault("images", {})
+        for row in self.rows(window, at):
+            kinds = values.get(row["name"], {})
+            sizes = shape(kinds)
+            if sizes is None or len(sizes) != 4 or math.prod(sizes) != row["count"]:
+                if sizes is None:
+                    self.withdraw(window, at)
+                    text = f"the shape of {row['name']} was not recorded; run with --save {self.save}"
+                    window.insufficient("shape_missing", text)
+                continue
+            if self.pixel_range_check and row["max"] > RAW:
+                yield self._finding(row, "largest pixel", float(row["max"]), ">", RAW, "raw")
+            tensor = shaped(kinds)
+            new = self._channels(row) if tensor is None else self._moments(tensor)
+            # Of each channel: elements, sum, sum of squares.
+            images, sums = known.get(f"{at.rank}/{row['name']}") or [0, None]
+            if sums is not None and len(sums) == len(new):
+                new = new + np.array(sums)
+            images += sizes[0]
+            known[f"{at.rank}/{row['name']}"] = [images, new.tolist()]
+            if images < self.threshold_samples:
+                self.withdraw(window, at)
+                need = self.threshold_samples
+                window.insufficient("too_few_points", "too few images so far", have=images, need=need)
+            else:
+                yield from self._judged(row, new)
+
+    def _moments(self, tensor: NDArray[np.float64]) -> NDArray[np.float64]:
+        axis = self.channel or next((a for a in (1, 3) if tensor.shape[a] in (1, 3, 4)), 1)
+        flat = np.moveaxis(tensor, axis, 0).reshape(tensor.shape[axis], -1)
+        good = np.isfinite(flat)
+        clean = np.where(good, flat, 0.0)
+        return np.column_stack([good.sum(axis=1), clean.sum(axis=1), (clean**2).sum(axis=1)]).astype(
+            np.float64
+        )
+
+    def _channels(self, row: dict[str, Any]) -> NDArray[np.float64]:
+        """Return what is known without the pixels: all channels as one; is its mean off, some one is."""
+        count, mean = float(row["finite"]), float(row["mean"])
+        return np.array([[count, count * mean, count * (float(row["std"]) ** 2 + mean**2)]])
+
+    def _judged(self, row: dict[str, Any], sums: NDArray[np.float64]) -> Iterator[Finding]:
+        count = np.maximum(sums[:, 0], 1.0)
+        mean = sums[:, 1] / count
+        std = np.sqrt(np.maximum(sums[:, 2] / count - mean**2, 0.0))
+        channels = {"channel_means": mean.tolist(), "channel_stds": std.tolist()}
+        worst = float(np.abs(mean).max())
+        if worst > self.threshold_mean:
+            yield self._finding(
+                row, "largest |mean| of a channel", worst, ">", self.threshold_mean, "mean", channels
+            )
+        if self.threshold_std is None:
+            return
+        low, high = self.threshold_std
+        if std.min() < low:
+            yield self._finding(
+                row, "least deviation of a channel", float(std.min()), "<", low, "std", channels
+            )
+        elif std.max() > high:
+            yield self._finding(
+                row, "largest deviation of a channel", float(std.max()), ">", high, "std", channels
+            )
+
+    def _finding(
+        self,
+        row: dict[str, Any],
+        what: str,
+        value: float,
+        comparator: str,
+        limit: float,
+        code: str,
+        more: dict[str, Any] | None = None,
+    ) -> Finding:
+        return Finding(
+            tensor=row["name"], what=what, value=value, comparator=comparator, threshold=limit, code=code,
+            role=row["role"], more=more or {},
+        )  # fmt: skip

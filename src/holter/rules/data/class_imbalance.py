@@ -1,0 +1,126 @@
+"""Classes that are rare, or that are badly predicted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Window, parameter
+from holter.rules.patterns.labels import MOST_CLASSES, LabelRule
+from holter.rules.patterns.tensor_issues import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.step_rows import StepRows
+
+LEAST_SAMPLES, SAMPLES_A_CLASS = 500, 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassImbalance(LabelRule):
+    """Some classes are far rarer than others, or hardly ever predicted right."""
+
+    description = "uneven classes, or rare classes badly predicted"
+    formula = (
+        "over all labels so far: largest / smallest class > threshold_imbalance, or of some class errors / "
+        "labels > threshold_misprediction"
+    )
+    advice = (
+        "Weight the loss by class or sample the rare classes more often, and look at figures of each class "
+        "instead of the mean."
+    )
+    packs = ("sagemaker",)
+
+    threshold_imbalance: float = parameter(20.0, classic=10.0, low=1)
+    """How many times as many labels the largest class may have as the smallest."""
+    threshold_misprediction: float = parameter(0.7, low=0, high=1)
+    """The share of a class's labels that may be predicted wrong."""
+    samples: int | None = parameter(None, classic=500, low=1, unit="labels")
+    """Labels that are needed to judge; none = 50 for each class, at least 500."""
+    labels_regex: tuple[str, ...] | None = parameter(None, classic=(".*labels",))
+    """Patterns that find the labels; none = by role."""
+    predictions_regex: tuple[str, ...] | None = parameter(None, classic=(".*predictions",))
+    """Patterns that find the predictions; none = by role."""
+    min_class_samples: int = parameter(20, classic=1, low=1, unit="labels")
+    """Classes with fewer labels that were predicted are not judged by their predictions."""
+    min_accuracy: float = parameter(0.5, classic=0.0, low=0, high=1)
+    """Predictions of a step count only if this share of them is right: at the start none is."""
+    certain: bool = parameter(True, classic=False)
+    """Take of errors the least share that they are with 95 % confidence: few labels err by chance."""
+    num_classes: int | None = parameter(None, low=2)
+    """How many classes there are, so that one that never occurs counts; none = those that occur."""
+
+    def label_patterns(self) -> tuple[str, ...] | None:
+        """Return what finds labels by name."""
+        return self.tensor_regex if self.labels_regex is None else self.labels_regex
+
+    def prediction_patterns(self) -> tuple[str, ...] | None:
+        """Return what finds predictions by name."""
+        return self.predictions_regex
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Add to the counts of each class; judge them once there are enough."""
+        pairs = self.pairs(window, at, classes=self.num_classes)
+        if pairs is None:
+            return
+        counts: dict[str, list[int]] = window.state.setdefault("classes", {}).setdefault(str(at.rank), {})
+        if self.num_classes is not None and not counts:
+            counts.update({str(c): [0, 0, 0] for c in range(min(self.num_classes, MOST_CLASSES))})
+        wrong = None if pairs.predictions is None else pairs.predictions != pairs.labels
+        if wrong is not None and wrong.size and wrong.mean() > 1 - self.min_accuracy:
+            wrong = None
+        for label in np.unique(pairs.labels).tolist():
+            one = counts.setdefault(str(label), [0, 0, 0])
+            mine = pairs.labels == label
+            one[0] += int(mine.sum())
+            if wrong is not None:
+                one[1] += int(mine.sum())
+                one[2] += int(wrong[mine].sum())
+        if len(counts) > MOST_CLASSES:
+            counts.clear()
+            text = f"{pairs.tensor} has more than {MOST_CLASSES} different values: no classes"
+            window.insufficient("no_match", text)
+            return
+        total = sum(one[0] for one in counts.values())
+        need = max(LEAST_SAMPLES, SAMPLES_A_CLASS * len(counts)) if self.samples is None else self.samples
+        if total < need:
+            self.withdraw(window, at)
+            window.insufficient("too_few_points", "too few labels so far", have=total, need=need)
+            return
+        yield from self._judged(pairs.tensor, counts)
+
+    def _judged(self, tensor: str, counts: dict[str, list[int]]) -> Iterator[Finding]:
+        sizes = {label: one[0] for label, one in counts.items()}
+        least = min(sorted(sizes), key=lambda label: sizes[label])
+        ratio = max(sizes.values()) / sizes[least] if sizes[least] else float("inf")
+        if ratio > self.threshold_imbalance:
+            more: dict[str, Any] = {"smallest_class": least, "labels": dict(sorted(sizes.items())[:100])}
+            yield Finding(
+                tensor=tensor, what="largest / smallest class", value=ratio, comparator=">",
+                threshold=self.threshold_imbalance, code="imbalance", role="labels", more=more,
+            )  # fmt: skip
+        wrong = {
+            label: _least(errors, judged) if self.certain else errors / judged
+            for label, (_, judged, errors) in counts.items()
+            if judged >= self.min_class_samples
+        }
+        bad = {label: share for label, share in sorted(wrong.items()) if share > self.threshold_misprediction}
+        if bad:
+            worst = max(bad, key=lambda label: bad[label])
+            yield Finding(
+                tensor=tensor, what=f"share of class {worst} that is predicted wrong", value=bad[worst],
+                comparator=">", threshold=self.threshold_misprediction, code="misprediction", role="labels",
+                more={"classes": dict(list(bad.items())[:100])},
+            )  # fmt: skip
+
+
+def _least(errors: int, judged: int) -> float:
+    """Return the lower end of the 95 % interval of a share (Wilson 1927)."""
+    z2 = 1.96**2
+    share = errors / judged
+    spread = 1.96 * math.sqrt(share * (1 - share) / judged + z2 / (4 * judged**2))
+    return (share + z2 / (2 * judged) - spread) / (1 + z2 / judged)

@@ -1,0 +1,136 @@
+"""Classes that are taken for one another."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Window, parameter
+from holter.rules.patterns.labels import LabelRule
+from holter.rules.patterns.tensor_issues import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
+
+MOST = 1024
+"""Classes of a matrix at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusion(LabelRule):
+    """Too few of a class are right, or too many of one class are taken for another."""
+
+    severity = "info"
+    description = "class confusion above limits"
+    formula = (
+        "with C[label, prediction]: C[i, i] / sum < min_diag, or C[j, i] / sum > max_off_diag; the sum is "
+        "that of the column, of the row, or each in turn"
+    )
+    advice = (
+        "Look at examples of the pairs of classes listed: their labels may be wrong, or the classes too "
+        "alike for the data; weight or sample them more."
+    )
+    packs = ("sagemaker",)
+
+    category_no: int | None = parameter(None, low=2, high=MOST)
+    """How many classes there are; none = one more than the largest label or prediction."""
+    labels: str | None = parameter(None, classic="labels")
+    """Name of the labels; none = by role."""
+    predictions: str | None = parameter(None, classic="predictions")
+    """Name of the predictions; none = by role."""
+    labels_collection: str = parameter("labels")
+    """Where labels are looked for when there is no tensor of that name."""
+    predictions_collection: str = parameter("predictions")
+    """Where predictions are looked for when there is no tensor of that name."""
+    min_diag: float | None = parameter(None, classic=0.9, low=0, high=1)
+    """The smallest share of a class that must be right; none = not asked."""
+    max_off_diag: float | None = parameter(None, classic=0.1, low=0, high=1)
+    """The largest share of a class that may be another; none = not asked."""
+    min_samples: int = parameter(20, classic=1, low=1, unit="labels")
+    """Labels for each class that are gathered over saved steps; 1 = each step by itself."""
+    normalize: str = parameter("both", classic="column", choices=("column", "row", "both"))
+    """Shares of what was predicted as a class (column), of what is a class (row), or both."""
+
+    def label_patterns(self) -> tuple[str, ...] | None:
+        """Return what finds labels by name."""
+        if self.labels is None:
+            return self.tensor_regex
+        return self._patterns(self.labels, self.labels_collection)
+
+    def prediction_patterns(self) -> tuple[str, ...] | None:
+        """Return what finds predictions by name."""
+        return self._patterns(self.predictions, self.predictions_collection)
+
+    def _patterns(self, name: str | None, collection: str) -> tuple[str, ...] | None:
+        return None if name is None else (f"^{re.escape(name)}$", f"^{re.escape(collection)}$")
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Count pairs of label and prediction; judge them once there are enough of each class."""
+        if self.min_diag is None and self.max_off_diag is None:
+            window.insufficient("no_input", "there is no limit; set min_diag or max_off_diag")
+            return
+        pairs = self.pairs(window, at, classes=self.category_no)
+        if pairs is None or pairs.predictions is None:
+            text = f"no values of predictions were recorded; run with --save {self.save}"
+            window.insufficient("no_match", text)
+            return
+        true, guessed = pairs.labels, pairs.predictions
+        inside = (true >= 0) & (guessed >= 0) & (np.maximum(true, guessed) < (self.category_no or MOST))
+        cells, new = np.unique(true[inside] * MOST + guessed[inside], return_counts=True)
+        kept: dict[str, dict[str, int]] = window.state.setdefault("cells", {})
+        counts = kept.get(str(at.rank), {})
+        for cell, count in zip(cells.tolist(), new.tolist(), strict=True):
+            counts[str(cell)] = counts.get(str(cell), 0) + count
+        if not counts:
+            return
+        matrix = self._matrix(counts)
+        need = 1 if self.min_samples == 1 else self.min_samples * int((matrix.sum(axis=1) > 0).sum())
+        if matrix.sum() < need:
+            kept[str(at.rank)] = counts
+            self.withdraw(window, at)
+            have = float(matrix.sum())
+            window.insufficient("too_few_points", "too few labels so far", have=have, need=need)
+            return
+        kept.pop(str(at.rank), None)
+        yield from self._judged(matrix, pairs.tensor)
+
+    def _matrix(self, counts: dict[str, int]) -> NDArray[np.float64]:
+        places = np.array([divmod(int(cell), MOST) for cell in counts])
+        size = self.category_no or int(places.max()) + 1
+        matrix = np.zeros((size, size))
+        matrix[places[:, 0], places[:, 1]] = list(counts.values())
+        return matrix
+
+    def _judged(self, matrix: NDArray[np.float64], tensor: str) -> Iterator[Finding]:
+        ways = {"column": (0,), "row": (1,), "both": (0, 1)}[self.normalize]
+        for axis in ways:
+            sums = matrix.sum(axis=axis)
+            shares = matrix / np.maximum(np.expand_dims(sums, axis), 1.0)
+            # A class that has labels and is never predicted has none right, whichever way it is counted.
+            asked = (sums > 0) | (matrix.sum(axis=1) > 0)
+            right = np.where(asked, np.diag(shares), np.inf)
+            worst = int(right.argmin())
+            if self.min_diag is not None and right[worst] < self.min_diag:
+                what = f"share of class {worst} that is right"
+                yield self._finding(tensor, what, right[worst], "<", self.min_diag, f"diagonal_{axis}")
+            off = shares * (1 - np.eye(len(shares)))
+            label, guess = (int(i) for i in np.unravel_index(off.argmax(), off.shape))
+            if self.max_off_diag is not None and off[label, guess] > self.max_off_diag:
+                what = f"share of class {label} taken for class {guess}"
+                yield self._finding(tensor, what, off[label, guess], ">", self.max_off_diag, f"off_{axis}")
+
+    def _finding(
+        self, tensor: str, what: str, value: Any, comparator: str, limit: float, code: str
+    ) -> Finding:
+        by = "by_label" if code.endswith("1") else "by_prediction"
+        return Finding(
+            tensor=tensor, what=what, value=float(value), comparator=comparator, threshold=limit,
+            code=f"{code[:-2]}_{by}", role="labels",
+        )  # fmt: skip

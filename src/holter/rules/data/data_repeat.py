@@ -1,0 +1,127 @@
+"""Ranks that train on the same batches, or epochs in the same order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.verdict.evidence import counted
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules.engine.settled import settled
+from holter.rules.patterns.layers import PARAMETERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_COLUMNS = ("name", "role", "fingerprint")
+_KEPT = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRepeat(Rule):
+    """Data-parallel ranks get the same batch at one step; or batches come in the same order again."""
+
+    reads = ("tensors",)
+    category = "training"
+    description = "batches are repeated over ranks or epochs"
+    formula = (
+        "same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning where their "
+        "weights are the same, info where those are not known; `again` saved batches in a row that came "
+        "before, equally long ago: info"
+    )
+    advice = "Give the loader a DistributedSampler, and call its set_epoch at the start of each epoch."
+    packs = ("distributed", "convergence")
+
+    steps: int = parameter(2, low=1, unit="saved steps")
+    """At how many saved steps in a row two ranks must have the same batch."""
+    again: int = parameter(5, low=2, unit="saved steps")
+    """How many saved batches in a row must have come before, in that order."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Compare the fingerprints of each saved step."""
+        state, new = window.state, window.new("tensors")
+        roles = new["role"].astype(str)
+        inputs = np.char.startswith(roles, "model_input") | (roles == "token_ids")
+        training = (new["mode"] != "eval") & (new["mode"] != "predict") & (new["fingerprint"] != 0)
+        rows = new.where(training & (inputs | np.isin(roles, PARAMETERS)))
+        for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+            for step, at in one.steps():
+                yield from self._step(window, step, at)
+        if not state.get("last"):
+            window.insufficient(
+                "no_input", "no fingerprints of model inputs are recorded; use --save inputs@10"
+            )
+
+    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+        state = window.state
+        prints: dict[str, dict[str, int]] = {}
+        weights: dict[int, dict[str, int]] = {}
+        columns = [rows[name].tolist() for name in ("name", "role", "rank", "fingerprint")]
+        for name, role, rank, fingerprint in zip(*columns, strict=True):
+            if role in PARAMETERS:
+                weights.setdefault(rank, {})[name] = fingerprint
+            else:
+                prints.setdefault(name, {})[str(rank)] = fingerprint
+        if len(weights) > 1:
+            state["replicas"] = all(one == next(iter(weights.values())) for one in weights.values())
+        last: dict[str, dict[str, int]] = state.setdefault("last", {})
+        for name, by_rank in sorted(prints.items()):
+            window.judged(1)
+            # An input that is the same at every step, as a mask of ones, says nothing.
+            before = last.get(name, {})
+            fresh = {r: p for r, p in by_rank.items() if r in before and before[r] != p}
+            last[name] = by_rank
+            yield from self._ranks(step, name, fresh, state)
+            yield from self._order(step, name, fresh, state)
+
+    def _ranks(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Iterator[Issue]:
+        streaks: dict[str, int] = state.setdefault("streaks", {})
+        by_print: dict[int, list[int]] = {}
+        for rank, fingerprint in fresh.items():
+            by_print.setdefault(fingerprint, []).append(int(rank))
+        same = sorted(rank for ranks in by_print.values() if len(ranks) > 1 for rank in ranks)
+        streaks[name] = streaks.get(name, 0) + 1 if same else 0
+        replicas = state.get("replicas")
+        if streaks[name] < self.steps or replicas is False:
+            return
+        severity: Severity = "warning" if replicas else "info"
+        yield self.issue(
+            f"ranks {', '.join(map(str, same))} trained on the same batch at step {step}",
+            code="ranks",
+            severity=severity,
+            tensor=name,
+            step_start=step,
+            step_end=step,
+            evidence={"ranks": same, "weights_are_the_same": replicas},
+        )
+
+    def _order(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Iterator[Issue]:
+        """Look whether the batches of the lowest rank follow one another as they did before."""
+        if not fresh:
+            return
+        rank = min(fresh, key=int)
+        one = state.setdefault("orders", {}).setdefault(name, {"rank": rank, "seen": {}, "lag": 0, "run": 0})
+        if one["rank"] != rank:
+            return
+        fingerprint = str(fresh[rank])
+        before = one["seen"].get(fingerprint)
+        lag = 0 if before is None else step - before
+        one["run"] = one["run"] + 1 if lag > 0 and lag == one["lag"] else int(lag > 0)
+        one["lag"] = lag
+        if before is not None or len(one["seen"]) < _KEPT:
+            one["seen"][fingerprint] = step
+        if one["run"] == self.again:
+            yield self.issue(
+                f"batches come in the same order as {counted(lag, 'step')} before",
+                code="order",
+                severity="info",
+                tensor=name,
+                rank=int(rank),
+                step_start=step,
+                step_end=step,
+                evidence={"lag_steps": lag, "batches": one["run"]},
+            )

@@ -1,0 +1,84 @@
+"""Batches of tokens of which too many are padding or unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import BadRule, Window, parameter
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_values import contents
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.step_rows import StepRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NLPSequenceRatio(TensorRule):
+    """A token that says nothing, as padding, makes up too much of the input."""
+
+    reads = ("tensors", "tensor_values")
+    description = "too many padding/unknown tokens"
+    formula = "100 x tokens with a value / all tokens of the last batches > the threshold of that value"
+    advice = (
+        "Bring sequences of like length into one batch, or pack several into one; for an unknown token look "
+        "at the vocabulary."
+    )
+    packs = ("sagemaker",)
+    roles = ("token_ids",)
+    statistics = ("zeros",)
+    kinds = ("value",)
+    save = "inputs@10"
+
+    tensor_regex: tuple[str, ...] | None = parameter(None, classic=(".*embedding0_input_0",))
+    """Patterns that find token ids; none = by role."""
+    token_values: tuple[float, ...] = parameter((0.0,))
+    """Which tokens are counted, as those of padding and of the unknown."""
+    token_thresholds_percent: tuple[float, ...] = parameter((30.0,), classic=(50.0,), unit="%")
+    """For each of them the largest share."""
+    batches: int = parameter(50, classic=1, low=1, unit="batches")
+    """The last so many saved batches are counted together; at least a fifth of them."""
+
+    def __post_init__(self) -> None:
+        TensorRule.__post_init__(self)
+        if len(self.token_values) != len(self.token_thresholds_percent) or not self.token_values:
+            limits = list(self.token_thresholds_percent)
+            raise BadRule(
+                f"NLPSequenceRatio: token_thresholds_percent={limits!r} is not valid; "
+                f"it takes one number for each of token_values={list(self.token_values)!r}"
+            )
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Count the tokens of each input, with those of the batches before."""
+        values = contents(at.tables["tensor_values"])
+        past: dict[str, list[list[int]]] = window.state.setdefault("past", {})
+        for row in self.rows(window, at):
+            tokens = values.get(row["name"], {}).get("value")
+            if tokens is not None and len(tokens):
+                counts = [*(int((tokens == value).sum()) for value in self.token_values), len(tokens)]
+            elif self.token_values == (0.0,):
+                counts = [int(row["zeros"]), int(row["count"])]
+            else:
+                text = f"no values of {row['name']} were recorded; run with --save {self.save}"
+                window.insufficient("no_match", text)
+                continue
+            key = f"{at.rank}/{at.mode}/{row['name']}"
+            past[key] = [*past.get(key, []), counts][-self.batches :]
+            if len(past[key]) * 5 >= self.batches:
+                yield from self._judged(np.array(past[key]).sum(axis=0).tolist(), row["name"], row["role"])
+
+    def _judged(self, counts: list[int], name: str, role: str) -> Iterator[Finding]:
+        for value, limit, count in zip(
+            self.token_values, self.token_thresholds_percent, counts, strict=False
+        ):
+            share = 100.0 * count / counts[-1]
+            if share > limit:
+                yield Finding(
+                    tensor=name, what=f"share of token {value:g}", value=share, comparator=">",
+                    threshold=limit, unit=" %", code=f"{value:g}", role=role,
+                )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What evaluates a rule: its window, its state, and rows that wait for their step."""

@@ -1,0 +1,221 @@
+"""The recent past of a job, as far as any rule looks back: added to at one end, forgotten at the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from holter.rules.engine.pending_rows import Kept, last_of
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookback:
+    """How far back a window reaches. What is not given: new rows only."""
+
+    seconds: float | None = None
+    """Rows that ended within so many seconds before the window's end."""
+    steps: int | None = None
+    """Of table `steps`: the last so many of each rank, however long they took."""
+    readings: int | None = None
+    """Of each series of samples: the last so many."""
+
+    def joined(self, other: Lookback) -> Lookback:
+        """Return what holds both."""
+        pairs = [
+            (self.seconds, other.seconds), (self.steps, other.steps), (self.readings, other.readings)
+        ]  # fmt: skip
+        far = [max((v for v in pair if v is not None), default=None) for pair in pairs]
+        return Lookback(
+            seconds=far[0],
+            steps=None if far[1] is None else int(far[1]),
+            readings=None if far[2] is None else int(far[2]),
+        )
+
+
+class Series(NamedTuple):
+    """The readings of one metric of one device, in the order of time; every value is finite."""
+
+    time: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
+Place = tuple[str, str]
+"""Node and device; the device is empty for the whole node."""
+
+
+class Recent:
+    """Samples as series, other tables as rows, both ordered by when they are due.
+
+    A row is due when it ended: a span belongs to the moment it ended in. One that comes after that moment was
+    judged is due at the next, so that it counts once, and in the same place whoever reads.
+    """
+
+    def __init__(self, keep: Mapping[str, Lookback] | None = None) -> None:
+        self._keep = keep
+        """What is needed of each `table` or `samples/metric`; nothing is forgotten when it is not given."""
+        self._series: dict[str, dict[Place, Kept]] = defaultdict(dict)
+        self._rows: dict[str, Kept] = {}
+        self._asked: dict[tuple[Any, ...], Any] = {}
+        """What was asked for about `_moment`: rules that look at one moment ask for the same."""
+        self._moment: int | None = None
+        self._order: dict[str, list[tuple[Place, Kept]]] = {}
+
+    def add(self, table: str, rows: Table, judged: int) -> None:
+        """Take rows in; `judged` is the moment up to which all was judged before."""
+        if not rows.rows:
+            return
+        self._asked.clear()
+        due = rows["time"] if "duration" not in rows else rows["time"] + rows["duration"]
+        due = np.maximum(due, judged + 1)
+        if table != "samples":
+            self._rows.setdefault(table, Kept()).add(due, dict(rows.columns))
+            return
+        finite = np.isfinite(rows["value"])
+        if not finite.all():
+            rows, due = rows.where(finite), due[finite]
+        for metric, place, where in _groups(rows):
+            self._put(metric, place, due[where], rows["value"][where])
+
+    def add_series(self, metric: str, place: Place, series: Series, judged: int) -> None:
+        """Take in the readings of one series; `judged` as for `add`."""
+        self._asked.clear()
+        due = np.maximum(series.time, judged + 1)
+        finite = np.isfinite(series.value)
+        if finite.all():
+            self._put(metric, place, due, series.value)
+        else:
+            self._put(metric, place, due[finite], series.value[finite])
+
+    def _put(self, metric: str, place: Place, due: NDArray[np.int64], value: NDArray[np.float64]) -> None:
+        if len(due) and (self._keep is None or self._needed(metric) is not None):
+            places = self._series[metric]
+            if place not in places:
+                places[place] = Kept()
+                self._order.pop(metric, None)
+            places[place].add(due, {"value": value})
+
+    def series(self, metric: str, since: int, until: int, last: int | None = None) -> dict[Place, Series]:
+        """Return a metric's readings after `since` up to `until`, or the last so many up to it."""
+        if metric not in self._series:
+            return {}
+        return self.shared(
+            (metric, since, until, last), until, lambda: self._find_series(metric, since, until, last)
+        )
+
+    def _find_series(self, metric: str, since: int, until: int, last: int | None) -> dict[Place, Series]:
+        if metric not in self._order:
+            self._order[metric] = sorted(self._series[metric].items())
+        found = {}
+        shared: NDArray[np.int64] | None = None
+        before: Kept | None = None
+        for place, kept in self._order[metric]:
+            # Devices of one node are read together, so that what holds of one holds of the next.
+            due = kept.due
+            if due is not shared and (before is None or not kept.shares(before)):
+                low, high = kept.range(since, until, last)
+                time = due[low:high]
+            before, shared = kept, kept.due
+            if low < high:
+                found[place] = Series(time, kept.columns["value"][low:high])
+        return found
+
+    def shared(self, question: tuple[Any, ...], moment: int, answer: Callable[[], T]) -> T:
+        """Return what was answered to a question at this moment, or answer it now for all who will ask."""
+        if moment != self._moment:
+            self._asked.clear()
+            self._moment = moment
+        if question not in self._asked:
+            self._asked[question] = answer()
+        found: T = self._asked[question]
+        return found
+
+    def _needed(self, metric: str) -> Lookback | None:
+        keep = self._keep or {}
+        return keep.get(f"samples/{metric}", keep.get("samples"))
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that were read."""
+        return sorted(self._series)
+
+    def rows(self, table: str, since: int, until: int, last: int | None = None) -> Table:
+        """Return a table's rows that were due after `since` up to `until`, or each rank's last so many."""
+        kept = self._rows.get(table)
+        if kept is None:
+            return Table.empty(table)
+        question = (table, since if last is None else None, until, last)
+
+        def answer() -> Table:
+            low, high = kept.range(question[1], until)
+            exact = last is None
+            if last is not None:
+                low, exact = kept.tail(high, last)
+            found = Table({name: column[low:high] for name, column in kept.columns.items()})
+            return found if last is None or exact else last_of_each_rank(found, last)
+
+        return self.shared(question, until, answer)
+
+    def has(self, table: str) -> bool:
+        """Tell whether any row of a table ever came."""
+        return bool(self._series) if table == "samples" else table in self._rows
+
+    def forget(self, until: int, floor: int) -> None:
+        """Drop what no window that ends after `until` will hold; `floor`: rows due after it are still new."""
+        if self._keep is None:
+            return
+        self._asked.clear()
+        for metric, places in self._series.items():
+            need = self._needed(metric) or Lookback()
+            for kept in places.values():
+                kept.forget(until, _since(need, until, floor), need.readings)
+        for table, kept in self._rows.items():
+            need = self._keep.get(table, Lookback())
+            if table == "steps" and need.steps is not None:
+                kept.forget_steps(until, _since(need, until, floor), need.steps)
+            else:
+                kept.forget(until, _since(need, until, floor), None)
+
+
+def last_of_each_rank(steps: Table, last: int) -> Table:
+    """Keep the last so many steps of each rank; the rows are in the order of time."""
+    return steps if steps.rows <= last else steps.where(last_of(steps["rank"], last))
+
+
+def _since(need: Lookback, until: int, floor: int) -> int:
+    return min(floor, until - round((need.seconds or 0.0) * 1e9))
+
+
+def _groups(rows: Table) -> Iterable[tuple[str, Place, NDArray[np.int64]]]:
+    """Split samples by series. Text columns hold few distinct values, so a dictionary beats sorting."""
+    if not rows.rows:
+        return
+    known: list[list[str]] = []
+    which = np.zeros(rows.rows, dtype=np.int64)
+    for name in ("metric", "node", "device"):
+        texts = rows[name].tolist() if name in rows else [""] * rows.rows
+        codes: dict[str, int] = defaultdict(count().__next__)
+        number = np.fromiter(map(codes.__getitem__, texts), dtype=np.int64, count=rows.rows)
+        which = which * max(len(codes), 1) + number
+        known.append(list(codes))
+    order = np.argsort(which, kind="stable")
+    ordered = which[order]
+    edges = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).tolist()
+    for low, high in zip(edges, [*edges[1:], rows.rows], strict=True):
+        code, places = int(ordered[low]), []
+        for texts in reversed(known):
+            code, number_ = divmod(code, len(texts))
+            places.append(texts[number_])
+        device, node, metric = places
+        yield metric, (node, device), order[low:high]

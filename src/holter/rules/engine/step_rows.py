@@ -1,0 +1,166 @@
+"""The rows of one step of one rank brought together, however windows cut them.
+
+A step of a rank is whole when that rank goes on to another; `_settled` is for what ranks say together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules.engine.waiting import kept, restored
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from holter.rules.patterns.latest import Latest
+
+
+@dataclass(slots=True)
+class StepRows:
+    """What was recorded of tensors at one step of one rank and mode."""
+
+    rank: int
+    step: int
+    mode: str
+    tables: Mapping[str, Table]
+    logged: Latest | None = None
+    """The logged numbers of the rule's kind, where it asks for some."""
+    judges: Table | None = None
+    """The rows that the rule judged."""
+    _judged: set[str] | None = field(default=None, init=False)
+
+    def number(self) -> float | None:
+        """Return the logged number that held at this step."""
+        return None if self.logged is None else self.logged.at(self.rank, self.step)
+
+    @property
+    def judged(self) -> set[str]:
+        """The names of the tensors that the rule judged; what it could not judge after all is taken out."""
+        if self._judged is None:
+            self._judged = set() if self.judges is None else set(self.judges["name"].tolist())
+        return self._judged
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Node and times, for an issue."""
+        filled = [t for t in self.tables.values() if t.rows]
+        nodes = sorted({str(n) for t in filled for n in t["node"].tolist()})
+        return {
+            "node": nodes[0] or None if nodes else None,
+            "time_start": min(int(t["time"].min()) for t in filled),
+            "time_end": max(int(t["time"].max()) for t in filled),
+        }
+
+
+@dataclass(slots=True)
+class WholeSteps:
+    """The steps that are whole now, those of a rank one after another in the order of time."""
+
+    places: list[tuple[int, int, str]]
+    """Rank, step and mode of each."""
+    tables: Mapping[str, Table]
+    """The rows of all of them, step by step."""
+    edges: Mapping[str, NDArray[np.int64]]
+    """Where the rows of each step begin in each table, and where those of the last end."""
+
+    def __iter__(self) -> Iterator[StepRows]:
+        cuts = {name: edges.tolist() for name, edges in self.edges.items()}
+        for i, (rank, step, mode) in enumerate(self.places):
+            parts = {
+                name: table.where(slice(cuts[name][i], cuts[name][i + 1]))
+                for name, table in self.tables.items()
+            }
+            yield StepRows(rank, step, mode, parts)
+
+
+def by_step(function: np.ufunc, values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[Any]:
+    """Return for each row what a function makes of all rows of its step, as `np.fmax` their largest."""
+    counts = np.diff(edges)
+    some = counts > 0
+    return np.repeat(function.reduceat(values, edges[:-1][some]), counts[some]) if some.any() else values
+
+
+def whole_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> WholeSteps:
+    """Return the steps that are whole.
+
+    A step is whole once a row of another step of its rank has come, or the job has ended; until then its rows
+    wait in `state["waiting"]`. A window is cut at a moment, so what is returned does not depend on the cuts.
+
+    Args:
+        new: The new rows of each table; all have time, rank, step, mode and node.
+        state: The rule's own, as JSON can hold it.
+        ended: Whether nothing will come any more.
+    """
+    waiting: dict[str, dict[str, Any]] = state.get("waiting", {})
+    tables = {
+        name: Table.concat([restored(waiting[name], rows), rows]) if name in waiting else rows
+        for name, rows in new.items()
+    }
+    rank, time, step = (
+        np.concatenate([t[name] for t in tables.values()]).astype(np.int64)
+        for name in ("rank", "time", "step")
+    )
+    modes, mode = _coded([text for t in tables.values() for text in t["mode"].tolist()])
+    order = _order(rank, time, step, mode)
+    # A run of one step ends where another begins.
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = False
+    for key in (rank, step, mode):
+        begins[1:] |= key[order[1:]] != key[order[:-1]]
+    first = order[begins]
+    last = np.ones(len(first), dtype=bool)
+    last[:-1] = rank[first[1:]] != rank[first[:-1]]
+    done = np.full(len(first), True) if ended else ~last
+    # Steps that are whole are numbered; the others are numbered after all of them.
+    number = np.where(done, np.cumsum(done) - 1, int(done.sum()))
+    runs = np.empty(len(order), dtype=np.int64)
+    runs[order] = number[np.cumsum(begins) - 1]
+    whole, edges, low = {}, {}, 0
+    for name, table in tables.items():
+        whole[name], edges[name], rest = _split(table, runs[low : low + table.rows], int(done.sum()))
+        low += table.rows
+        if rest.rows:
+            waiting = {**waiting, name: kept(rest)}
+        else:
+            waiting = {other: rows for other, rows in waiting.items() if other != name}
+    state["waiting"] = waiting
+    columns = (rank[first[done]].tolist(), step[first[done]].tolist(), mode[first[done]].tolist())
+    places = [(r, s, modes[m]) for r, s, m in zip(*columns, strict=True)]
+    return WholeSteps(places, whole, edges)
+
+
+def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the distinct texts in order, and which one each is."""
+    known = sorted(set(texts))
+    if len(known) < 2:
+        return known, np.zeros(len(texts), dtype=np.int64)
+    code = {text: i for i, text in enumerate(known)}
+    return known, np.fromiter(map(code.__getitem__, texts), np.int64, len(texts))
+
+
+def _order(
+    rank: NDArray[np.int64], time: NDArray[np.int64], step: NDArray[np.int64], mode: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Sort by rank, then time, then step and mode."""
+    order = np.argsort(rank, kind="stable")
+    a, b = order[1:], order[:-1]
+    same = rank[a] == rank[b]
+    # Rows come in the order of time, and those of one moment are of one step: then that is all.
+    if np.any(
+        same & ((time[a] < time[b]) | ((time[a] == time[b]) & ((step[a] != step[b]) | (mode[a] != mode[b]))))
+    ):
+        return np.lexsort((mode, step, time, rank))
+    return order
+
+
+def _split(table: Table, runs: NDArray[np.int64], count: int) -> tuple[Table, NDArray[np.int64], Table]:
+    """Split rows into those of the first so many runs, run by run, and the rest; and say where runs begin."""
+    order = np.argsort(runs, kind="stable")
+    edges = np.searchsorted(runs[order], np.arange(count + 1))
+    return table.where(order[: edges[-1]]), edges, table.where(order[edges[-1] :])

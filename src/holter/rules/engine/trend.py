@@ -1,0 +1,45 @@
+"""Whether a series rises, and how fast, in ways that a few wild values do not change."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.steps.spread import median
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def mann_kendall(values: NDArray[np.float64]) -> float:
+    """Return the z of the rank test for a trend; above 4 a rise is no chance. 0 for fewer than 3 values."""
+    n = len(values)
+    if n < 3:
+        return 0.0
+    first, second = np.triu_indices(n, k=1)
+    score = float(np.sign(values[second] - values[first]).sum())
+    deviation = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    return (score - math.copysign(1.0, score)) / deviation if score else 0.0
+
+
+def theil_sen(values: NDArray[np.float64]) -> float:
+    """Return the slope per value: the median of all slopes between two. Zero for fewer than 2 values."""
+    n = len(values)
+    if n < 2:
+        return 0.0
+    first, second = np.triu_indices(n, k=1)
+    return median((values[second] - values[first]) / (second - first))
+
+
+def rising(values: NDArray[np.float64], *, min_z: float = 4.0) -> float | None:
+    """Return the slope per value of a steady rise; None when there is none.
+
+    Both halves must rise at 0.3 of the whole's slope at least: the rank test alone takes a jump for a trend.
+    """
+    half = len(values) // 2
+    slope = theil_sen(values)
+    if slope <= 0 or min(theil_sen(values[:half]), theil_sen(values[half:])) < 0.3 * slope:
+        return None
+    return slope if mann_kendall(values) >= min_z else None

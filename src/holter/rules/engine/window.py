@@ -1,0 +1,300 @@
+"""What a rule is handed: tables of the recent past, facts of the job, its state; and what it says back."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules.engine.coverage import Coverage, Reason
+from holter.rules.engine.job import Job, job_facts, steady, warm
+from holter.rules.engine.lookback import Lookback, Place, Recent, Series, T
+from holter.schema.table import Table, repeated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+
+class Window:
+    """One look of one rule: what ended in `(start, end]` is new, and before it what its lookback reaches."""
+
+    def __init__(
+        self,
+        recent: Recent,
+        *,
+        lookback: Lookback,
+        start: int,
+        end: int,
+        job: Job,
+        state: dict[str, Any] | None = None,
+        baselines: Mapping[str, Mapping[str, Table]] | None = None,
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.job = job
+        self.state: dict[str, Any] = {} if state is None else state
+        """What the rule keeps between windows; only what JSON can hold."""
+        self._details: dict[str, Any] | Callable[[], dict[str, Any]] = {}
+        self.idle = False
+        self.points = 0
+        self._read: set[str] = set()
+        self.lack: Coverage | None = None
+        self._recent = recent
+        self._lookback = lookback
+        self._baselines = baselines or {}
+
+    @classmethod
+    def of(
+        cls,
+        lookback: Lookback | None = None,
+        *,
+        job: Job | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        state: dict[str, Any] | None = None,
+        baselines: Mapping[str, Mapping[str, Table]] | None = None,
+        **tables: Table,
+    ) -> Window:
+        """Make a window of whole tables, all of it new unless `start` says otherwise."""
+        recent = Recent()
+        for name, table in tables.items():
+            recent.add(name, table, -(2**62))
+        ends = [_end(t) for t in tables.values() if t.rows]
+        begins = [int(t["time"].min()) for t in tables.values() if t.rows]
+        job = job or job_facts(tables.get("steps"), start=min(begins, default=0))
+        first = min([job.start, *begins]) - 1
+        return cls(
+            recent,
+            lookback=lookback or Lookback(),
+            start=first if start is None else start,
+            end=max(ends, default=job.start) if end is None else end,
+            job=job,
+            state=state,
+            baselines=baselines,
+        )
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Statistics the rule hands over, whether it finds something or not; the last ones count."""
+        if callable(self._details):
+            self._details = self._details()
+        return self._details
+
+    @details.setter
+    def details(self, details: dict[str, Any]) -> None:
+        self._details = details
+
+    def hand_over(self, work_out: Callable[[], dict[str, Any]]) -> None:
+        """Hand over `details` that are worked out when somebody asks, after the last of many looks.
+
+        They may come from `state`, which is what it is then: as the last look left it.
+        """
+        self._details = work_out
+
+    @property
+    def handed_over(self) -> dict[str, Any] | Callable[[], dict[str, Any]]:
+        """The details, worked out or not."""
+        return self._details
+
+    @cached_property
+    def samples(self) -> Table:
+        """The samples as a table; `series` is the cheaper way."""
+        rows = [Table.empty("samples")]
+        for metric in self._recent.metrics:
+            for (node, device), series in self.series(metric).items():
+                constant = {"device": device, "metric": metric, "node": node}
+                texts = {k: repeated(v, len(series.time)) for k, v in constant.items()}
+                columns = {"time": series.time, "value": series.value, **texts}
+                rows.append(Table({name: columns[name] for name in rows[0].columns}))
+        return Table.concat(rows)
+
+    @cached_property
+    def spans(self) -> Table:
+        """The spans that ended within the lookback."""
+        return self._table("spans")
+
+    def spans_of(self, phase: str, *, new: bool = False) -> Table:
+        """Return the spans of one phase, sought once for all rules: within the lookback, or only new ones."""
+        self._read.add("spans")
+        since = self.start if new else self._since
+
+        def answer() -> dict[str, Table]:
+            rows = self._recent.rows("spans", since, self.end)
+            phases = rows["phase"].tolist()
+            code = {text: number for number, text in enumerate(dict.fromkeys(phases))}
+            codes = np.fromiter(map(code.__getitem__, phases), np.int16, rows.rows)
+            return {text: rows.where(codes == number) for text, number in code.items()}
+
+        found = self._recent.shared(("spans by phase", since, self.end), self.end, answer)
+        return found[phase] if phase in found else Table.empty("spans")
+
+    @cached_property
+    def steps(self) -> Table:
+        """The steps within the lookback, warm-up included; see `steady`."""
+        return self._table("steps")
+
+    @cached_property
+    def scalars(self) -> Table:
+        """The scalars within the lookback."""
+        return self._table("scalars")
+
+    @cached_property
+    def events(self) -> Table:
+        """The events within the lookback."""
+        return self._table("events")
+
+    @cached_property
+    def tensors(self) -> Table:
+        """The statistics of tensors within the lookback."""
+        return self._table("tensors")
+
+    @cached_property
+    def tensor_values(self) -> Table:
+        """Elements of small tensors, histograms and counts of active units within the lookback."""
+        return self._table("tensor_values")
+
+    @cached_property
+    def kernels(self) -> Table:
+        """The kernels that ended within the lookback; only where they were recorded or imported."""
+        return self._table("kernels")
+
+    @cached_property
+    def launches(self) -> Table:
+        """What the host asked accelerators for within the lookback."""
+        return self._table("launches")
+
+    @cached_property
+    def memory_operations(self) -> Table:
+        """Copies and fills by accelerators that ended within the lookback."""
+        return self._table("memory_operations")
+
+    @cached_property
+    def syncs(self) -> Table:
+        """Stretches in which the host waited for an accelerator, within the lookback."""
+        return self._table("syncs")
+
+    @cached_property
+    def operators(self) -> Table:
+        """Operators of the framework within the lookback."""
+        return self._table("operators")
+
+    def new(self, table: str) -> Table:
+        """Return the rows that no window of this rule held before."""
+        self._read.add(table)
+        return self._recent.rows(table, self.start, self.end)
+
+    def answered(self, question: str, answer: Callable[[], T]) -> T:
+        """Answer what follows from new rows alone once, for all rules whose new rows are the same."""
+        return self._recent.shared((question, self.start, self.end), self.end, answer)
+
+    def baseline(self, name: str) -> Mapping[str, Table] | None:
+        """Return the tables of another job that this one is compared with; nothing when it was not given."""
+        return self._baselines.get(name)
+
+    def series(self, metric: str, *, since: int | None = None, new: bool = False) -> dict[Place, Series]:
+        """Return a metric's readings by node and device, in order of time, finite ones only.
+
+        Args:
+            metric: A name of `holter.schema.metrics`.
+            since: Only those after it.
+            new: Only those that no window of this rule held before.
+        """
+        last = None if new else self._lookback.readings
+        found = self._recent.series(metric, self.start if new else self._since, self.end, last)
+        if since is None or all(one.time[0] > since for one in found.values()):
+            return found
+        cuts: dict[int, tuple[int, NDArray[np.int64]]] = {}
+        for series in found.values():
+            if id(series.time) not in cuts:  # series of one node have one array of times, and keep it so
+                at = int(series.time.searchsorted(since, side="right"))
+                cuts[id(series.time)] = at, series.time[at:]
+        later = {place: (series.value, *cuts[id(series.time)]) for place, series in found.items()}
+        return {place: Series(time, value[at:]) for place, (value, at, time) in later.items() if len(time)}
+
+    def seen(self, metric: str, *, since: int | None = None) -> dict[Place, int]:
+        """Count all readings of a metric up to now, kept in `state`; to be asked once in each window."""
+        counts: dict[str, int] = self.state.setdefault("seen", {}).setdefault(metric, {})
+        for (node, device), series in self.series(metric, since=since, new=True).items():
+            key = f"{node}/{device}"
+            counts[key] = counts.get(key, 0) + len(series.time)
+        return {(key.rpartition("/")[0], key.rpartition("/")[2]): count for key, count in counts.items()}
+
+    @cached_property
+    def steady(self) -> Table:
+        """The steps that tell how fast training is: no warm-up, no compilation, evaluation or checkpoint."""
+        return self._derived("steady", lambda: steady(self.warm))
+
+    @cached_property
+    def warm(self) -> Table:
+        """The steps after warm-up; a rank that still warms up has none."""
+        return self._derived("warm", lambda: warm(self.steps, self.job))
+
+    def insufficient(
+        self, reason: Reason, text: str, *, have: float | None = None, need: float | None = None
+    ) -> None:
+        """Say that the rule could not judge (some of) this window, and what it lacks, in words."""
+        self.lack = self.lack or Coverage(reason, text, have, need)
+
+    def unchanged(self, table: str) -> bool:
+        """Tell whether a table has no new rows, so that judging once more says nothing new.
+
+        Such a look does not count. At the job's end there is no other, so there it does.
+        """
+        self.idle = not self.job.ended and not self.new(table).rows
+        return self.idle
+
+    def judged(self, points: int) -> None:
+        """Say that the rule did judge, and how many readings or steps."""
+        self.points += points
+
+    @property
+    def steps_read(self) -> tuple[int, int] | None:
+        """The first and the last step among the new rows of the tables that the rule asked for."""
+        found = [steps for table in sorted(self._read) if (steps := self._steps_of(table)) is not None]
+        return (min(a for a, _ in found), max(b for _, b in found)) if found else None
+
+    @property
+    def tensors_read(self) -> int:
+        """How many tensors are among the new rows of the tables that the rule asked for."""
+        return max((self._tensors_of(t) for t in self._read & {"tensors", "tensor_values"}), default=0)
+
+    def _steps_of(self, table: str) -> tuple[int, int] | None:
+        def answer() -> tuple[int, int] | None:
+            rows = self._recent.rows(table, self.start, self.end)
+            steps = rows["step"] if rows.rows and "step" in rows else np.empty(0, dtype=np.int64)
+            steps = steps[steps >= 0]
+            return (int(steps.min()), int(steps.max())) if len(steps) else None
+
+        return self._recent.shared(("steps of", table, self.start, self.end), self.end, answer)
+
+    def _tensors_of(self, table: str) -> int:
+        def answer() -> int:
+            return len(set(self._recent.rows(table, self.start, self.end)["name"].tolist()))
+
+        return self._recent.shared(("tensors of", table, self.start, self.end), self.end, answer)
+
+    @property
+    def _since(self) -> int:
+        seconds = self._lookback.seconds
+        return self.start if seconds is None else self.end - round(seconds * 1e9)
+
+    def _derived(self, name: str, work_out: Callable[[], Table]) -> Table:
+        """Work out once what rules with the same lookback ask for at the same moment."""
+        last = self._lookback.steps
+        # The facts of the job belong to the moment, but a rule may be handed a window of its own.
+        question = (name, self._since if last is None else None, self.end, last, id(self.job))
+        return self._recent.shared(question, self.end, work_out)
+
+    def _table(self, name: str) -> Table:
+        self._read.add(name)
+        return self._recent.rows(
+            name, self._since, self.end, self._lookback.steps if name == "steps" else None
+        )
+
+
+def _end(table: Table) -> int:
+    ends = table["time"] + table["duration"] if "duration" in table else table["time"]
+    return int(ends.max())

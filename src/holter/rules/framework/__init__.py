@@ -1,0 +1,1 @@
+"""Rules about the speed of training steps."""

@@ -1,0 +1,124 @@
+"""Time of the loop that belongs to no part of a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules.engine.levels import severity_of, worth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_PAUSE_NS = 60_000_000_000
+"""A gap longer than this is a restart or a pause, not overhead of each step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetweenStepOverhead(Rule):
+    """Between one step's work and the next one's, time goes into code that no part of the step names.
+
+    A step reaches from the end of one optimizer step to the end of the next, so most of what lies between
+    two iterations is `other` inside it; what lies between two steps that the user marked is a gap. `other`
+    counts only where forward and backward pass were seen: elsewhere it may be the model itself.
+    """
+
+    reads = ("steps",)
+    category = "framework"
+    description = "time is lost between steps"
+    formula = "(gaps between steps + other within them) as percent of the loop without evaluation >= levels"
+    advice = (
+        "Name the code between steps with holter.annotate to see which it is; log less often, and compute "
+        "metrics without waiting for the GPU."
+    )
+    packs = ("performance",)
+    every_s = 60.0
+    consecutive = 2
+
+    info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
+    """Share of the loop from which on it is worth a note."""
+    warning: float | None = parameter(15.0, low=0, high=100, unit="%")
+    """Share from which on it is a warning."""
+    critical: float | None = parameter(30.0, low=0, high=100, unit="%")
+    """Share from which on it is critical."""
+    window: int = parameter(200, low=1, unit="steps")
+    """How many of the last steps of each rank are judged."""
+    min_steps: int = parameter(50, low=1, unit="steps")
+    """Fewer steps than this are not judged."""
+    min_ms: float = parameter(1.0, low=0, unit="ms")
+    """When a step loses less than this it is a note at most."""
+    min_lost_s: float = parameter(5.0, low=0, unit="s")
+    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last steps of each rank."""
+        return Lookback(steps=self.window)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge the rank that loses most."""
+        if window.unchanged("steps"):
+            return
+        steps = window.warm
+        steps = steps.where((steps["mode"] != "eval") & (steps["duration"] > 0))
+        ranks, counts = np.unique(steps["rank"], return_counts=True)
+        enough = ranks[counts >= self.min_steps]
+        if not len(enough):
+            if not window.steps.rows:
+                return window.insufficient("no_input", "no step")
+            have = int(counts.max(initial=0))
+            text = "too few steps after warm-up"
+            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+        window.judged(int(counts[counts >= self.min_steps].sum()))
+        found = {int(r): _lost(steps.where(steps["rank"] == r).sorted("time", "step")) for r in enough}
+        shares = {
+            rank: 100.0 * (gap + other) / loop for rank, (gap, other, loop, _) in found.items() if loop > 0
+        }
+        if not shares:
+            return
+        rank = max(shares, key=lambda r: (shares[r], -r))
+        gap, other, loop, count = found[rank]
+        share = shares[rank]
+        trained = (window.end - (window.job.first_step or window.job.start)) / 1e9
+        severity = worth(
+            severity_of(share, self.info, self.warning, self.critical), share / 100 * trained, self.min_lost_s
+        )
+        if severity is None:
+            return
+        each = (gap + other) / count / 1e6
+        mine = steps.where(steps["rank"] == rank)
+        yield self.issue(
+            f"{share:.0f} % of the loop, {each:.3g} ms a step, is spent in code that is no part of a step",
+            severity="info" if each < self.min_ms else severity,
+            step_start=int(mine["step"].min()),
+            step_end=int(mine["step"].max()),
+            time_start=int(mine["time"].min()),
+            time_end=int((mine["time"] + mine["duration"]).max()),
+            evidence={
+                "share_pct": share,
+                "gap_pct": 100.0 * gap / loop,
+                "other_pct": 100.0 * other / loop,
+                "checkpoint_pct": 100.0 * int(mine["checkpoint"].sum()) / loop,
+                "lost_ms_per_step": each,
+                "steps": count,
+                "slowest_rank": rank,
+            },
+        )
+
+
+def _lost(steps: Table) -> tuple[int, int, int, int]:
+    """Return gaps, unnamed time, and loop without evaluation, all ns, and the number of steps of one rank."""
+    end = np.maximum.accumulate(steps["time"] + steps["duration"])
+    gaps = np.maximum(steps["time"][1:] - end[:-1], 0)
+    # Another number than the next one: steps are missing, or training started anew.
+    counted = (np.diff(steps["step"].astype(np.int64)) == 1) & (gaps < _PAUSE_NS)
+    gap = int(gaps[counted].sum())
+    known = (steps["forward"] > 0) & (steps["backward"] > 0)
+    # Garbage collection and annotations lie within: they are time lost between steps just as well.
+    other = int(steps["other"][known].sum())
+    return gap, other, int((steps["duration"] - steps["eval"]).sum()) + gap, steps.rows

@@ -1,0 +1,219 @@
+"""Training that stands still while checkpoints are written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules.engine import last_hour as _hour
+from holter.rules.engine.levels import severity_of, worth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KEPT = 32
+"""Checkpoints of a rank that are remembered."""
+_RECENT_NS = 3_600_000_000_000
+_LEAST = 5
+"""Checkpoints that are judged however long ago they were."""
+_SMALL_BYTES = 64e6
+"""Below it a file's bandwidth says nothing about storage."""
+_IDLE_DISK = 10e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStall(Rule):
+    """Steps are blocked by checkpoints for too large a share of the time, or once for too long."""
+
+    reads = (
+        "steps",
+        "spans/checkpoint",
+        "samples/proc.cpu",
+        "samples/proc.count",
+        "samples/disk.write_bytes",
+    )
+    category = "framework"
+    description = "training waits while checkpoints are written"
+    formula = (
+        "blocked time from the end of one checkpoint to the end of the last one within an hour, as percent "
+        "of it >= info, warning, or critical; or one >= single_s and >= 20 x the median step"
+    )
+    advice = (
+        "Write asynchronously, to fast local storage first, from all ranks, and no more often than needed."
+    )
+    packs = ("default", "performance")
+    every_s = 60.0
+    consecutive = 2
+
+    info: float | None = parameter(2.0, low=0, high=100, unit="%", aliases=("threshold",))
+    """Share of the time from which on it is worth a note."""
+    warning: float | None = parameter(5.0, low=0, high=100, unit="%")
+    """Share from which on it is a warning."""
+    critical: float | None = parameter(15.0, low=0, high=100, unit="%")
+    """Share from which on it is critical."""
+    single_s: float = parameter(60.0, above=0, unit="s")
+    """One checkpoint that blocks for so long is told by itself."""
+    slow_gb_s: float = parameter(0.5, above=0, unit="GB/s")
+    """Storage that takes less than this is slow."""
+    mtbf_h: float = parameter(24.0, above=0, unit="h")
+    """Mean time between failures, which tells how often a checkpoint is worth its time."""
+    min_lost_s: float = parameter(5.0, low=0, unit="s")
+    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The steps that tell how long one takes, and the machine during the last checkpoint."""
+        return Lookback(steps=200, seconds=120.0)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge the rank that is blocked most: the others wait for it."""
+        _learn(window)
+        if window.unchanged("steps"):
+            return
+        ranks: dict[str, list[list[int]]] = window.state["ranks"]
+        if not window.steps.rows:
+            return window.insufficient("no_input", "no step")
+        if not ranks:
+            return window.insufficient("no_input", "no checkpoint was written so far")
+        recent = {rank: _recent(events) for rank, events in ranks.items()}
+        shares = {rank: _share(events) for rank, events in recent.items() if len(events) > 1}
+        window.judged(sum(len(events) for events in recent.values()))
+        if shares:
+            rank = max(shares, key=lambda r: (shares[r], -int(r)))
+            yield from self._often(window, rank, recent[rank], shares[rank])
+        else:
+            window.insufficient("too_few_points", "one checkpoint; a share takes two", have=1, need=2)
+        yield from self._long(window, recent)
+
+    def _often(self, window: Window, rank: str, events: list[list[int]], share: float) -> Iterator[Issue]:
+        lost = sum(event[1] for event in window.state["ranks"][rank]) / 1e9
+        severity = worth(severity_of(share, self.info, self.warning, self.critical), lost, self.min_lost_s)
+        if severity is None:
+            return
+        blocked = [event[1] / 1e9 for event in events[1:]]
+        every = (events[-1][0] - events[0][0]) / 1e9 / len(blocked)
+        cost = float(np.mean(blocked))
+        best = math.sqrt(2 * cost * self.mtbf_h * 3600)
+        sums = _hour.totals(window.state["written"], window.end)
+        speed = sums["bytes"] / sums["ns"] if sums.get("ns") else None
+        causes = []
+        if speed is not None and speed < self.slow_gb_s:
+            causes.append("slow_storage")
+        if _serialising(window, events[-1]):
+            causes.append("serialisation")
+        if _alone(window, int(rank), events[-1]):
+            causes.append("rank0_only")
+        if every < best:
+            causes.append("too_frequent")
+        yield self.issue(
+            f"checkpoints block training for {share:.1f} % of its time: {cost:.2g} s every {every:.0f} s",
+            severity=severity,
+            code="share",
+            step_start=events[0][2],
+            step_end=events[-1][2],
+            time_start=events[0][0],
+            time_end=events[-1][0],
+            evidence={
+                "share_pct": share,
+                "blocked_s": cost,
+                "interval_s": every,
+                "best_interval_s": best,
+                "checkpoints": len(blocked),
+                "bandwidth_gb_s": speed,
+                "slowest_rank": int(rank),
+                "causes": causes,
+            },
+        )
+
+    def _long(self, window: Window, recent: dict[str, list[list[int]]]) -> Iterator[Issue]:
+        steady = window.steady
+        if not steady.rows:
+            return
+        median = float(np.median(steady["duration"])) / 1e9
+        limit = max(self.single_s, 20 * median)
+        events = [(event[1], -int(rank), event) for rank, found in recent.items() for event in found]
+        blocked, rank, event = max(events)
+        if blocked / 1e9 < limit:
+            return
+        # In a job of a day one minute is nothing that anybody has to look at.
+        loop = event[0] - (window.job.first_step or window.job.start)
+        yield self.issue(
+            f"one checkpoint blocked training for {blocked / 1e9:.0f} s, {blocked / 1e9 / median:.0f} steps",
+            severity="warning" if blocked >= 0.01 * loop else "info",
+            code="single",
+            step_start=event[2],
+            step_end=event[2],
+            time_start=event[0] - blocked,
+            time_end=event[0],
+            evidence={"blocked_s": blocked / 1e9, "median_step_s": median, "slowest_rank": -rank},
+        )
+
+
+def _learn(window: Window) -> None:
+    """Remember each rank's last checkpoints, as (end, blocked ns, step), and how fast they were written."""
+    ranks: dict[str, list[list[int]]] = window.state.setdefault("ranks", {})
+    steps = window.new("steps")
+    steps = steps.where(steps["checkpoint"] > 0)
+    ends = steps["time"] + steps["duration"]
+    for i in np.lexsort((steps["step"], steps["rank"], ends)).tolist():
+        events = ranks.setdefault(str(steps["rank"][i]), [])
+        events.append([int(ends[i]), int(steps["checkpoint"][i]), int(steps["step"][i])])
+        del events[:-_KEPT]
+    spans = window.spans_of("checkpoint", new=True)
+    size = np.nan_to_num(spans["value"], nan=0.0, posinf=0.0, neginf=0.0)
+    known = (size >= _SMALL_BYTES) & (size < 2**60)
+    spans, size = spans.where(known), size[known]
+    _hour.add(
+        window.state.setdefault("written", {}),
+        spans["time"],
+        bytes=size.astype(np.int64),
+        ns=spans["duration"],
+    )
+
+
+def _recent(events: list[list[int]]) -> list[list[int]]:
+    late = [event for event in events if event[0] > events[-1][0] - _RECENT_NS]
+    return late if len(late) >= _LEAST else events[-_LEAST:]
+
+
+def _share(events: list[list[int]]) -> float:
+    """Return the blocked percent of whole cycles: an early checkpoint alone would look dear."""
+    span = events[-1][0] - events[0][0]
+    return min(100.0 * sum(event[1] for event in events[1:]) / span, 100.0) if span > 0 else 0.0
+
+
+def _serialising(window: Window, event: list[int]) -> bool:
+    """Tell whether one core was busy and the disk idle during a checkpoint."""
+    since, until = event[0] - event[1], event[0]
+
+    def during(metric: str, device: str) -> Any:
+        found = [s for (_, name), s in window.series(metric).items() if name == device]
+        return np.concatenate([[], *(s.value[(s.time > since) & (s.time <= until)] for s in found)])
+
+    cpu, count = during("proc.cpu", "trainer"), during("proc.count", "trainer")
+    disks = [
+        s.value[(s.time > since) & (s.time <= until)] for s in window.series("disk.write_bytes").values()
+    ]
+    written = np.concatenate([[], *disks])
+    if not len(cpu) or not len(count) or not len(written):
+        return False
+    one = float(np.median(cpu)) / max(float(np.median(count)), 1.0)
+    return 90.0 <= one <= 130.0 and float(np.median(written)) < _IDLE_DISK
+
+
+def _alone(window: Window, rank: int, event: list[int]) -> bool:
+    """Tell whether the other ranks waited for the one that writes."""
+    steps = window.steps
+    others = steps.where((steps["rank"] != rank) & (steps["mode"] != "eval"))
+    around = others.where((others["step"] == event[2]) | (others["step"] == event[2] + 1))
+    if not around.rows or (around["checkpoint"] > 0).any():
+        return False
+    usual = float(np.median(others["communication"]))
+    waits = [
+        float((around["communication"][around["rank"] == r] - usual).sum()) for r in np.unique(around["rank"])
+    ]
+    return float(np.median(waits)) >= 0.9 * event[1]

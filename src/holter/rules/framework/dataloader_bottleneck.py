@@ -1,0 +1,202 @@
+"""Training that waits for its data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.loading import dataloading
+from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_SPANS_S = 120.0
+"""How far back the loader's own spans are looked at; there are many of them."""
+_EXPLAIN_EVERY_NS = 60_000_000_000
+_COMPUTE = ("forward", "backward", "optimizer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataloaderBottleneck(Rule):
+    """The training thread spends too large a share of its steps waiting for the next batch."""
+
+    reads = (
+        "steps",
+        "spans/data_loading",
+        "spans/fetch",
+        "spans/collate",
+        "spans/stack",
+        "spans/step",
+        "events/loader",
+        "samples/cpu.util",
+        "samples/cpu.iowait",
+    )
+    category = "framework"
+    description = "training waits for data"
+    formula = (
+        "data loading as percent of the last steps > info, warning, or critical; "
+        "classic: data loading > compute_ratio x compute"
+    )
+    advice = "More workers, kept alive and prefetching; cache decoded data; augment on the GPU; pin memory."
+    packs = ("default", "essentials")
+    consecutive = 2
+
+    info: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%", aliases=("threshold",))
+    """Share of the steps' time above which it is worth a note."""
+    warning: float | None = parameter(20.0, classic=None, low=0, high=100, unit="%")
+    """Share above which it is a warning."""
+    critical: float | None = parameter(40.0, classic=None, low=0, high=100, unit="%")
+    """Share above which it is critical."""
+    compute_ratio: float | None = parameter(None, classic=1.0, above=0)
+    """Fires too when data loading takes more than this times forward, backward and optimizer together."""
+    window: int = parameter(200, low=1, unit="steps")
+    """How many of the last steps of each rank are judged."""
+    min_steps: int = parameter(50, low=1, unit="steps", aliases=("patience",))
+    """Fewer steps than this are not judged."""
+    min_wait_ms: float = parameter(1.0, classic=0.0, low=0, unit="ms")
+    """A mean wait of less per step is worth a note at most."""
+    min_lost_s: float = parameter(1.0, classic=0.0, low=0, unit="s")
+    """When the whole job has waited for less so far, it is worth a note at most."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last steps, and of spans the last two minutes."""
+        return Lookback(steps=self.window, seconds=_SPANS_S)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge all ranks together, then the worst of them alone."""
+        _learn_loaders(window)
+        if window.unchanged("steps"):
+            return
+        steps = window.steady
+        _ranks, where, counts = np.unique(steps["rank"], return_inverse=True, return_counts=True)
+        steps = steps.where(counts[where] >= self.min_steps) if steps.rows else steps
+        if not steps.rows:
+            have = int(counts.max(initial=0))
+            if not window.steps.rows:
+                return window.insufficient("no_input", "no step")
+            text = "too few steps in steady state"
+            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+        window.judged(steps.rows)
+        share, ratio = _share(steps)
+        severity = self._severity(window, steps, share, ratio)
+        rank: int | None = None
+        if severity is None:
+            # Ranks wait for one another, so one with a slow loader slows down all and hides in their mean.
+            shares = {int(r): _share(steps.where(steps["rank"] == r)) for r in np.unique(steps["rank"])}
+            rank = max(shares, key=lambda r: (shares[r][0], -r))
+            share, ratio = shares[rank]
+            severity = self._severity(window, steps.where(steps["rank"] == rank), share, ratio)
+        if severity is None:
+            return
+        evidence = {
+            "share_pct": share,
+            "compute_ratio": ratio,
+            "steps": steps.rows,
+            **self._explain(window, steps),
+        }
+        who = "training" if rank is None else f"rank {rank}"
+        causes = evidence.get("causes") or []
+        yield self.issue(
+            f"{who} spends {share:.0f} % of its steps waiting for data{_because(causes)}",
+            severity=severity,
+            rank=rank,
+            step_start=int(steps["step"].min()),
+            step_end=int(steps["step"].max()),
+            time_start=int(steps["time"].min()),
+            time_end=int((steps["time"] + steps["duration"]).max()),
+            evidence=evidence,
+            advice=_ADVICE.get(causes[0], self.advice) if causes else self.advice,
+        )
+
+    def _severity(self, window: Window, steps: Table, share: float, ratio: float | None) -> Severity | None:
+        if self.compute_ratio is not None and ratio is not None and ratio > self.compute_ratio:
+            return "critical"
+        levels: list[tuple[Severity, float | None]] = [
+            ("critical", self.critical),
+            ("warning", self.warning),
+            ("info", self.info),
+        ]
+        # The lowest level is the limit; whoever raises it means all of them.
+        least = self.info or 0.0
+        for severity, limit in levels:
+            if limit is not None and share > max(limit, least):
+                trained = (window.end - (window.job.first_step or window.job.start)) / 1e9
+                small = float(steps["data_loading"].mean()) < self.min_wait_ms * 1e6
+                small |= share / 100 * trained < self.min_lost_s
+                return "info" if small else severity
+        return None
+
+    def _explain(self, window: Window, steps: Table) -> dict[str, Any]:
+        """Say what the wait is made of; worked out once a minute, since it costs more than the rule."""
+        before = window.state.get("explained")
+        if before and window.end - before["at"] < _EXPLAIN_EVERY_NS:
+            return dict(before["evidence"])
+        recent = steps.where(steps["time"] >= window.end - round(_SPANS_S * 1e9))
+        loaders = window.state.get("loaders", [])
+        every = np.ones(recent.rows, dtype=bool)
+        loading = dataloading.stages(window.spans, recent, loaders, every) if recent.rows else None
+        if loading is None:
+            return dict(before["evidence"]) if before else {}
+        cpu = [s.value for s in window.series("cpu.util").values()]
+        wait = [s.value for s in window.series("cpu.iowait").values()]
+        evidence = {
+            "stages_pct": loading.stages,
+            "workers": loading.workers,
+            "needed_workers": loading.needed_workers,
+            "worker_busy_pct": loading.busy_pct,
+            "fetch_ms": loading.fetch_ms,
+            "callables": [f"{c.name}: {c.fetch_pct:.0f} % of fetch" for c in loading.callables[:3]],
+            "causes": dataloading.causes(
+                loading,
+                cpu_p50=max((float(np.median(v)) for v in cpu), default=None),
+                iowait_p95=max((float(np.percentile(v, 95)) for v in wait), default=None),
+            ),
+        }
+        window.state["explained"] = {"at": window.end, "evidence": evidence}
+        return dict(evidence)
+
+
+_ADVICE = {
+    "single_process": "Load in worker processes: num_workers above 0, and keep them with persistent_workers.",
+    "cpu_saturated": "The CPU is the limit: cache decoded data, or decode and augment on the GPU.",
+    "io_wait": "Reading is the limit: a local cache, larger files, a sequential format.",
+    "too_few_workers": "Use more workers; the evidence says how many would hide the loading.",
+    "periodic": "Use more workers, or let each prefetch more batches.",
+    "epoch_start": "Keep workers between epochs: persistent_workers=True.",
+}
+_WORDS = {
+    "single_process": "the training process loads it itself",
+    "cpu_saturated": "the CPU is saturated",
+    "io_wait": "most of it is reading",
+    "too_few_workers": "all workers are busy all the time",
+    "periodic": "workers are too slow for their number",
+    "epoch_start": "workers start anew each epoch",
+}
+
+
+def _because(causes: list[str]) -> str:
+    return f": {_WORDS[causes[0]]}" if causes and causes[0] in _WORDS else ""
+
+
+def _share(steps: Table) -> tuple[float, float | None]:
+    """Return data loading as percent of the steps, and over compute."""
+    waited = float(steps["data_loading"].astype(np.float64).sum())
+    compute = float(sum(steps[part].astype(np.float64).sum() for part in _COMPUTE))
+    return 100.0 * waited / float(
+        steps["duration"].astype(np.float64).sum()
+    ), waited / compute if compute else None
+
+
+def _learn_loaders(window: Window) -> None:
+    """Keep the facts of loaders: they were told when the loader was made, long before the lookback."""
+    known = window.state.setdefault("loaders", [])
+    for fact in dataloading.loaders(window.new("events")):
+        if fact not in known and len(known) < 64:
+            known.append(json.loads(json.dumps(fact)))

@@ -1,0 +1,89 @@
+"""Evaluation that takes too much of the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.engine.levels import severity_of, worth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalOverhead(Rule):
+    """Of whole cycles of training and evaluation, evaluation takes too large a share."""
+
+    reads = ("steps",)
+    category = "framework"
+    description = "evaluation takes much of the time"
+    formula = (
+        "evaluation as percent of the time from the end of the first one to the end of the last one >= info, "
+        "warning, or critical"
+    )
+    advice = "Evaluate less often, on fewer batches, with larger ones, or in a job of its own."
+    packs = ("performance",)
+    every_s = 60.0
+    consecutive = 2
+
+    info: float | None = parameter(10.0, low=0, high=100, unit="%", aliases=("threshold",))
+    """Share of the time from which on it is worth a note."""
+    warning: float | None = parameter(25.0, low=0, high=100, unit="%")
+    """Share from which on it is a warning."""
+    critical: float | None = parameter(50.0, low=0, high=100, unit="%")
+    """Share from which on it is critical."""
+    min_lost_s: float = parameter(10.0, low=0, unit="s")
+    """When evaluation took less in all it is a note at most, and below a fifth of it nothing."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Add new evaluations up; judge the rank that evaluates most: the others wait for it."""
+        ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        if window.unchanged("steps"):
+            return
+        steps = window.new("steps")
+        evaluating = steps.where(steps["eval"] > 0)
+        ends = evaluating["time"] + evaluating["duration"]
+        for i in np.lexsort((evaluating["step"], evaluating["rank"], ends)).tolist():
+            end, step, spent = int(ends[i]), int(evaluating["step"][i]), int(evaluating["eval"][i])
+            # What came before the end of the first evaluation is no whole cycle.
+            fresh = {"begin": end, "end": end, "eval": 0, "count": 0, "first": step, "last": step}
+            known = ranks.setdefault(str(evaluating["rank"][i]), fresh)
+            if known is not fresh:
+                known["eval"] += spent
+                known["count"] += 1
+                known["end"], known["last"] = max(known["end"], end), step
+        whole = {rank: known for rank, known in ranks.items() if known["end"] > known["begin"]}
+        if not whole:
+            if not ranks:
+                return window.insufficient("no_input", "no evaluation within training was seen")
+            text = "one evaluation; a whole cycle takes two"
+            return window.insufficient("too_few_points", text, have=1, need=2)
+        shares = {rank: 100.0 * k["eval"] / (k["end"] - k["begin"]) for rank, k in whole.items()}
+        window.judged(sum(known["count"] for known in whole.values()))
+        rank = max(shares, key=lambda r: (shares[r], -int(r)))
+        known, share = whole[rank], min(shares[rank], 100.0)
+        severity = worth(
+            severity_of(share, self.info, self.warning, self.critical), known["eval"] / 1e9, self.min_lost_s
+        )
+        if severity is not None:
+            mean = known["eval"] / known["count"] / 1e9
+            every = (known["end"] - known["begin"]) / known["count"] / 1e9
+            yield self.issue(
+                f"evaluation takes {share:.0f} % of the time: {mean:.2g} s every {every:.3g} s",
+                severity=severity,
+                step_start=known["first"],
+                step_end=known["last"],
+                time_start=known["begin"],
+                time_end=known["end"],
+                evidence={
+                    "share_pct": share,
+                    "evaluations": known["count"],
+                    "evaluation_s": mean,
+                    "interval_s": every,
+                    "slowest_rank": int(rank),
+                },
+            )

@@ -1,0 +1,173 @@
+"""Host code that makes the device run dry by waiting for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.intervals import difference, inside, measure, union
+from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules.engine.levels import grade, worst
+from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, elsewhere, profiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+_AFTER_NS = 200_000
+"""An idle stretch that begins this soon after a wait ended is its doing: the host starts from nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDeviceSyncStorm(Rule):
+    """The host waits for the device so that the device then waits for the host."""
+
+    reads = (
+        "syncs",
+        "kernels",
+        "memory_operations",
+        "operators",
+        "steps",
+        "spans/data_loading",
+        "spans/checkpoint",
+        "spans/eval",
+        "spans/gc",
+        "spans/compile",
+        "spans/step",
+    )
+    category = "framework"
+    description = "the host waits for the device too often"
+    formula = (
+        "idle time of the device that begins in a sync or 200 us after, of the steps' time >= info, "
+        "warning, critical; many syncs a step raise a note to a warning; without kernels: many_info, "
+        "many_warning syncs"
+    )
+    advice = (
+        "Keep metrics on the device and read them every few steps; copy with non_blocking; use masks "
+        "instead of nonzero."
+    )
+    packs = ("deep_trace",)
+
+    info: float | None = parameter(3.0, above=0, high=100, unit="%")
+    """Share of the steps from which it is worth a note."""
+    warning: float | None = parameter(10.0, above=0, high=100, unit="%")
+    """Share from which it is a warning."""
+    critical: float | None = parameter(25.0, above=0, high=100, unit="%")
+    """Share from which it is critical."""
+    syncs: float = parameter(10.0, above=0, unit="syncs per step")
+    """With so many syncs a note becomes a warning."""
+    many_info: float | None = parameter(20.0, above=0, unit="syncs per step")
+    """Where no kernels were recorded so many are worth a note."""
+    many_warning: float | None = parameter(100.0, above=0, unit="syncs per step")
+    """Where no kernels were recorded so many are a warning."""
+    min_steps: int = parameter(5, low=1, unit="steps")
+    """Fewer profiled steps are not judged."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last profiled steps."""
+        return Lookback(seconds=LOOKBACK_S)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each profiled device by the harm; without kernels each rank by its number of syncs."""
+        if not window.syncs.rows and not window.kernels.rows:
+            return window.insufficient("no_input", f"no sync was recorded: {HOW}")
+        if not window.kernels.rows:
+            yield from self._counted(window)
+            return
+        for one in profiled(window, self.min_steps):
+            window.judged(len(one.begin))
+            syncs = _outside(window, one.rank)
+            count = _per_step(syncs, one.begin, one.end)
+            begin, end = self._drained(window, one, syncs)
+            drained = float(measure(union(begin, end), one.begin, one.end).sum())
+            harm = 100.0 * drained / float(one.wall.sum())
+            severity = grade(harm, info=self.info, warning=self.warning, critical=self.critical)
+            often: Severity | None = "warning" if severity is not None and count >= self.syncs else None
+            severity = worst(severity, often)
+            if severity is not None:
+                lines = _blame(syncs, begin, end, len(one.begin))
+                where = f", most by {lines[0]['name']}" if lines else ""
+                yield self.issue(
+                    f"gpu{one.device} of rank {one.rank} runs dry {harm:.0f} % of its steps as the host "
+                    f"waits for it{where}",
+                    severity=severity,
+                    code="drained",
+                    node=one.node,
+                    rank=one.rank,
+                    device=f"gpu{one.device}",
+                    time_start=int(one.begin[0]),
+                    time_end=int(one.end[-1]),
+                    evidence={"harm_pct": harm, "syncs_per_step": count, "lines": lines},
+                )
+
+    def _drained(
+        self, window: Window, one: Profiled, syncs: Table
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the idle stretches that syncs caused, less what data loading and the like take."""
+        idle, _ = one.idle()
+        waits = union(syncs["time"], syncs["time"] + syncs["duration"] + _AFTER_NS)
+        caused = inside(waits, idle.begin)
+        return difference(union(idle.begin[caused], idle.end[caused]), elsewhere(window, one.rank))
+
+    def _counted(self, window: Window) -> Iterator[Issue]:
+        if window.unchanged("syncs"):
+            return
+        steps = window.warm
+        for rank in np.unique(window.syncs["rank"]).tolist():
+            own = steps.where(steps["rank"] == rank).sorted("time")
+            syncs = _outside(window, rank)
+            begin = own["time"]
+            end = begin + own["duration"]
+            some = np.searchsorted(syncs["time"], end) > np.searchsorted(syncs["time"], begin)
+            if some.sum() < self.min_steps:
+                have = int(some.sum())
+                window.insufficient(
+                    "too_few_points", "too few steps with syncs", have=have, need=self.min_steps
+                )
+                continue
+            window.judged(int(some.sum()))
+            count = _per_step(syncs, begin[some], end[some])
+            severity = grade(count, info=self.many_info, warning=self.many_warning)
+            if severity is not None:
+                yield self.issue(
+                    f"rank {rank} waits for its device {count:.0f} times a step",
+                    severity=severity,
+                    code="counted",
+                    rank=int(rank),
+                    evidence={"syncs_per_step": count},
+                )
+
+
+def _outside(window: Window, rank: int) -> Table:
+    """Return a rank's syncs that lie in its steps proper, in the order of time."""
+    syncs = window.syncs
+    rows = syncs.where(syncs["rank"] == rank)
+    return rows.where(~inside(elsewhere(window, rank), rows["time"])).sorted("time")
+
+
+def _per_step(syncs: Table, begin: NDArray[np.int64], end: NDArray[np.int64]) -> float:
+    counts = np.searchsorted(syncs["time"], end) - np.searchsorted(syncs["time"], begin)
+    return float(np.median(counts)) if len(counts) else 0.0
+
+
+def _blame(
+    syncs: Table, begin: NDArray[np.int64], end: NDArray[np.int64], steps: int
+) -> list[dict[str, object]]:
+    """Return where the syncs that did the most harm were called from."""
+    at = np.searchsorted(syncs["time"], begin, side="right") - 1
+    known = at >= 0
+    harm: dict[str, int] = {}
+    for name, ns in zip(syncs["name"][at[known]].tolist(), (end - begin)[known].tolist(), strict=True):
+        harm[name] = harm.get(name, 0) + ns
+    names = syncs["name"].tolist()
+    top = sorted(harm, key=lambda name: (-harm[name], name))[:5]
+    return [
+        {"name": n[:200], "ms_per_step": harm[n] / steps / 1e6, "per_step": names.count(n) / steps}
+        for n in top
+    ]

@@ -1,0 +1,146 @@
+"""Devices that compute a small part of what they could."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.device.flops import peak, transformer_flops
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules.engine.levels import grade
+from holter.rules.patterns.ranks import by_rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_LARGE = 1e9
+_OTHERS = {"info": None, "warning": 10.0, "critical": 3.0}
+"""Limits for models that are no large transformers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowMFU(Rule):
+    """The operations that the model needs are a small share of what its devices could do meanwhile."""
+
+    reads = ("steps", "scalars/flops", "scalars/tokens")
+    category = "framework"
+    description = "model operations are a small share of the device's peak"
+    formula = (
+        "MFU = operations per step and device / (median step x peak of the device) below info, warning, "
+        "critical for transformers of 1e9 parameters and more, below 10 % and 3 % for other models"
+    )
+    advice = (
+        "See where the rest goes: data, communication, launches, or kernels; a GPU that is 100 % used may "
+        "compute 5 %."
+    )
+    packs = ("performance",)
+    every_s = 60.0
+    consecutive = 2
+
+    info: float | None = parameter(40.0, above=0, high=100, unit="%")
+    """Less is worth a note, for a large transformer."""
+    warning: float | None = parameter(30.0, above=0, high=100, unit="%")
+    """Less is a warning, for a large transformer."""
+    critical: float | None = parameter(15.0, above=0, high=100, unit="%")
+    """Less is critical, for a large transformer."""
+    flops_per_step: float | None = parameter(None, above=0, unit="operations")
+    """Operations of one step on one device; from scalar `flops` when not set."""
+    peak_tflops: float | None = parameter(None, above=0, unit="TFLOP/s")
+    """What the device can do; from its name when not set."""
+    precision: str = parameter("bf16", choices=("bf16", "fp16", "tf32"))
+    """In which precision it computes."""
+    model_parameters: float | None = parameter(None, above=0)
+    """Active parameters of a transformer; with scalar `tokens` they give the operations."""
+    layers: float = parameter(0.0, low=0)
+    """Its layers; for the operations of attention."""
+    hidden: float = parameter(0.0, low=0)
+    """Its hidden size."""
+    sequence: float = parameter(0.0, low=0, unit="tokens")
+    """The length of its sequences."""
+    causal: bool = parameter(False)
+    """Whether its attention skips what is masked."""
+    min_steps: int = parameter(50, low=1, unit="steps")
+    """Fewer steps in steady state are not judged."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last two hundred steps of each rank, and the scalars of ten minutes."""
+        return Lookback(steps=200, seconds=600.0)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge the ranks together: the median of their MFU."""
+        if window.unchanged("steps"):
+            return
+        steps = window.steady
+        told, tokens = by_rank(window.scalars, "flops"), by_rank(window.scalars, "tokens")
+        shares: dict[int, float] = {}
+        for rank in np.unique(steps["rank"]).tolist():
+            own = steps.where(steps["rank"] == rank)
+            flops = self.flops_per_step
+            if flops is None and rank in told:
+                flops = float(np.median(told[rank].value))
+            elif flops is None and self.model_parameters is not None and rank in tokens:
+                flops = self._transformer(float(np.median(tokens[rank].value)))
+            best = self._peak(window, str(own["node"][0]))
+            if flops is None:
+                text = (
+                    "log `flops` of each step, or give flops_per_step, or model_parameters and log `tokens`"
+                )
+                window.insufficient("no_input", text)
+            elif best is None:
+                window.insufficient("no_match", "the device's peak is not known; give peak_tflops")
+            elif own.rows < self.min_steps:
+                text = "too few steps in steady state"
+                window.insufficient("too_few_points", text, have=own.rows, need=self.min_steps)
+            else:
+                window.judged(own.rows)
+                shares[int(rank)] = 100.0 * flops / (float(np.median(own["duration"])) / 1e9 * best)
+        if shares:
+            yield from self._judge(steps, shares)
+        elif window.lack is None:
+            window.insufficient("no_input", "no step in steady state")
+
+    def _judge(self, steps: Table, shares: dict[int, float]) -> Iterator[Issue]:
+        mfu = float(np.median(list(shares.values())))
+        large = (self.model_parameters or 0.0) >= _LARGE
+        limits = {"info": self.info, "warning": self.warning, "critical": self.critical} if large else _OTHERS
+        severity = grade(-mfu, **{name: None if v is None else -v for name, v in limits.items()})
+        if severity is not None:
+            total = float(steps["duration"].sum())
+            parts = ("data_loading", "h2d", "communication", "checkpoint", "eval")
+            waterfall = {part: 100.0 * float(steps[part].sum()) / total for part in parts}
+            lost = 100.0 - mfu - sum(waterfall.values())
+            yield self.issue(
+                f"the model uses {mfu:.1f} % of what its devices can compute",
+                severity=severity,
+                step_start=int(steps["step"].min()),
+                step_end=int(steps["step"].max()),
+                time_start=int(steps["time"].min()),
+                time_end=int((steps["time"] + steps["duration"]).max()),
+                evidence={
+                    "mfu_pct": mfu,
+                    "waterfall_pct": {"model": mfu, **waterfall, "kernels_and_launches": lost},
+                    "mfu_pct_by_rank": {str(rank): share for rank, share in list(shares.items())[:64]},
+                },
+            )
+
+    def _transformer(self, tokens: float) -> float:
+        return transformer_flops(
+            self.model_parameters or 0.0,
+            tokens,
+            layers=self.layers,
+            hidden=self.hidden,
+            sequence=self.sequence,
+            causal=self.causal,
+        )
+
+    def _peak(self, window: Window, node: str) -> float | None:
+        """Return the peak of a node's devices, operations a second; unknown where they differ."""
+        if self.peak_tflops is not None:
+            return self.peak_tflops * 1e12
+        names = {str(gpu.get("name")) for gpu in window.job.nodes.get(node, {}).get("gpus") or ()}
+        return peak(names.pop(), self.precision) if len(names) == 1 else None

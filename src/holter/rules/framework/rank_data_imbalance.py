@@ -1,0 +1,120 @@
+"""Ranks that get more data per step than the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.engine.levels import severity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNITS = ("tokens", "samples")
+_WARMUP = 10
+_OPEN_STEPS = 100
+"""Steps that wait at most for all ranks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankDataImbalance(Rule):
+    """In most steps one rank has far more tokens or samples than the others, which then wait for it."""
+
+    reads = ("scalars",)
+    category = "framework"
+    description = "ranks get unequal amounts of data"
+    formula = "median over the last steps of (most - median of the ranks) / median, in percent >= levels"
+    advice = "Batch by number of tokens, sort by length within a global batch, or balance the shards."
+    packs = ("distributed",)
+    every_s = 60.0
+    consecutive = 2
+
+    info: float | None = parameter(15.0, low=0, unit="%", aliases=("threshold",))
+    """Excess from which on it is worth a note."""
+    warning: float | None = parameter(30.0, low=0, unit="%")
+    """Excess that is worth a warning."""
+    critical: float | None = parameter(60.0, low=0, unit="%")
+    """Excess that is critical."""
+    window: int = parameter(200, low=1, unit="steps")
+    """How many of the last steps are judged."""
+    min_steps: int = parameter(50, low=1, unit="steps")
+    """Fewer steps than this are not judged."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge tokens where they are told, else samples."""
+        state = window.state
+        if window.unchanged("scalars"):
+            return
+        self._learn(window)
+        kinds: dict[str, dict[str, Any]] = state["kinds"]
+        name = next((unit for unit in _UNITS if unit in kinds), None)
+        if name is None:
+            return window.insufficient("no_input", "no tokens or samples per step were told")
+        known = kinds[name]
+        if len(known["ranks"]) < 2:
+            text = "one rank; to have more takes another"
+            return window.insufficient("no_match", text, have=len(known["ranks"]), need=2)
+        steps: list[list[float]] = known["steps"]
+        if len(steps) < self.min_steps:
+            text = f"too few steps with {name} of all ranks"
+            return window.insufficient("too_few_points", text, have=len(steps), need=self.min_steps)
+        window.judged(len(steps))
+        excess = 100.0 * float(np.median([step[1] for step in steps]))
+        severity = severity_of(excess, self.info, self.warning, self.critical)
+        if severity is None:
+            return
+        (rank, times), *_ = sorted(
+            Counter(int(step[2]) for step in steps).items(), key=lambda x: (-x[1], x[0])
+        )
+        always = times >= 0.6 * len(steps)
+        who = f"rank {rank} has" if always else "some rank has"
+        yield self.issue(
+            f"{who} {excess:.0f} % more {name} per step than the others",
+            severity=severity,
+            rank=rank if always else None,
+            step_start=int(steps[0][0]),
+            step_end=int(steps[-1][0]),
+            time_end=window.end,
+            evidence={
+                "excess_pct": excess,
+                "unit": name,
+                "most_often_rank": rank,
+                "most_often_pct": 100.0 * times / len(steps),
+                "ranks": len(known["ranks"]),
+                "steps": len(steps),
+            },
+        )
+
+    def _learn(self, window: Window) -> None:
+        """Collect each step's amounts by rank; when all ranks have told, keep its excess and who had most."""
+        kinds: dict[str, dict[str, Any]] = window.state.setdefault("kinds", {})
+        scalars = window.new("scalars")
+        value = scalars["value"]
+        chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(value) & (value >= 0)
+        scalars = scalars.where(chosen & (scalars["mode"] != "eval")).sorted("time", "step", "rank", "value")
+        columns = (scalars[c].tolist() for c in ("name", "step", "rank", "value"))
+        for name, step, rank, amount in zip(*columns, strict=True):
+            known = kinds.setdefault(name, {"ranks": [], "open": {}, "steps": []})
+            if rank not in known["ranks"]:
+                known["ranks"] = sorted([*known["ranks"], rank])
+            known["open"].setdefault(str(step), {})[str(rank)] = amount
+        for known in kinds.values():
+            opened: dict[str, dict[str, float]] = known["open"]
+            for step in sorted(opened, key=int):
+                if len(opened[step]) >= max(len(known["ranks"]), 2):
+                    amounts = opened.pop(step)
+                    # While ranks still become known, some of them are missing.
+                    if int(step) >= _WARMUP:
+                        known["steps"] = [*known["steps"], _excess(int(step), amounts)][-self.window :]
+            for step in sorted(opened, key=int)[:-_OPEN_STEPS]:
+                del opened[step]
+
+
+def _excess(step: int, amounts: dict[str, float]) -> list[float]:
+    median = float(np.median(list(amounts.values())))
+    rank = max(amounts, key=lambda r: (amounts[r], -int(r)))
+    return [step, (amounts[rank] - median) / median if median > 0 else 0.0, int(rank)]

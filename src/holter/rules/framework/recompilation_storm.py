@@ -1,0 +1,126 @@
+"""A compiler that never comes to rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.engine.levels import severity_of, worth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_BIN = 50
+"""Steps that are counted together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecompilationStorm(Rule):
+    """Long after warm-up code is compiled again and again."""
+
+    reads = ("steps",)
+    category = "framework"
+    description = "code is recompiled again and again"
+    formula = (
+        "of the last 500 steps after the first 20: steps with a compilation >= recompiles_*, or compile time "
+        "as percent of the steps >= share_*"
+    )
+    advice = "Mark dynamic dimensions, pad to few sizes, and do not close over Python numbers that change."
+    packs = ("performance", "deep_trace")
+    every_s = 60.0
+    consecutive = 2
+
+    recompiles_info: int | None = parameter(1, low=1, unit="steps")
+    """Steps with a compilation from which on it is worth a note."""
+    recompiles_warning: int | None = parameter(5, low=1, unit="steps")
+    """Steps with a compilation that are worth a warning."""
+    recompiles_critical: int | None = parameter(20, low=1, unit="steps")
+    """Steps with a compilation that are critical."""
+    share_info: float | None = parameter(1.0, low=0, high=100, unit="%")
+    """Share of compile time from which on it is worth a note."""
+    share_warning: float | None = parameter(3.0, low=0, high=100, unit="%")
+    """Share of compile time that is worth a warning."""
+    share_critical: float | None = parameter(15.0, low=0, high=100, unit="%")
+    """Share of compile time that is critical."""
+    skip_steps: int = parameter(20, low=0, unit="steps")
+    """First steps of each attempt that may compile."""
+    window: int = parameter(500, low=_BIN, unit="steps")
+    """How many of the last steps are judged."""
+    min_steps: int = parameter(50, low=1, unit="steps")
+    """Fewer steps than this are not judged."""
+    min_lost_s: float = parameter(5.0, low=0, unit="s")
+    """When compiling took less in all it is a note at most, and below a fifth of it nothing."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Count what is new, and judge the rank that compiles most: the others wait for it."""
+        ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        if window.unchanged("steps"):
+            return
+        steps = window.new("steps")
+        for rank in np.unique(steps["rank"]).tolist():
+            mine = steps.where(steps["rank"] == rank).sorted("time", "step", "compile", "duration")
+            self._count(ranks.setdefault(str(rank), {"last": -1, "seen": 0, "bins": []}), mine)
+        totals = {rank: np.sum(known["bins"], axis=0) for rank, known in ranks.items() if known["bins"]}
+        have = max((int(total[0]) for total in totals.values()), default=0)
+        if not ranks:
+            return window.insufficient("no_input", "no step")
+        if have < self.min_steps:
+            text = f"too few steps after the first {self.skip_steps}"
+            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+        window.judged(sum(int(total[0]) for total in totals.values()))
+        rank_ = max(totals, key=lambda r: (int(totals[r][2]), int(totals[r][1]), -int(r)))
+        count, compiled, spent, wall = (int(n) for n in totals[rank_])
+        share = 100.0 * spent / wall if wall else 0.0
+        levels = [
+            severity_of(compiled, self.recompiles_info, self.recompiles_warning, self.recompiles_critical),
+            severity_of(share, self.share_info, self.share_warning, self.share_critical),
+        ]
+        order = ("critical", "warning", "info")
+        reached = next((level for level in order if level in levels), None)
+        severity = worth(reached, spent / 1e9, self.min_lost_s)
+        if severity is not None:
+            yield self.issue(
+                f"code was compiled in {compiled} of the last {count} steps, for {share:.1f} % of their time",
+                severity=severity,
+                step_start=ranks[rank_]["since"],
+                step_end=ranks[rank_]["last"],
+                time_end=window.end,
+                evidence={
+                    "compiling_steps": compiled,
+                    "steps": count,
+                    "compile_s": spent / 1e9,
+                    "share_pct": share,
+                    "slowest_rank": int(rank_),
+                },
+            )
+
+    def _count(self, known: dict[str, Any], steps: Table) -> None:
+        """Add steps to bins of (steps, compiling steps, compile ns, ns); keep as many as are judged."""
+        bins: list[list[int]] = known["bins"]
+        number = steps["step"].astype(np.int64)
+        # A new attempt starts with a warm-up of its own, and may repeat step numbers.
+        restart = np.diff(np.concatenate([[known["last"]], number])) <= 0
+        row = np.arange(len(number))
+        since = np.maximum.accumulate(np.where(restart, row, -1))
+        seen = np.where(since >= 0, row - since, row + known["seen"]) + 1
+        known["last"], known["seen"] = int(number[-1]), int(seen[-1])
+        counted = steps.where(seen > self.skip_steps)
+        compiled = np.minimum(counted["compile"], counted["duration"])
+        one = np.ones(counted.rows, dtype=np.int64)
+        values = np.column_stack([one, compiled > 0, compiled, counted["duration"]])
+        at = 0
+        while at < len(values):
+            if not bins or bins[-1][0] >= _BIN:
+                bins.append([0, 0, 0, 0])
+            some = values[at : at + _BIN - bins[-1][0]]
+            bins[-1] = [int(n) for n in bins[-1] + some.sum(axis=0)]
+            at += len(some)
+        if counted.rows:
+            known.setdefault("since", int(counted["step"][0]))
+        # The newest bin is not full yet: one more than fits keeps at least a whole window.
+        del bins[: -(self.window // _BIN + 1)]

@@ -1,0 +1,171 @@
+"""Steps that take far longer than the others of their rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps.spread import median, spread
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.schema.phases import BREAKDOWN, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+
+_MODES = tuple(mode.name.lower() for mode in Mode)
+_DETAILED = 32
+"""Processes whose statistics are told: those with the most outliers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutlier(Rule):
+    """Too many steps of a rank are far slower than usual; not by checkpoint, evaluation, or compilation."""
+
+    reads = ("steps",)
+    category = "framework"
+    description = "unusually slow steps"
+    formula = (
+        "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) "
+        "and > (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
+    )
+    advice = (
+        "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
+    )
+    packs = ("default", "performance", "sagemaker")
+    every_s = 60.0
+
+    stddev: float = parameter(5.0, classic=3.0, above=0, aliases=("threshold",))
+    """How many deviations above the middle a step is an outlier."""
+    mode: str | None = parameter(None, choices=("train", "eval", "predict", "global"))
+    """Only steps of this mode."""
+    n_outliers: int = parameter(10, low=0, unit="steps")
+    """How many are tolerated; in the modern profile of each thousand, and of fewer steps just as many."""
+    min_steps: int = parameter(100, low=1, unit="steps")
+    """More steps than this are needed to judge."""
+    min_relative: float = parameter(0.3, classic=0.0, low=0)
+    """How much longer than the median an outlier is at least; 0 = not asked."""
+    min_extra_ms: float = parameter(10.0, classic=0.0, low=0, unit="ms")
+    """Outliers that take less than this longer than the median, on average, are a note at most: jitter."""
+    min_lost_s: float = parameter(5.0, classic=0.0, low=0, unit="s")
+    """When outliers took less than this longer in all it is a note at most."""
+    robust: bool = parameter(True, classic=False)
+    """Median and MAD, which outliers do not move, instead of mean and standard deviation."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last thousand steps, or as many as can be kept."""
+        return Lookback(steps=1_000 if self.robust else 10_000)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each rank and mode by itself."""
+        if window.unchanged("steps"):
+            return
+        steps = window.warm if self.robust else window.steps
+        if not steps.rows:
+            return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
+        judged: dict[str, tuple[Table, NDArray[np.bool_]]] = {}
+        codes = {mode: code for code, mode in enumerate(_MODES)}
+        modes = steps["mode"].tolist()
+        code = {mode: codes.get(mode, 0) for mode in set(modes)}
+        of = np.fromiter(map(code.__getitem__, modes), np.int64, steps.rows)
+        keys = steps["rank"].astype(np.int64) * len(_MODES) + of
+        for key_ in np.unique(keys).tolist():
+            rank, mode = key_ // len(_MODES), _MODES[key_ % len(_MODES)]
+            key = f"{mode}/{rank}"
+            if self.mode is not None and mode != self.mode:
+                continue
+            mine = steps.where(keys == key_).sorted("time", "step", "duration")
+            if mine.rows <= self.min_steps:
+                text = f"rank {mine['rank'][0]} has too few steps of mode {mode}"
+                window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
+                continue
+            window.judged(mine.rows)
+            limit, slow = self._outliers(mine)
+            judged[key] = mine, slow
+            yield from self._judge(mine, limit, slow)
+        window.hand_over(lambda: self._told(judged))
+        if not window.points and window.lack is None:
+            window.insufficient("mode_missing", f"no step of mode {self.mode}")
+
+    def _told(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, Any]:
+        worst = sorted(judged, key=lambda key: (-int(judged[key][1].sum()), key))
+        return {"processes": {key: _details(*judged[key], self.stddev) for key in worst[:_DETAILED]}}
+
+    def _outliers(self, steps: Table) -> tuple[int, NDArray[np.bool_]]:
+        """Return how long a step may take, in ns, and which took longer without a good reason."""
+        duration = steps["duration"].astype(np.float64)
+        middle = median(duration)
+        if self.robust:
+            limit = middle + self.stddev * max(spread(duration, middle), 0.02 * middle)
+        else:
+            limit = float(duration.mean()) + self.stddev * float(duration.std())
+        # Whole nanoseconds: a step that takes exactly the limit is none, whatever rounding did to the limit.
+        limit = max(round(limit), round((1 + self.min_relative) * middle))
+        slow = duration > limit
+        if self.robust:
+            slow &= (steps["checkpoint"] + steps["eval"] + steps["compile"]) * 2 <= duration - middle
+            # Training that was slow at first and is fast now, as in a first epoch, is no matter of outliers.
+            first = np.flatnonzero(2 * np.cumsum(slow) >= np.arange(1, len(slow) + 1))
+            if len(first) and first[-1] >= self.min_steps:
+                slow[: first[-1] + 1] = False
+        return limit, slow
+
+    def _judge(self, steps: Table, limit: int, slow: NDArray[np.bool_]) -> Iterator[Issue]:
+        count = int(slow.sum())
+        if count <= self.n_outliers * (max(1.0, steps.rows / 1000) if self.robust else 1.0):
+            return
+        worst, middle = steps.where(slow), median(steps["duration"].astype(np.float64))
+        extra = {p: float(worst[p].mean() - np.median(steps[p])) for p in BREAKDOWN}
+        cause = max(extra, key=lambda part: extra[part])
+        evidence = {
+            "outliers": count,
+            "steps": steps.rows,
+            "median_ms": middle / 1e6,
+            "limit_ms": limit / 1e6,
+            "slowest_ms": float(steps["duration"].max()) / 1e6,
+            "extra_ms": {p: ns / 1e6 for p, ns in extra.items() if ns > 0},
+            "steps_slowest_first": worst["step"][np.lexsort((worst["step"], -worst["duration"]))][
+                :20
+            ].tolist(),
+        }
+        beyond = float(worst["duration"].mean() - middle) / 1e6
+        jitter = beyond < self.min_extra_ms or count * beyond / 1e3 < self.min_lost_s
+        yield self.issue(
+            f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
+            f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
+            severity="info" if jitter else self.severity,
+            rank=int(steps["rank"][0]),
+            node=str(steps["node"][0]) or None,
+            step_start=int(worst["step"].min()),
+            step_end=int(worst["step"].max()),
+            time_start=int(worst["time"].min()),
+            time_end=int((worst["time"] + worst["duration"]).max()),
+            evidence=evidence,
+        )
+
+
+def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, Any]:
+    """Return the statistics of one process that the report of old shows; times in ms."""
+    duration = steps["duration"] / 1e6
+    normal = duration[~slow]
+    low, high = (float(normal.min()), float(normal.max())) if len(normal) else (0.0, 0.0)
+    place = (normal - low) / ((high - low) or 1.0) * 100
+    counts = np.bincount(np.minimum(place.astype(np.int64), 99), minlength=100)
+    points = dict(zip(("p99", "p95", "p50"), np.percentile(duration, (99, 95, 50)).tolist(), strict=True))
+    return {
+        "mean": float(duration.mean()),
+        "max": float(duration.max()),
+        **points,
+        "min": float(duration.min()),
+        "number_of_outliers": int(slow.sum()),
+        "phase": str(steps["mode"][0]),
+        "stddev": stddev,
+        "histogram": {"counts": counts.tolist(), "from": low, "to": high},
+        "step_numbers": np.sort(steps["step"][slow])[:100].tolist(),
+    }

@@ -1,0 +1,162 @@
+"""A rank that all others wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.jobs.stragglers import COST, EXCESS, Straggler, stragglers
+from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules.engine import quantile_sketch as _sketch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_BLOCK = 50
+"""Steps whose median is one point of a rank's own history."""
+_NOT_OWN = ("communication", "eval", "checkpoint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StragglerRank(Rule):
+    """The own work of one rank, without waiting, takes longer than that of the others, in most steps."""
+
+    reads = ("steps",)
+    category = "framework"
+    description = "one rank is slower than the others, which wait for it"
+    formula = (
+        "median own work of the last steps over that of the other ranks - 1 >= warning or critical, in 60 % "
+        "of the steps, at a cost >= min_cost of the step (critical_cost is critical too); of 8 ranks or more "
+        "also 4 MAD above them"
+    )
+    advice = (
+        "Compare the named part of that rank with the others: its share of the data, its CPU and disk, its "
+        "GPU's clock and temperature, its neighbours on the node."
+    )
+    packs = ("distributed",)
+    every_s = 60.0
+    consecutive = 2
+
+    warning: float = parameter(100 * EXCESS, above=0, unit="%", aliases=("threshold",))
+    """Own work beyond that of the others which is worth a warning."""
+    critical: float = parameter(25.0, above=0, unit="%")
+    """Own work beyond that of the others which is critical."""
+    min_cost: float = parameter(100 * COST, low=0, high=100, unit="%")
+    """Share of the step that would be saved, at least."""
+    critical_cost: float = parameter(20.0, low=0, high=100, unit="%")
+    """Share of the step that would be saved which is critical."""
+    was_faster: float = parameter(1.33, above=1)
+    """A straggler that was so many times as fast before has a cause that came later."""
+    window: int = parameter(200, low=1, unit="steps")
+    """How many of the last steps are judged."""
+    min_steps: int = parameter(50, low=1, unit="steps")
+    """Steps that all ranks must have in common."""
+    min_extra_ms: float = parameter(1.0, low=0, unit="ms")
+    """When a step takes less than this longer it is a note at most."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last steps of each rank."""
+        return Lookback(steps=self.window)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge all ranks against one another; a node whose ranks are all slow is one finding."""
+        _learn(window)
+        if window.unchanged("steps"):
+            return
+        steps = window.steady
+        ranks, counts = np.unique(steps["rank"], return_counts=True)
+        if len(ranks) < 2:
+            if not window.steps.rows:
+                return window.insufficient("no_input", "no step")
+            text = "one rank; to be slower takes another"
+            return window.insufficient("no_match", text, have=len(np.unique(window.steps["rank"])), need=2)
+        if counts.min() < self.min_steps:
+            text = "too few steps in steady state on some rank"
+            return window.insufficient("too_few_points", text, have=int(counts.min()), need=self.min_steps)
+        window.judged(steps.rows)
+        found = [
+            one
+            for one in stragglers(steps, excess=self.warning / 100, min_steps=self.min_steps)
+            if 100 * one.cost >= self.min_cost
+        ]
+        for group in _by_node(found, steps):
+            yield self._told(window, steps, group)
+
+    def _told(self, window: Window, steps: Table, group: list[Straggler]) -> Issue:
+        worst = group[0]
+        extra = worst.own_ms - worst.others_ms
+        earlier = _sketch.quantile(window.state["history"].get(str(worst.rank), {}).get("sketch", {}), 0.1)
+        before = worst.own_ms / earlier if earlier else None
+        slower = before is not None and before >= self.was_faster
+        alone = len(group) == 1
+        who = f"rank {worst.rank} is" if alone else f"all ranks of node {worst.node} are"
+        return self.issue(
+            f"{who} {100 * worst.excess:.0f} % slower than the others, mostly in {worst.part}"
+            + (f"; it was {before:.1f} times as fast before" if slower else ""),
+            severity=self._severity(worst, extra),
+            code="" if alone else "node",
+            rank=worst.rank if alone else None,
+            node=worst.node or None,
+            step_start=int(steps["step"].min()),
+            step_end=int(steps["step"].max()),
+            time_start=int(steps["time"].min()),
+            time_end=int((steps["time"] + steps["duration"]).max()),
+            evidence={
+                "excess_pct": 100 * worst.excess,
+                "cost_pct": 100 * worst.cost,
+                "slow_share_pct": 100 * worst.slow_share,
+                "own_ms": worst.own_ms,
+                "others_ms": worst.others_ms,
+                "waiting_ms": worst.waiting_ms,
+                "part": worst.part,
+                "part_extra_ms": worst.part_ms,
+                "slower_than_before": before,
+                "was_faster": slower,
+                "ranks": [one.rank for one in group],
+            },
+        )
+
+    def _severity(self, worst: Straggler, extra_ms: float) -> Severity:
+        if extra_ms < self.min_extra_ms:
+            return "info"
+        dear = 100 * worst.excess >= self.critical or 100 * worst.cost >= self.critical_cost
+        return "critical" if dear else "warning"
+
+
+def _by_node(found: list[Straggler], steps: Table) -> list[list[Straggler]]:
+    """Put the stragglers of a node together when they are all of its ranks, and there are other nodes."""
+    pairs = set(zip(steps["node"].tolist(), steps["rank"].tolist(), strict=True))
+    nodes: dict[str, set[int]] = {}
+    for node, rank in pairs:
+        nodes.setdefault(node, set()).add(rank)
+    groups: list[list[Straggler]] = []
+    for one in found:
+        mine = [other for other in found if other.node == one.node]
+        whole = len(nodes) > 1 and len(mine) > 1 and {m.rank for m in mine} == nodes[one.node]
+        if not whole:
+            groups.append([one])
+        elif one is mine[0]:
+            groups.append(mine)
+    return groups
+
+
+def _learn(window: Window) -> None:
+    """Add the medians of whole blocks of steps to each rank's own history."""
+    history: dict[str, dict[str, Any]] = window.state.setdefault("history", {})
+    steps = window.new("steps")
+    since = {rank: window.job.warm.get(rank, 2**62) for rank in np.unique(steps["rank"]).tolist()}
+    for rank, warm in since.items():
+        mine = steps.where((steps["rank"] == rank) & (steps["time"] >= warm) & (steps["mode"] != "eval"))
+        mine = mine.sorted("time", "step", "duration")
+        own = (mine["duration"] - np.sum([mine[part] for part in _NOT_OWN], axis=0)) / 1e6
+        known = history.setdefault(str(rank), {"open": [], "sketch": {}})
+        waiting = known["open"] + own.tolist()
+        whole = len(waiting) // _BLOCK * _BLOCK
+        blocks = np.array(waiting[:whole]).reshape(-1, _BLOCK)
+        _sketch.add(known["sketch"], np.median(blocks, axis=1) if whole else np.empty(0))
+        known["open"] = waiting[whole:]

@@ -1,0 +1,189 @@
+"""Training that has become slower than it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps.spread import median
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.engine.levels import severity_of
+from holter.rules.patterns.speed import Block, add, mann_whitney
+from holter.schema.phases import BREAKDOWN
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_UNITS = ("tokens", "samples")
+_CHANCE = 1e-3
+_WAITING = 5_000
+"""Steps that wait at most for their number of tokens or samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputRegression(Rule):
+    """Tokens, samples or steps per second have fallen below what this job, or a baseline, reached.
+
+    A block is 200 steps, of short steps half a minute. What was reached in two blocks in a row is the
+    reference; what two blocks in a row fail to reach is compared with it, so neither one lucky nor one
+    unlucky block counts.
+    """
+
+    reads = ("steps", "scalars")
+    category = "framework"
+    description = "training has become slower"
+    formula = (
+        "1 - the better of the last two blocks' medians / the best that two blocks in a row reached, or the "
+        "baseline >= levels, and Mann-Whitney p < 0.001"
+    )
+    advice = (
+        "Look at the part of the step that grew most, and at what changed then: a neighbour on the machine, "
+        "heat, storage, a cache that no longer fits, a replaced node."
+    )
+    packs = ("performance",)
+    every_s = 60.0
+    consecutive = 2
+
+    info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
+    """Loss of speed from which on it is worth a note."""
+    warning: float | None = parameter(10.0, low=0, high=100, unit="%")
+    """Loss of speed that is worth a warning."""
+    critical: float | None = parameter(25.0, low=0, high=100, unit="%")
+    """Loss of speed that is critical; a warning where only steps are known, whose size may have changed."""
+    baseline: float | None = parameter(None, above=0, unit="per second")
+    """Speed of an earlier job with the same configuration, in the same unit; it counts when it is higher."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge the lowest rank: in synchronous training all are equally fast."""
+        state = window.state
+        self._learn(window)
+        if window.unchanged("steps"):
+            return
+        blocks: list[Block] = state.get("blocks", [])
+        if "rank" not in state:
+            return window.insufficient("no_input", "no step after warm-up")
+        best: list[Block] | None = state.get("best")
+        need = 2 if self.baseline else 4
+        if len(blocks) < 2 or state["count"] < need:
+            text = "too few steps and too little time for a comparison, in blocks"
+            return window.insufficient("too_few_points", text, have=state["count"], need=need)
+        window.judged(len(blocks[0]["points"]) + len(blocks[1]["points"]))
+        current = max(_median(block) for block in blocks)
+        reference = min(_median(block) for block in best) if best else 0.0
+        given = self.baseline is not None and self.baseline > reference
+        reference = self.baseline if self.baseline is not None and given else reference
+        if reference <= 0 or current >= reference:
+            return
+        drop = 100.0 * (1 - current / reference)
+        severity = severity_of(drop, self.info, self.warning, self.critical)
+        chance = None if given or best is None else mann_whitney(_points(blocks), _points(best))
+        if severity is None or (chance is not None and chance >= _CHANCE):
+            return
+        unit = state["unit"]
+        grown = {} if given or best is None else _grown(best, blocks)
+        part = next(iter(grown), None)
+        yield self.issue(
+            f"training is {drop:.0f} % slower than {'its baseline' if given else 'it was'}: {current:.4g} "
+            f"{unit}/s, before {reference:.4g}" + (f"; mostly {part} grew" if part else ""),
+            severity="warning" if severity == "critical" and unit == "steps" else severity,
+            step_start=blocks[0]["first"],
+            step_end=blocks[-1]["last"],
+            time_end=blocks[-1]["end"],
+            evidence={
+                "drop_pct": drop,
+                "unit": unit,
+                "per_second": current,
+                "reference_per_second": reference,
+                "reference_steps": None if best is None else [best[0]["first"], best[-1]["last"]],
+                "probability": chance,
+                "grown_ms_per_unit": grown,
+                "rank": state["rank"],
+            },
+        )
+
+    def _learn(self, window: Window) -> None:
+        """Bring new steps of one rank to blocks; keep the last two, and the best two in a row."""
+        state = window.state
+        steps = window.steady
+        if "rank" not in state:
+            _note_units(state, window.new("scalars"), None)
+            if not steps.rows:
+                return
+            state["rank"] = int(steps["rank"].min())
+        rank = state["rank"]
+        _note_units(state, window.new("scalars"), rank)
+        steps = steps.where(steps["rank"] == rank).sorted("time", "step", "duration")
+        for block in add(
+            state.setdefault("speed", {}), *self._with_units(state, steps, ended=window.job.ended)
+        ):
+            blocks = state["blocks"] = [*state.get("blocks", []), block][-2:]
+            state["count"] = state.get("count", 0) + 1
+            pair = min(_median(b) for b in blocks)
+            if len(blocks) == 2 and ("best" not in state or pair > min(_median(b) for b in state["best"])):
+                state["best"] = blocks
+        state.setdefault("count", 0)
+
+    def _with_units(
+        self, state: dict[str, Any], steps: Table, *, ended: bool
+    ) -> tuple[Table, NDArray[np.float64]]:
+        """Return the steps whose units are known; the others wait until a later number was told."""
+        if not state.get("unit"):
+            state["unit"] = next((name for name in _UNITS if name in state.get("told", {})), "steps")
+        if state["unit"] == "steps":
+            return steps, np.ones(steps.rows)
+        told: dict[str, float] = state["told"][state["unit"]]
+        if state.get("waiting"):
+            steps = Table.concat([Table.of("steps", state["waiting"]), steps])
+        ready = (steps["step"] <= state["newest"][state["unit"]]) | ended
+        ready |= np.arange(steps.rows) < steps.rows - _WAITING
+        state["waiting"] = list(steps.where(~ready).to_rows())
+        units = []
+        for step in steps["step"][ready].tolist():
+            state["usual"] = told.pop(str(step), state.get("usual", 0.0))
+            units.append(state["usual"])
+        # What is left belongs to steps that do not count: evaluations, compilations, checkpoints.
+        done = int(steps["step"][ready][-1]) if ready.any() else -1
+        for step in [step for step in told if int(step) <= done]:
+            del told[step]
+        for step in list(told)[:-_WAITING]:
+            del told[step]
+        return steps.where(ready), np.array(units, dtype=np.float64)
+
+
+def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None:
+    """Remember what steps processed, by their number, of the rank that is judged."""
+    told: dict[str, dict[str, float]] = state.setdefault("told", {})
+    chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(scalars["value"])
+    chosen &= (scalars["value"] > 0) & (scalars["mode"] != "eval")
+    if rank is not None:
+        chosen &= scalars["rank"] == rank
+    rows = scalars.where(chosen).sorted("time", "step", "value")
+    for name, step, value in zip(*(rows[c].tolist() for c in ("name", "step", "value")), strict=True):
+        if rank is not None or name not in told:
+            told.setdefault(name, {})[str(step)] = value
+            state.setdefault("newest", {})[name] = step
+
+
+def _median(block: Block) -> float:
+    return median(np.asarray(block["points"]))
+
+
+def _points(blocks: list[Block]) -> NDArray[np.float64]:
+    return np.concatenate([block["points"] for block in blocks])
+
+
+def _grown(before: list[Block], now: list[Block]) -> dict[str, float]:
+    """Return the parts that take longer for a unit of work than before, in ms, the most first."""
+
+    def each(blocks: list[Block]) -> dict[str, float]:
+        units = sum(block["units"] for block in blocks) or 1.0
+        return {part: sum(block["parts"][part] for block in blocks) / units / 1e6 for part in BREAKDOWN}
+
+    old, new = each(before), each(now)
+    found = {part: new[part] - old[part] for part in BREAKDOWN if new[part] > old[part]}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))

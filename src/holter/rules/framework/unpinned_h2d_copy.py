@@ -1,0 +1,141 @@
+"""Copies to the device from memory that is not pinned."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.intervals import difference
+from holter.analysis.loading import dataloading
+from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, covered, profiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_MIB = 2**20
+_BLOCKING = re.compile(r"memcpy(?!.*async)", re.IGNORECASE)
+_MIN_STEPS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnpinnedH2DCopy(Rule):
+    """Batches reach the device from pageable memory, or by calls that block, and that takes time."""
+
+    reads = ("memory_operations", "kernels", "launches", "steps", "events/loader")
+    category = "framework"
+    description = "copies to the device cannot overlap"
+    formula = (
+        "pageable bytes >= half of those copied to the device, and copies outside computation >= "
+        "exposed_pct of the steps or >= min_mib a step (critical_pct: critical); without a trace: "
+        "pin_memory off and h2d >= exposed_pct"
+    )
+    advice = "Set pin_memory=True in the DataLoader, copy with non_blocking=True, prefetch to the device."
+    packs = ("deep_trace",)
+
+    exposed_pct: float = parameter(3.0, above=0, high=100, unit="%")
+    """Share of the steps that copies take, from which it is a warning."""
+    critical_pct: float = parameter(15.0, above=0, high=100, unit="%")
+    """Share from which it is critical."""
+    min_mib: float = parameter(16.0, low=0, unit="MiB per step")
+    """Pageable copies of so much are a warning whatever they take."""
+    min_steps: int = parameter(5, low=1, unit="steps")
+    """Fewer profiled steps are not judged."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last profiled steps; without a trace the last two hundred of each rank."""
+        return Lookback(seconds=LOOKBACK_S, steps=200)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge the copies of each profiled device; without any, the loader's setting and the host's time."""
+        for loader in dataloading.loaders(window.new("events")):
+            if isinstance(loader.get("pin_memory"), bool):
+                unpinned: dict[str, bool] = window.state.setdefault("unpinned", {})
+                key = str(loader["rank"])
+                unpinned[key] = unpinned.get(key, True) and not loader["pin_memory"]
+        if not window.kernels.rows:
+            yield from self._by_loader(window)
+            return
+        for one in profiled(window, self.min_steps):
+            yield from self._copies(window, one)
+
+    def _copies(self, window: Window, one: Profiled) -> Iterator[Issue]:
+        rows = one.copies.where((one.copies["kind"] == "h2d") & (one.copies["time"] >= one.begin[0]))
+        rows = rows.where(rows["time"] < one.end[-1])
+        window.judged(len(one.begin))
+        total = float(rows["bytes"].sum())
+        known = rows.where(rows["memory"] != "")
+        if not known.rows or total <= 0:
+            return
+        pageable = float(known["bytes"][known["memory"] == "pageable"].sum()) / float(known["bytes"].sum())
+        open_ = difference(covered(rows), one.kind("compute"))
+        exposed = 100.0 * float(one.within(open_).sum()) / float(one.wall.sum())
+        per_step = total / len(one.begin)
+        severity: Severity | None = None
+        code = "pageable"
+        if pageable >= 0.5 and (exposed >= self.exposed_pct or per_step >= self.min_mib * _MIB):
+            severity = "critical" if exposed >= self.critical_pct else "warning"
+        elif (
+            pageable < 0.5
+            and exposed >= self.exposed_pct
+            and self._blocking(window, one.rank, rows["correlation"])
+        ):
+            severity, code = "warning", "blocking_copy"
+        if severity is not None:
+            how = (
+                f"{100 * pageable:.0f} % from pageable memory" if code == "pageable" else "by blocking calls"
+            )
+            yield self.issue(
+                f"rank {one.rank} copies {per_step / _MIB:.1f} MiB a step to gpu{one.device}, {how}",
+                severity=severity,
+                code=code,
+                node=one.node,
+                rank=one.rank,
+                device=f"gpu{one.device}",
+                time_start=int(one.begin[0]),
+                time_end=int(one.end[-1]),
+                evidence={
+                    "pageable_pct": 100.0 * pageable,
+                    "exposed_pct": exposed,
+                    "bytes_per_step": per_step,
+                    "gb_per_s": total / max(1.0, float(rows["duration"].sum())),
+                },
+            )
+
+    def _blocking(self, window: Window, rank: int, correlations: NDArray[np.int64]) -> bool:
+        """Tell whether most of the copies were asked for by a call that waits for them."""
+        launches = window.launches
+        own = launches.where((launches["rank"] == rank) & np.isin(launches["correlation"], correlations))
+        blocking = [bool(_BLOCKING.search(name)) for name in own["name"].tolist()]
+        return bool(blocking) and sum(blocking) >= 0.5 * len(blocking)
+
+    def _by_loader(self, window: Window) -> Iterator[Issue]:
+        unpinned = {int(rank) for rank, off in window.state.get("unpinned", {}).items() if off}
+        steps = window.steady
+        for rank in np.unique(steps["rank"]).tolist():
+            own = steps.where(steps["rank"] == rank)
+            if own.rows < _MIN_STEPS or rank not in unpinned:
+                continue
+            share = 100.0 * float(own["h2d"].sum()) / float(own["duration"].sum())
+            window.judged(own.rows)
+            if share >= self.exposed_pct:
+                yield self.issue(
+                    f"rank {rank} spends {share:.0f} % of its steps on copies to the device, and its loader "
+                    "does not pin memory",
+                    severity="critical" if share >= self.critical_pct else "warning",
+                    code="loader",
+                    rank=int(rank),
+                    step_start=int(own["step"].min()),
+                    step_end=int(own["step"].max()),
+                    evidence={"h2d_pct": share, "pin_memory": False},
+                )
+        if not window.points:
+            window.insufficient(
+                "no_input", f"no copy was recorded, and no loader without pinned memory: {HOW}"
+            )

@@ -1,0 +1,126 @@
+"""Rules from a file of the user's: `./my_rule.py:MyRule`, imported once, refused with file and line."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from holter.parameters import BadRule, line_of, nearest
+from holter.schema.metrics import METRICS
+from holter.schema.tables import TABLES
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from holter.rules import Rule
+
+_REFERENCE = re.compile(
+    r"(?P<file>[^:]*(?::[\\/][^:]*)?\.py)(?::(?P<name>[A-Za-z_]\w*)(?![\w=]))?(?::(?P<rest>.*))?"
+)
+
+LOADED: dict[str, type[Rule]] = {}
+"""Rules of files by their names, so that the rest of a command line can name them briefly."""
+
+
+def split_reference(text: str) -> tuple[str, str] | None:
+    """Split `FILE.py[:NAME][:k=v,…]` into reference and parameters; None when it names no file."""
+    match = _REFERENCE.fullmatch(text.strip())
+    if match is None:
+        return None
+    name = f":{match['name']}" if match["name"] else ""
+    return match["file"] + name, match["rest"] or ""
+
+
+def load(reference: str, rule: type[Rule]) -> type[Rule]:
+    """Return the rule that `FILE.py[:NAME]` names.
+
+    Args:
+        reference: The file, and which rule when it holds several.
+        rule: What rules are derived from.
+
+    Raises:
+        BadRule: No such file, one that does not import, no rule in it or several; says the file and the line.
+    """
+    found = split_reference(reference)
+    path, _, name = (found[0] if found else reference).partition(".py:")
+    path = path if path.endswith(".py") else f"{path}.py"
+    module = _imported(os.path.abspath(os.path.expanduser(path)), path)
+    rules = {
+        value.__name__: value
+        for key, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, rule)
+        and value is not rule
+        and value.__module__ == module.__name__
+        and key == value.__qualname__
+        and not key.startswith("_")
+    }
+    if not rules:
+        raise BadRule(f"{path} holds no rule; write a class that is derived from holter.rules.Rule")
+    if not name and len(rules) > 1:
+        raise BadRule(f"{path} holds {len(rules)} rules; name one: {', '.join(f'{path}:{n}' for n in rules)}")
+    if name and name not in rules:
+        near = nearest(name, rules)
+        hint = f"did you mean {near}? it" if near else "it"
+        raise BadRule(f"{path} has no rule {name!r}; {hint} has: {', '.join(rules)}")
+    chosen = rules[name] if name else next(iter(rules.values()))
+    _check(chosen, path)
+    made: Any = chosen
+    made.reference = f"{os.path.abspath(os.path.expanduser(path))}:{chosen.__name__}"
+    return chosen
+
+
+def _imported(path: str, shown: str) -> ModuleType:
+    """Import a file under a name of its own, once in the life of this process."""
+    digest = hashlib.sha256(path.encode()).hexdigest()[:12]
+    name = f"{os.path.basename(path).removesuffix('.py')}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not os.path.isfile(path):
+        raise BadRule(f"{shown}: there is no such file")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadRule(f"{shown} is no Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # SystemExit too: a file that exits when it is imported is no rule.
+        del sys.modules[name]
+        line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
+        raise BadRule(f"{shown}:{line or 1}: {type(error).__name__}: {error}") from None
+    return module
+
+
+def _line(error: BaseException, path: str) -> int | None:
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return lines[-1] if lines else None
+
+
+def _check(rule: type[Rule], path: str) -> None:
+    """Refuse a rule that could not run."""
+    where = f"{path}:{line_of(rule)}: {rule.__name__}"
+    if any(isinstance(value, dataclasses.Field) for value in vars(rule).values()):
+        raise BadRule(
+            f"{where} has parameters but is no dataclass; put @dataclass(frozen=True, kw_only=True) above"
+        )
+    if not rule.reads:
+        raise BadRule(f'{where} reads nothing; write which tables, as in reads = ("scalars",)')
+    for text in rule.reads:
+        table, _, only = text.partition("/")
+        if table not in TABLES:
+            near = nearest(table, TABLES)
+            hint = f"did you mean {near!r}? " if near else ""
+            raise BadRule(f"{where} reads {text!r}; {hint}there are: {', '.join(TABLES)}")
+        if table == "samples" and only and only not in METRICS:
+            near = nearest(only, METRICS)
+            hint = f"did you mean 'samples/{near}'?" if near else "see holter.schema.metrics"
+            raise BadRule(f"{where} reads {text!r}, but there is no metric {only!r}; {hint}")

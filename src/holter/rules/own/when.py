@@ -1,0 +1,183 @@
+"""Rules that an expression makes: `when:grad_norm > 10 for 3 steps`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from holter.parameters import parameter
+from holter.rules.own.expression import Expression, Node, Value, leaf_of, value_of
+from holter.rules.own.parser import parse
+from holter.rules.own.step import completed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules import Issue, Rule, Window
+
+WHEN = "when:"
+_GRID_NS = 10_000_000_000
+"""Readings are put together in pieces of so long, on a grid from the job's start."""
+
+
+@cache
+def expression(text: str) -> type[Rule]:
+    """Return the rule that an expression makes; raises `BadRule` saying what is wrong with it, and where."""
+    from holter.rules import Rule
+
+    made = parse(text)
+
+    @dataclass(frozen=True, kw_only=True)
+    class When(Rule):
+        """What an expression says."""
+
+        what: ClassVar[Expression] = made
+        reads = made.reads
+        category = "training"
+        description = text
+        formula = text
+        consecutive = 1
+
+        level: str = parameter("warning", choices=("info", "warning", "critical"), aliases=("severity",))
+        """How bad it is."""
+        help: str = parameter("", aliases=("advice",))
+        """What to do about it."""
+
+        def evaluate(self, window: Window) -> Iterator[Issue]:
+            """Judge what is new: the steps that are complete, or the readings of whole pieces of time."""
+            found = _timed(made, window) if made.timed else _stepped(made, window)
+            for about in found:
+                yield self.issue(
+                    f"{text}{about.pop('where')}", severity=self.level, advice=self.help, **about
+                )
+
+    When.__name__ = When.__qualname__ = f"{WHEN}{text}"
+    return When
+
+
+def _stepped(made: Expression, window: Window) -> Iterator[dict[str, Any]]:
+    judged = 0
+    for step in completed(window, made.reads):
+        look = leaf_of(step)
+        held = value_of(made.condition, look)
+        judged += held is not None
+        for key, since in _lasting(made, window, f"{step.rank}", held, step.number, step.time):
+            where = f", of {key}" if key else ""
+            yield {
+                "where": f": step {step.number}, rank {step.rank}{where}",
+                "tensor": key or None,
+                "rank": step.rank,
+                "node": step.node or None,
+                "step_start": since,
+                "step_end": step.number,
+                "time_start": step.time,
+                "time_end": step.time,
+                "evidence": _evidence(made.condition, look, key),
+            }
+    window.judged(judged)
+    if not judged and not window.state.get("known"):
+        names = ", ".join(leaf.text() for leaf in made.condition.leaves())
+        window.insufficient("no_input", f"no step has {names} yet")
+    window.state["known"] = bool(judged or window.state.get("known"))
+
+
+def _timed(made: Expression, window: Window) -> Iterator[dict[str, Any]]:
+    state, origin = window.state, window.job.start
+    bins: dict[str, dict[str, dict[str, list[float]]]] = state.setdefault("bins", {})
+    for leaf in made.condition.leaves():
+        _gather(bins.setdefault(leaf.name.partition("(")[2], {}), leaf, window)
+    now: int = state.setdefault("next", 0)
+    judged = 0
+    while origin + (now + 1) * _GRID_NS <= window.end:
+        at, index = origin + (now + 1) * _GRID_NS, now
+        now += 1
+
+        def look(leaf: Node, index: int = index) -> Value:
+            return _over(leaf, bins[leaf.name.partition("(")[2]], index)
+
+        held = value_of(made.condition, look)
+        judged += held is not None
+        for key, _ in _lasting(made, window, "", held, index, at):
+            node, _, device = key.partition("|")
+            yield {
+                "where": f": {device or 'node'} of {node}",
+                "node": node or None,
+                "device": device or None,
+                "time_start": at - _GRID_NS,
+                "time_end": at,
+                "evidence": _evidence(made.condition, look, key),
+            }
+    state["next"] = now
+    longest = max(leaf.value for leaf in made.condition.leaves()) / 10
+    for places in bins.values():
+        for pieces in places.values():
+            for old in [one for one in pieces if int(one) < now - longest]:
+                del pieces[old]
+    window.judged(judged)
+    if not judged and not state.get("known"):
+        window.insufficient("no_input", "there are not enough readings yet")
+    state["known"] = bool(judged or state.get("known"))
+
+
+def _gather(places: dict[str, dict[str, list[float]]], leaf: Node, window: Window) -> None:
+    """Add new readings to their pieces of time: sum, count, least, greatest."""
+    metric = leaf.name.partition("(")[2]
+    done: dict[str, int] = window.state.setdefault("gathered", {})
+    if done.get(metric) == window.end:
+        return
+    done[metric] = window.end
+    for (node, device), series in window.series(metric, new=True).items():
+        pieces = places.setdefault(f"{node}|{device}", {})
+        for time, value in zip(series.time.tolist(), series.value.tolist(), strict=True):
+            # A reading at the end of a piece belongs to it, as a window holds its own end.
+            key = str(-((window.job.start - time) // _GRID_NS) - 1)
+            piece = pieces.setdefault(key, [0.0, 0, math.inf, -math.inf])
+            pieces[key] = [piece[0] + value, piece[1] + 1, min(piece[2], value), max(piece[3], value)]
+
+
+def _over(leaf: Node, places: dict[str, dict[str, list[float]]], index: int) -> Value:
+    """Return average, least or greatest of each device over the pieces that end with this one."""
+    count = math.ceil(leaf.value / 10)
+    if index + 1 < count:
+        return None  # the job is younger than that
+    found = {}
+    for place, pieces in places.items():
+        here = [p for i in range(index - count + 1, index + 1) if (p := pieces.get(str(i))) is not None]
+        if not here:
+            continue
+        kind = leaf.name.partition("_")[0]
+        found[place] = {
+            "avg": lambda told=here: sum(p[0] for p in told) / sum(p[1] for p in told),
+            "min": lambda told=here: min(p[2] for p in told),
+            "max": lambda told=here: max(p[3] for p in told),
+        }[kind]()
+    return found or None
+
+
+def _lasting(
+    made: Expression, window: Window, who: str, held: Value, number: int, time: int
+) -> Iterator[tuple[str, int]]:
+    """Yield the tensors or devices for which it has held for long enough, and since when."""
+    streaks: dict[str, list[int]] = window.state.setdefault("streaks", {}).setdefault(who, {})
+    if held is None:
+        return
+    for key, value in (held if isinstance(held, dict) else {"": held}).items():
+        if not value:
+            streaks.pop(key, None)
+            continue
+        streak = streaks.setdefault(key, [0, number, time])
+        streak[0] += 1
+        long = time - streak[2] + (_GRID_NS if made.timed else 0)
+        if streak[0] >= made.steps and long >= made.seconds * 1e9:
+            yield key, streak[1]
+
+
+def _evidence(condition: Node, look: Any, key: str) -> dict[str, Any]:
+    """Return what stood in the expression."""
+    told = {}
+    for leaf in condition.leaves():
+        value = look(leaf)
+        told[leaf.text()] = value.get(key) if isinstance(value, dict) else value
+    return told

@@ -1,0 +1,1 @@
+"""What several rules share: series of losses, tensors, ranks and units."""

@@ -1,0 +1,85 @@
+"""The logged number that held at a step: a learning rate, a loss; looked up after it was written."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules.engine.waiting import column
+from holter.rules.patterns.collections import matches
+from holter.rules.patterns.logged import ANY_LOSS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.rules import Window
+
+LR = (r"^lr($|[/_.-])", r"(?i)^learning_rate")
+LOSS = (ANY_LOSS,)
+_MOST = 4096
+"""Steps of one rank that are kept at most."""
+
+
+class Latest:
+    """The latest value of one number, by step of each rank; of several of its kind at a step the largest."""
+
+    def __init__(
+        self, window: Window, key: str, patterns: tuple[str, ...], *, evaluation: bool = True
+    ) -> None:
+        """Take the new scalars in.
+
+        Args:
+            window: Its `state[key]` keeps what is needed until the next.
+            key: What it is kept by.
+            patterns: What finds the number, in the names of scalars.
+            evaluation: Whether numbers of mode eval are meant too.
+        """
+        kept: dict[str, list[list[float]]] = window.state.get(key, {})
+        found: dict[int, dict[int, float]] = {
+            int(rank): {int(step): value for step, value in pairs} for rank, pairs in kept.items()
+        }
+        scalars = window.new("scalars")
+        for name in sorted(set(scalars["name"].tolist())):
+            if not matches(patterns, name):
+                continue
+            rows = scalars.where(scalars["name"] == name)
+            columns = (rows[c].tolist() for c in ("rank", "step", "mode", "value"))
+            for rank, step, mode, value in zip(*columns, strict=True):
+                if math.isfinite(value) and (evaluation or mode != "eval"):
+                    mine = found.setdefault(rank, {})
+                    mine[step] = max(mine.get(step, -math.inf), value)
+        self._steps = {rank: sorted(mine) for rank, mine in found.items()}
+        self._found = found
+        window.state[key] = {str(rank): self._needed(window, rank) for rank in found}
+
+    def _needed(self, window: Window, rank: int) -> list[list[float]]:
+        """Return what will be asked for: from before the first step that still waits."""
+        waiting = [
+            int(mine.min())
+            for table in window.state.get("waiting", {}).values()
+            if (mine := column(table, "step", np.int64)[_of(column(table, "rank", np.int64), rank)]).size
+        ]
+        steps = self._steps[rank]
+        low = max(0, (bisect_right(steps, min(waiting)) if waiting else len(steps)) - 2)
+        return [[step, self._found[rank][step]] for step in steps[low:][-_MOST:]]
+
+    def at(self, rank: int, step: int) -> float | None:
+        """Return the number that held at a step, written there or before it; rank -1 has the first's."""
+        rank = rank if rank >= 0 else min(self._steps, default=rank)
+        steps = self._steps.get(rank, [])
+        place = bisect_right(steps, step)
+        return self._found[rank][steps[place - 1]] if place else None
+
+    def rises(self, rank: int, step: int) -> bool:
+        """Tell whether it was larger at a step than at the one before."""
+        now = self.at(rank, step)
+        before = self.at(rank, step - 1)
+        return now is not None and before is not None and now > before
+
+
+def _of(ranks: NDArray[np.int64], rank: int) -> NDArray[np.bool_]:
+    """Tell which rows ask for the numbers of a rank: its own, and those of all ranks together."""
+    return np.asarray((ranks == rank) | (ranks < 0))

@@ -1,0 +1,78 @@
+"""Names and roles of a model's parameters, and the order of its layers."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from holter.rules.patterns.collections import tested
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.window import Window
+    from holter.schema.table import Table
+
+PARAMETERS = ("weight", "bias", "norm_param", "embedding")
+"""Roles of parameters in table `tensors`."""
+EXPERT = re.compile(r"(?i)experts?([^a-z]|$)")
+"""Parameters that only some samples reach, by design."""
+ADAPTER = re.compile(r"(?i)(^|[^a-z])(lora|adapter|ia3|prefix|prompt)")
+"""Parameters that are trained beside a frozen base."""
+_GRADIENT = "gradient/"
+
+
+def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which new rows of table `tensors` are of parameters, and which of gradients; answered once."""
+
+    def answer() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        rows = window.new("tensors")
+        gradients = is_gradient(rows)
+        return tested(rows["role"], PARAMETERS.__contains__) & ~gradients, gradients
+
+    return window.answered("kinds of tensors", answer)
+
+
+def is_gradient(rows: Table) -> NDArray[np.bool_]:
+    """Tell which rows of table `tensors` are of gradients of parameters."""
+    named = tested(rows["name"], lambda name: name.startswith(_GRADIENT))
+    return named | tested(rows["role"], "grad".__eq__)
+
+
+def of(name: str) -> str:
+    """Return the parameter that a gradient is of; a parameter's own name stays."""
+    return name.removeprefix(_GRADIENT)
+
+
+def parameters_of(names: Iterable[str]) -> list[str]:
+    """Return the parameter of each of many gradients, of which few are distinct."""
+    given = list(names)
+    return list(map({name: of(name) for name in set(given)}.__getitem__, given))
+
+
+def listed(names: Iterable[str], most: int = 3) -> str:
+    """Name some things in a sentence: `a, b, c and 4 more`."""
+    ordered = sorted(names)
+    more = len(ordered) - most
+    return ", ".join(ordered[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def depths(names: Iterable[str]) -> dict[str, int]:
+    """Return how deep parameters lie, 0 first, where names tell: `layers.0.fc`, `layers.1.fc`.
+
+    Layers are numbered within a family of names that begin alike; the family with most parameters counts.
+    """
+    families: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for name in names:
+        if (first := re.search(r"\d+", name)) is not None:
+            numbers = tuple(int(n) for n in re.findall(r"\d+", name))
+            families[name[: first.start()]][name] = numbers
+    if not families:
+        return {}
+    family = max(sorted(families), key=lambda prefix: len(families[prefix]))
+    places = {numbers: i for i, numbers in enumerate(sorted(set(families[family].values())))}
+    return {name: places[numbers] for name, numbers in families[family].items()}

@@ -1,0 +1,287 @@
+"""What all rules about tensors share: which tensors they look at, step by step, and how they tell."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from holter.analysis.verdict.evidence import counted
+from holter.parameters import nearest
+from holter.rules import BadRule, Issue, Rule, Window, parameter
+from holter.rules.engine.parts import of_one, wholes
+from holter.rules.engine.step_rows import StepRows, WholeSteps, whole_steps
+from holter.rules.patterns.collections import belongs, has_role, matches, pairs_of, tested
+from holter.rules.patterns.latest import Latest
+from holter.rules.patterns.tensor_issues import Finding, told
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+MODES = ("train", "eval", "predict", "global")
+_KEYS = ("time", "rank", "step", "mode", "name", "node")
+_COUNTS = ("role", "state", "count", "nan", "posinf", "neginf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRule(Rule):
+    """Looks at tensors a step at a time, each rank by itself; the parts of a sharded one are joined first.
+
+    Where numbers that are not finite or elements are judged, each part is looked at where it is.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("tensors",)
+    category = "training"
+
+    roles: ClassVar[tuple[str, ...]] = ("",)
+    """The roles that are looked at where no name is asked for; a final colon means all that begin so."""
+    statistics: ClassVar[tuple[str, ...]] = ()
+    """The columns of table `tensors` that are needed."""
+    kinds: ClassVar[tuple[str, ...]] = ()
+    """The kinds of table `tensor_values` that are needed."""
+    nonfinite: ClassVar[bool] = False
+    """Whether tensors without a finite element are looked at too."""
+    scalars: ClassVar[tuple[str, ...]] = ()
+    """Patterns of the logged number that it looks up at a step."""
+    save: ClassVar[str] = "weights@100"
+    """What to record for it to have something to judge."""
+
+    tensor_regex: tuple[str, ...] | None = parameter(None)
+    """Patterns that find tensors anywhere in their names, instead of those it would look at by itself."""
+    collection_names: tuple[str, ...] | None = parameter(None)
+    """Collections whose tensors it looks at, together with those that the patterns find."""
+    exclude_regex: tuple[str, ...] | None = parameter(None)
+    """Patterns of tensors that are never looked at."""
+    start_step: int = parameter(0, low=0, unit="steps")
+    """The first step that is judged."""
+    end_step: int | None = parameter(None, low=0, unit="steps")
+    """The first step that is not judged any more."""
+    mode: tuple[str, ...] | None = parameter(None)
+    """Only these of train, eval, predict, global; global means any."""
+    successive: int = parameter(1, low=1, aliases=("consecutive",))
+    """At how many evaluations of the same tensor in a row the condition must hold."""
+    every: int = parameter(1, low=1, unit="saved steps")
+    """Judge only each so-many-th saved step."""
+    ranks: str = parameter("all", classic="one")
+    """Whose tensors: all, one (rank 0), or ranks separated by commas."""
+    max_findings: int = parameter(100, low=1)
+    """How many different findings are told; beyond them they are counted."""
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        object.__setattr__(self, "mode", tuple(m.casefold() for m in self.mode) if self.mode else None)
+        for mode in self.mode or ():
+            if mode not in MODES:
+                near = nearest(mode, MODES)
+                self._refuse("mode", mode, " or ".join(MODES) + (f"; did you mean {near!r}?" if near else ""))
+        if self.ranks not in ("all", "one") and not re.fullmatch(r"\d+(\s*,\s*\d+)*", self.ranks):
+            self._refuse("ranks", self.ranks, "all, one, or whole numbers separated by commas")
+        for name in (f.name for f in fields(self) if f.name.endswith("regex")):
+            for pattern in getattr(self, name) or ():
+                try:
+                    re.compile(pattern)
+                except re.error as error:
+                    text = f"{type(self).__name__}: {name}={pattern!r} is no pattern: {error}"
+                    raise BadRule(text) from None
+
+    def _refuse(self, name: str, value: object, valid: str) -> None:
+        raise BadRule(f"{type(self).__name__}: {name}={value!r} is not valid; it takes {valid}")
+
+    def wants(self, name: str, role: str) -> bool:
+        """Tell whether the rule looks at a tensor."""
+        if matches(self.exclude_regex, name):
+            return False
+        if self.tensor_regex is None and self.collection_names is None:
+            return has_role(role, self.roles)
+        return matches(self.tensor_regex, name) or any(
+            belongs(collection, name, role) for collection in self.collection_names or ()
+        )
+
+    def fresh(self, window: Window) -> dict[str, Table]:
+        """Return the new rows of each table that is looked at."""
+        tables = ("tensors", "tensor_values") if self.kinds else ("tensors",)
+        return {table: window.new(table) for table in tables}
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Yield the tensors of one step that meet the condition."""
+        raise NotImplementedError
+
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Tell which rows of many steps can be a finding: steps without one need not be looked at.
+
+        Args:
+            window: The look.
+            table: Their rows, step by step.
+            edges: Where the rows of each step begin, and where those of the last end.
+
+        Returns:
+            A mask, which is column `doubtful` of what `judge` is given; nothing = any can be one.
+        """
+        return None
+
+    def remember(self, window: Window, at: StepRows) -> None:
+        """Keep what later steps are compared with, of a step that is not judged itself."""
+
+    def say(self, findings: list[Finding], step: int) -> str:
+        """Put findings of one code at one step in a sentence, the worst first."""
+        worst, more = findings[0], len(findings) - 1
+        others = f", and of {counted(more, 'more tensor')}" if more else ""
+        numbers = f"{worst.value:.4g}{worst.unit} {worst.comparator} {worst.threshold:.4g}{worst.unit}"
+        return f"{worst.what} of {worst.tensor} at step {step}: {numbers}{others}"
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each step that has become whole; remember which tensors there were."""
+        logged = Latest(window, "numbers", self.scalars) if self.scalars else None
+        new = self.fresh(window)
+        if not window.job.ended and not any(table.rows for table in new.values()):
+            window.idle = True
+            return
+        state = window.state
+        steps = whole_steps(self._chosen(window, new), state, ended=window.job.ended)
+        counts, steps = self._sifted(window, steps)
+        for at, (rows, good, skipped, doubtful) in zip(steps, counts, strict=True):
+            if not rows:
+                continue
+            at.logged = logged
+            state["matched"] = state.get("matched", 0) + 1
+            count = state.setdefault("saved", {}).get(str(at.rank), 0)
+            state["saved"][str(at.rank)] = count + 1
+            late = self.end_step is not None and at.step >= self.end_step
+            if at.step < self.start_step or late or count % self.every:
+                self.remember(window, at)
+            elif not (doubtful or skipped or state.get("streaks")):
+                window.judged(good)  # as nearly always: nothing of this step can be told
+            else:
+                yield from told(self, window, at, list(self.judge(window, at)))
+        if state.get("skipped_nonfinite"):
+            window.details["skipped_nonfinite"] = state["skipped_nonfinite"]
+        if not window.points and window.lack is None:
+            self._lacking(window)
+
+    def _sifted(self, window: Window, steps: WholeSteps) -> tuple[list[list[int]], WholeSteps]:
+        """Add to the rows of all steps how many elements are finite, and which can be judged or told.
+
+        Returns:
+            For each step its rows, those that can be judged, those that are skipped, and those that may be
+            told; and the steps.
+        """
+        table = steps.tables["tensors"]
+        finite = table["count"] - (table["nan"] + table["posinf"] + table["neginf"])
+        some, filled = table["count"] > 0, finite > 0
+        columns = {**table.columns, "finite": finite, "good": some if self.nonfinite else some & filled}
+        columns["skipped"] = np.zeros(table.rows, dtype=bool) if self.nonfinite else some & ~filled
+        edges, good = steps.edges["tensors"], columns["good"]
+        doubtful = self.doubtful(window, Table(columns), edges)
+        columns["doubtful"] = good if doubtful is None else doubtful & good
+        sums = [np.append(0, np.cumsum(columns[name])) for name in ("good", "skipped", "doubtful")]
+        counts = [np.diff(edges), *(np.diff(one[edges]) for one in sums)]
+        if doubtful is None:
+            counts[3] = counts[0]
+        table = Table(columns)
+        return np.column_stack(counts).tolist(), replace(steps, tables={**steps.tables, "tensors": table})
+
+    def _lacking(self, window: Window) -> None:
+        if window.state.get("matched") or window.state.get("waiting", {}).get("tensors"):
+            window.idle = not window.job.ended
+            window.insufficient("too_few_points", "no saved step could be judged", have=0, need=1)
+            return
+        asked = [*(self.collection_names or ()), *(self.tensor_regex or ())]
+        wanted = ", ".join(asked or self.roles)
+        text = f"no tensor was recorded{wanted and f' as {wanted}'}; run with --save {self.save}"
+        window.insufficient("no_match", text)
+
+    def _chosen(self, window: Window, new: Mapping[str, Table]) -> dict[str, Table]:
+        """Narrow new rows to the ranks, modes and tensors looked at, and to the columns needed."""
+        chosen = {}
+        others: set[str] = set()
+        for name, table in new.items():
+            narrow = self._narrowed(table)
+            if name == "tensors":
+                whole = narrow is window.new("tensors")
+                found = window.answered("pairs", partial(pairs_of, narrow)) if whole else pairs_of(narrow)
+                pairs, which = found
+                wanted = _wanted(self, tuple(pairs))
+                others = {n for (n, _), want in zip(pairs, wanted.tolist(), strict=True) if not want}
+                table = narrow if wanted.all() else narrow.where(wanted[which])
+                # Where a rank is named, its parts are looked at by themselves.
+                if not (self.nonfinite or self.kinds) and self.ranks in ("all", "one"):
+                    table = wholes(table, window.state, (*_KEYS, *_COUNTS, *self.statistics))
+            else:
+                table, names = narrow, narrow["name"].tolist()
+                # Elements have no role: those of a tensor that is not wanted are known by its name.
+                kinds = table["kind"].tolist()
+                table = _kept(
+                    table, (k in self.kinds and n not in others for n, k in zip(names, kinds, strict=True))
+                )
+            rest = ("kind", "position", "value") if name == "tensor_values" else (*_COUNTS, *self.statistics)
+            chosen[name] = Table({column: table[column] for column in (*_KEYS, *rest)})
+        return chosen
+
+    def _narrowed(self, table: Table) -> Table:
+        if not table.rows:
+            return table
+        if self.mode is not None and "global" not in self.mode:
+            # A loop that never says its mode trains.
+            modes = {*self.mode, *(("global",) if "train" in self.mode else ())}
+            modes_of = tested(table["mode"], modes.__contains__)
+            table = table if modes_of.all() else table.where(modes_of)
+        if self.ranks == "all":
+            return table
+        if self.ranks == "one":
+            return table.where(of_one(table))
+        return table.where(np.isin(table["rank"], [int(r) for r in self.ranks.split(",")]))
+
+    def judgeable(self, window: Window, at: StepRows) -> Table:
+        """Return the rows of a step that can be judged; they count as judged, and the others are counted."""
+        table = at.tables["tensors"]
+        if skipped := int(np.count_nonzero(table["skipped"])):
+            window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + skipped
+        good = table["good"]
+        at.judges = table if good.all() else table.where(good)
+        window.judged(at.judges.rows)
+        return at.judges
+
+    def rows(self, window: Window, at: StepRows) -> list[dict[str, Any]]:
+        """Return the tensors of a step that can be judged, by name, as plain values."""
+        return self.listed(self.judgeable(window, at))
+
+    def listed(self, table: Table, **more: NDArray[Any]) -> list[dict[str, Any]]:
+        """Return rows of a step as plain values, by name, with further columns."""
+        if not table.rows:
+            return []
+        names = ("name", "time", *_COUNTS, "finite", *self.statistics)
+        found = list(Table({**{name: table[name] for name in names}, **more}).to_rows())
+        # Rows that say the same place twice have an order too, whichever came first.
+        twice = len({row["name"] for row in found}) < len(found)
+        found.sort(key=lambda row: (row["name"], row["time"], repr(row) if twice else ""))
+        return found
+
+    def newest(self, table: Table) -> Table:
+        """Return one row for each name: that which was recorded last at the step."""
+        names = table["name"].tolist()
+        if len(set(names)) == len(names):
+            return table
+        rows = [repr(row) for row in table.to_rows()]
+        order = sorted(range(len(names)), key=lambda i: (table["time"][i], rows[i]))
+        return table.where(np.array(list({names[i]: i for i in order}.values()), dtype=np.int64))
+
+    def withdraw(self, window: Window, at: StepRows) -> None:
+        """Say that a step could not be judged after all."""
+        window.points = max(0, window.points - len(at.judged))
+        at.judged.clear()
+
+
+@lru_cache(maxsize=256)
+def _wanted(rule: TensorRule, pairs: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
+    """Tell which names and roles a rule looks at: they are the same look after look."""
+    return np.array([rule.wants(*pair) for pair in pairs], dtype=bool)
+
+
+def _kept(table: Table, keep: Iterable[bool]) -> Table:
+    return table.where(np.fromiter(keep, dtype=bool, count=table.rows))

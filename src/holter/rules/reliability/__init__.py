@@ -1,0 +1,1 @@
+"""Rules about failures: hangs, full disks, hardware errors and missing checkpoints."""

@@ -1,0 +1,132 @@
+"""Clocks of nodes that do not agree."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules.engine.levels import severity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_STABLE = 0.2
+"""A skew is the same at all steps, but for so much of itself; what differs more is no clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSkew(Rule):
+    """A node's wall clock moved while the job ran, or nodes that step together end their steps apart."""
+
+    reads = ("events/clock", "steps")
+    category = "reliability"
+    severity = "info"
+    description = "clocks of nodes do not agree"
+    formula = (
+        "a clock moved by >= info_ms or warning_ms; or, between nodes, the median difference of the ends "
+        "of the same steps, when it is stable and longer than a step"
+    )
+    advice = "Synchronise the nodes with NTP or PTP: times of different nodes cannot be compared like this."
+    packs = ("distributed",)
+    every_s = 60.0
+    tells_once = ("moved",)
+
+    info_ms: float | None = parameter(50.0, above=0, unit="ms", aliases=("threshold",))
+    """Difference from which on it is worth a note."""
+    warning_ms: float | None = parameter(1000.0, above=0, unit="ms")
+    """Difference that is worth a warning."""
+    min_steps: int = parameter(50, low=1, unit="steps")
+    """Steps that two nodes must have in common."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last steps of each rank."""
+        return Lookback(steps=200)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each node's own clock, then nodes against one another."""
+        events = window.new("events")
+        for row in events.where(events["kind"] == "clock").sorted("time", "detail").to_rows():
+            moved = _moved(row["detail"])
+            if moved is None:
+                continue
+            window.judged(1)
+            # Critical is no level: training itself is not hurt.
+            severity = severity_of(abs(moved), self.info_ms, self.warning_ms, None)
+            if severity is not None:
+                yield self.issue(
+                    f"the wall clock of {row['node'] or 'the node'} moved by {moved:.0f} ms",
+                    severity=severity,
+                    code="moved",
+                    node=row["node"] or None,
+                    time_start=row["time"],
+                    time_end=row["time"],
+                    evidence={"moved_ms": moved},
+                )
+        steps = window.steps
+        nodes = sorted(set(steps["node"].tolist()))
+        if len(nodes) < 2:
+            if not window.points:
+                window.insufficient(
+                    "no_match", "one node; clocks differ between two", have=len(nodes), need=2
+                )
+            return
+        yield from self._between(window, steps, nodes)
+
+    def _between(self, window: Window, steps: Table, nodes: list[str]) -> Iterator[Issue]:
+        if not (steps["communication"] > 0).any():
+            text = "no rank waits for another, so nodes need not end steps together"
+            return window.insufficient("no_match", text)
+        ends = [_ends(steps.where(steps["node"] == node)) for node in nodes]
+        common = sorted(set.intersection(*(set(e) for e in ends)))
+        if len(common) < self.min_steps:
+            text = "too few steps that all nodes have in common"
+            return window.insufficient("too_few_points", text, have=len(common), need=self.min_steps)
+        window.judged(len(common))
+        zero = min(e[common[0]] for e in ends)
+        matrix = np.array([[e[step] - zero for step in common] for e in ends], dtype=np.float64) / 1e6
+        apart = [row - np.median(np.delete(matrix, i, axis=0), axis=0) for i, row in enumerate(matrix)]
+        typical = float(np.median(steps["duration"])) / 1e6
+        for node, one in zip(nodes, apart, strict=True):
+            skew = float(np.median(one))
+            spread = float(np.median(np.abs(one - skew)))
+            severity = severity_of(abs(skew), self.info_ms, self.warning_ms, None)
+            # Hosts may run ahead of their GPUs by a step, so less than one says nothing about clocks.
+            if severity is None or abs(skew) <= typical or spread > _STABLE * abs(skew):
+                continue
+            if len(nodes) == 2 and skew < 0:
+                continue  # of two, nobody knows which one is wrong: told once
+            yield self.issue(
+                f"{node} ends the same steps {abs(skew):.0f} ms {'later' if skew > 0 else 'earlier'} than "
+                "the other nodes",
+                severity=severity,
+                code="skew",
+                node=node,
+                step_start=common[0],
+                step_end=common[-1],
+                time_end=window.end,
+                evidence={"skew_ms": skew, "spread_ms": spread, "steps": len(common), "nodes": len(nodes)},
+            )
+
+
+def _ends(steps: Table) -> dict[int, int]:
+    """Return when a node's last rank ended each step."""
+    end = steps["time"] + steps["duration"]
+    order = np.argsort(end, kind="stable")
+    return dict(zip(steps["step"][order].tolist(), end[order].tolist(), strict=True))
+
+
+def _moved(text: str) -> float | None:
+    """Return by how many ms a clock moved, as its agent noted it."""
+    try:
+        detail: Any = json.loads(text or "{}")
+    except ValueError:
+        return None
+    moved = detail.get("moved_ns") if isinstance(detail, dict) else None
+    return float(moved) / 1e6 if isinstance(moved, int | float) and abs(moved) < 2**62 else None

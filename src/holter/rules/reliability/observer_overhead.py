@@ -1,0 +1,125 @@
+"""What holter itself costs the training."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules.engine.levels import severity_of, worth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BUSY = 80.0
+"""Below so much use of the CPUs, an agent takes from nobody what it uses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverOverhead(Rule):
+    """Holter's agent takes CPU that training needs, or its recorder takes the training's own time."""
+
+    reads = ("steps", "samples/agent.cpu", "samples/cpu.util", "events/end")
+    category = "reliability"
+    description = "holter itself costs too much"
+    formula = (
+        "mean CPU of the agent over 10 min as percent of the node's cores (a note where the CPUs are less "
+        "than 80 % busy), or the recorder's own time as percent of the training loop >= levels"
+    )
+    advice = "Lengthen the sampling interval (holter configure), then switch tensors and windows off."
+    packs = ("performance",)
+    every_s = 60.0
+    tells_once = ("recorder",)
+
+    info: float | None = parameter(1.0, low=0, high=100, unit="%", aliases=("threshold",))
+    """Share from which on it is worth a note."""
+    warning: float | None = parameter(3.0, low=0, high=100, unit="%")
+    """Share from which on it is a warning."""
+    critical: float | None = parameter(8.0, low=0, high=100, unit="%")
+    """Share from which on it is critical."""
+    skip_s: float = parameter(60.0, low=0, unit="s")
+    """Start-up of the agent that is left out."""
+    patience_s: float = parameter(120.0, low=0, unit="s")
+    """Readings over a shorter time than this are not judged."""
+    min_lost_s: float = parameter(5.0, low=0, unit="s")
+    """When the recorder took less in all it is a note at most, and below a fifth of it nothing."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The readings of ten minutes."""
+        return Lookback(seconds=600.0)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each node's agent, and each rank's recorder once it has told its cost."""
+        yield from self._recorders(window)
+        since = window.job.start + round(self.skip_s * 1e9)
+        agents, loads = window.series("agent.cpu", since=since), window.series("cpu.util", since=since)
+        if not agents and not window.points:
+            if window.end <= since:
+                return window.insufficient("patience_not_reached", "start-up has not ended")
+            return window.insufficient("no_input", "no reading of the agent's CPU after start-up")
+        for (node, device), series in sorted(agents.items()):
+            length = (int(series.time[-1]) - int(series.time[0])) / 1e9
+            cores = float(window.job.nodes.get(node, {}).get("cpus") or 0)
+            if length < self.patience_s:
+                text = f"the agent of {node} was not seen long enough"
+                window.insufficient("patience_not_reached", text, have=length, need=self.patience_s)
+                continue
+            if cores <= 0:
+                window.insufficient("no_input", f"how many cores {node} has is not known")
+                continue
+            window.judged(len(series.value))
+            used = float(np.mean(series.value))
+            share = min(max(used / cores, 0.0), 100.0)
+            severity = severity_of(share, self.info, self.warning, self.critical)
+            load = loads.get((node, device))
+            busy = float(np.median(load.value)) if load is not None else None
+            if severity is not None:
+                yield self.issue(
+                    f"holter's agent takes {share:.1f} % of the CPUs of {node}",
+                    severity=severity if busy is None or busy >= _BUSY else "info",
+                    code="agent",
+                    node=node,
+                    time_start=int(series.time[0]),
+                    time_end=int(series.time[-1]),
+                    evidence={"share_pct": share, "cores_used": used / 100, "cores": cores, "cpu_pct": busy},
+                )
+
+    def _recorders(self, window: Window) -> Iterator[Issue]:
+        first = window.job.first_step
+        events = window.new("events")
+        ends = events.where(events["kind"] == "end").sorted("time", "rank", "detail")
+        for row in ends.to_rows():
+            spent = _cost(row["detail"])
+            loop = (row["time"] - first) / 1e9 if first is not None else 0.0
+            if spent is None or loop <= 0:
+                continue
+            window.judged(1)
+            share = min(100.0 * spent / loop, 100.0)
+            severity = worth(
+                severity_of(share, self.info, self.warning, self.critical), spent, self.min_lost_s
+            )
+            if severity is not None:
+                yield self.issue(
+                    f"holter's recorder took {share:.1f} % of the training loop of rank {row['rank']}",
+                    severity=severity,
+                    code="recorder",
+                    rank=row["rank"],
+                    node=row["node"] or None,
+                    time_start=first,
+                    time_end=row["time"],
+                    evidence={"share_pct": share, "recorder_s": spent, "loop_s": loop},
+                )
+
+
+def _cost(text: str) -> float | None:
+    """Return the recorder's own seconds that a process told at its end."""
+    try:
+        detail: Any = json.loads(text or "{}")
+    except ValueError:
+        return None
+    cost = detail.get("cost_ns") if isinstance(detail, dict) else None
+    return float(cost) / 1e9 if isinstance(cost, int | float) and 0 < cost < 2**62 else None

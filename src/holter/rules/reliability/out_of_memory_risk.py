@@ -1,0 +1,192 @@
+"""Memory that is nearly used up, on a GPU or on the host, and errors for want of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps.spread import median
+from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules.engine.levels import grade
+from holter.rules.engine.trend import mann_kendall, theil_sen
+from holter.rules.patterns.own_gpus import READS, owners
+from holter.rules.patterns.ranks import by_rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.lookback import Place
+
+_STEPS = 50
+_HOST_S = 60.0
+_CACHE_PCT = 30.0
+"""The allocator gives back what it keeps and does not need; with this much of it, look at fragmentation."""
+_GROWN_POINTS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfMemoryRisk(Rule):
+    """The peak of a GPU's memory, or the host's memory, comes close to its limit; or an allocation failed."""
+
+    reads = (
+        "scalars/cuda.reserved_peak",
+        "scalars/cuda.allocated_peak",
+        "scalars/cuda.total",
+        "scalars/cuda.ooms",
+        "samples/gpu.mem.used_pct",
+        "samples/mem.used_pct",
+        "events/oom",
+        READS,
+        "steps",
+    )
+    category = "reliability"
+    description = "memory is nearly used up"
+    formula = (
+        "peak reserved / device >= device_warning, device_critical (5 points less while it rises); host "
+        "or control group >= host_warning, host_critical; any allocation that failed: critical"
+    )
+    advice = (
+        "Use a smaller micro-batch, checkpoint activations, or set expandable segments; see GPUMemoryLeak."
+    )
+    packs = ("default", "essentials")
+    tells_once = ("failed",)
+
+    device_warning: float = parameter(92.0, low=0, high=100, unit="%")
+    """A GPU fuller than this is a warning."""
+    device_critical: float = parameter(97.0, low=0, high=100, unit="%")
+    """A GPU fuller than this is critical."""
+    rising_points: float = parameter(5.0, low=0, high=100, unit="percentage points")
+    """By so much lower are both while the peak rises."""
+    host_warning: float = parameter(85.0, low=0, high=100, unit="%")
+    """A host, or a control group, fuller than this is a warning."""
+    host_critical: float = parameter(95.0, low=0, high=100, unit="%")
+    """One fuller than this is critical."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last minute; of ranks the state keeps the last steps."""
+        return Lookback(seconds=_HOST_S)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Look at failed allocations as they come, at ranks' peaks, and at the memory of GPUs and hosts."""
+        yield from self._failed(window)
+        before: list[list[Any]] = window.state.get("held", [])
+        high = [*self._ranks(window), *self._devices(window, owners(window)), *self._hosts(window)]
+        window.state["held"] = [list(issue.key) for issue in high]
+        # A level must hold at two looks; a failed allocation is told at once.
+        yield from (issue for issue in high if list(issue.key) in before or window.job.ended)
+        if not window.points:
+            window.insufficient("no_input", "no reading of memory")
+
+    def _failed(self, window: Window) -> Iterator[Issue]:
+        events = window.new("events")
+        for row in events.where(events["kind"] == "oom").to_rows():
+            yield self.issue(
+                "an allocation failed for want of memory",
+                severity="critical",
+                code="failed",
+                node=row["node"],
+                rank=row["rank"] if row["rank"] >= 0 else None,
+                time_start=row["time"],
+                time_end=row["time"],
+                evidence={"event": str(row["name"])[:200]},
+            )
+        seen: dict[str, float] = window.state.setdefault("ooms", {})
+        for rank, series in by_rank(window.new("scalars"), "cuda.ooms").items():
+            before, now = seen.get(str(rank), 0.0), float(series.value.max())
+            seen[str(rank)] = max(before, now)
+            if now > before:
+                yield self.issue(
+                    f"{now - before:.0f} allocations on the GPU of rank {rank} failed and were caught",
+                    severity="critical",
+                    code="failed",
+                    node=series.node,
+                    rank=rank,
+                    count=int(now - before),
+                    step_start=int(series.step[0]),
+                    step_end=int(series.step[-1]),
+                    evidence={"out_of_memory": now},
+                )
+
+    def _ranks(self, window: Window) -> Iterator[Issue]:
+        kept: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        for name in ("reserved_peak", "allocated_peak", "total"):
+            for rank, series in by_rank(window.new("scalars"), f"cuda.{name}").items():
+                one = kept.setdefault(str(rank), {"node": series.node})
+                one[name] = [*one.get(name, []), *series.value.tolist()][-_STEPS:]
+                if name == "reserved_peak":
+                    one["step"] = [*one.get("step", []), *series.step.tolist()][-_STEPS:]
+        for rank, one in sorted((int(name), one) for name, one in kept.items()):
+            peak, total = np.array(one.get("reserved_peak", [])), one.get("total", [0.0])[-1]
+            if not len(peak) or total <= 0:
+                continue
+            window.judged(len(peak))
+            full, cache = 100.0 * float(peak.max()) / total, None
+            if "allocated_peak" in one:
+                cache = 100.0 - 100.0 * max(one["allocated_peak"]) / max(float(peak.max()), 1.0)
+            grows = len(peak) >= 20 and theil_sen(peak) > 0 and mann_kendall(peak) >= 4
+            severity = self._severity(full, grows)
+            if severity is not None and (cache is None or cache < _CACHE_PCT):
+                yield self.issue(
+                    f"the GPU memory of rank {rank} was {full:.0f} % full at its peak"
+                    + (", and it rises" if grows else ""),
+                    severity=severity,
+                    code="device",
+                    node=one["node"],
+                    rank=rank,
+                    step_start=min(one["step"]),
+                    step_end=max(one["step"]),
+                    evidence={"peak_pct": full, "cached_pct": cache, "rises": grows, "device_bytes": total},
+                )
+
+    def _devices(self, window: Window, known: dict[Place, int]) -> Iterator[Issue]:
+        """Judge by the driver's figure where the allocator's is not told, and only one that grew.
+
+        Some frameworks take all memory at once and share it out themselves: a level says nothing then.
+        """
+        loop = window.job.loop
+        if window.state.get("ranks") or loop is None:
+            return
+        first: dict[str, float] = window.state.setdefault("first", {})
+        for (node, device), series in window.series("gpu.mem.used_pct", since=loop).items():
+            early = first.setdefault(f"{node}/{device}", float(series.value[0]))
+            window.judged(len(series.value))
+            now = median(series.value[-10:])
+            # Memory that somebody else takes cannot be told from ours, unless the driver names its owner.
+            if known.get((node, device), 0) and now - early >= _GROWN_POINTS:
+                severity = self._severity(now, grows=False)
+                if severity is not None:
+                    yield self.issue(
+                        f"the memory of {device} is {now:.0f} % full",
+                        severity=severity,
+                        code="device",
+                        node=node,
+                        device=device,
+                        time_end=int(series.time[-1]),
+                        evidence={"used_pct": now, "used_pct_at_start": early},
+                    )
+
+    def _hosts(self, window: Window) -> Iterator[Issue]:
+        since = window.end - round(_HOST_S * 1e9)
+        for (node, _), series in window.series("mem.used_pct", since=since).items():
+            window.judged(len(series.value))
+            used = float(np.median(series.value))
+            severity = grade(used, warning=self.host_warning, critical=self.host_critical)
+            if severity is not None:
+                evidence: dict[str, Any] = {"used_pct": used}
+                yield self.issue(
+                    f"host memory is {used:.0f} % full",
+                    severity=severity,
+                    code="host",
+                    node=node,
+                    time_start=int(series.time[0]),
+                    time_end=int(series.time[-1]),
+                    evidence=evidence,
+                    advice="Fewer loader workers, smaller caches and prefetch; see HostMemoryLeak.",
+                )
+
+    def _severity(self, full: float, grows: bool) -> Severity | None:
+        lower = self.rising_points if grows else 0.0
+        return grade(full, warning=self.device_warning - lower, critical=self.device_critical - lower)

@@ -1,0 +1,1 @@
+"""Rules about the machine: processors, GPUs, memory, storage and network."""

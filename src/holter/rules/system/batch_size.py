@@ -1,0 +1,185 @@
+"""A machine that is too large for the batch: CPU, GPU and GPU memory are all little used."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.machine.snapshots import busiest, matrix, moments
+from holter.analysis.steps.spread import quantile
+from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules.engine.quantile_sketch import Sketch, add, box
+from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.ranks import by_rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSize(Rule):
+    """The CPU, a GPU and its memory are little used, and nothing else is seen to hold training back."""
+
+    reads = (
+        "samples/cpu.core.util",
+        "samples/gpu.util",
+        "samples/gpu.mem.busy",
+        "samples/gpu.mem.used_pct",
+        READS,
+        "scalars/cuda.allocated_peak",
+        "steps",
+    )
+    category = "system"
+    severity = "info"
+    description = "CPU, GPU and memory all little used"
+    formula = (
+        "p95 of CPU, of a GPU and of its memory all below their thresholds over the last readings, while "
+        "data loading and communication take less than other_limit of the steps"
+    )
+    advice = "Raise the batch size, or use a smaller machine."
+    packs = ("performance", "sagemaker")
+    every_s = 30.0
+
+    cpu_threshold_p95: float = parameter(70.0, low=0, high=100, unit="%")
+    """The CPU is little used below this."""
+    gpu_threshold_p95: float = parameter(70.0, low=0, high=100, unit="%")
+    """A GPU is little used below this."""
+    gpu_memory_threshold_p95: float = parameter(50.0, classic=70.0, low=0, high=100, unit="%")
+    """Its memory is little used below this."""
+    memory: str = parameter("used", classic="busy", choices=("used", "busy"))
+    """Compared is how much of the memory is used, or how busy its controller is."""
+    window: int | None = parameter(None, classic=500, above=0, unit="readings", instead_of="window_s")
+    """How many of the last readings are judged."""
+    window_s: float | None = parameter(250.0, classic=None, above=0, unit="s")
+    """The same as a time."""
+    patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
+    """More readings than this must have been seen first."""
+    patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
+    """The same as a time, from the end of warm-up."""
+    other_limit: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%")
+    """Silent when data loading or communication take this share of the steps: they come first."""
+    skip_before_first_step: bool = parameter(True, classic=False)
+    """Leave out what was read before the end of warm-up."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last minutes, or the last readings."""
+        return Lookback(seconds=self.window_s or 250.0, readings=self.window)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each GPU by itself, where the CPU of its node is little used."""
+        since = window.job.loop if self.skip_before_first_step else window.job.start - 1
+        if since is None:
+            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        metric = "gpu.mem.busy" if self.memory == "busy" else "gpu.mem.used_pct"
+        seen = window.seen("gpu.util", since=since)
+        gpus, memory = window.series("gpu.util", since=since), window.series(metric, since=since)
+        cores = window.series("cpu.core.util", since=since)
+        known = owners(window)
+        both = ours(gpus.keys() & memory.keys(), known)
+        if not both or not cores:
+            return window.insufficient("no_input", f"gpu.util, {metric} and cpu.core.util are needed")
+        sketches = self._remember(window, metric, since)
+        busy = self._busy_elsewhere(window)
+        silent = {} if busy is None else {"silent_because": busy}
+        window.hand_over(lambda: {"boxes": {n: box(s) for n, s in sorted(sketches.items())}, **silent})
+        for node in sorted({node for node, _ in both} & {node for node, _ in cores}):
+            at = moments(cores, node)
+            readings = matrix(cores, node, at)
+            cpu = self._p95(window, Series(at, busiest(readings, len(readings))))
+            for device in (device for where, device in both if where == node):
+                series = gpus[node, device]
+                have: float = seen[node, device]
+                need: float | None = self.patience
+                if need is None and self.patience_s is not None:
+                    have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
+                if need is not None and have <= need:
+                    text = f"{device} was not seen long enough"
+                    window.insufficient("patience_not_reached", text, have=have, need=need)
+                    continue
+                gpu, used = self._p95(window, series), self._p95(window, memory[node, device])
+                if cpu is None or gpu is None or used is None or series.value.max() == 0:
+                    window.insufficient("no_match", f"{device} was not used, or the CPU was not read")
+                    continue
+                window.judged(len(series.value))
+                # What holds training back elsewhere comes first: mended, the same batch uses the GPU more.
+                if self._little(cpu, gpu, used) and busy is None:
+                    yield self._found(window, node, device, series, (cpu, gpu, used))
+
+    def _remember(self, window: Window, metric: str, since: int) -> dict[str, Sketch]:
+        """Count the new readings in; return all."""
+        sketches: dict[str, Sketch] = window.state.setdefault("sketches", {})
+        cores = window.series("cpu.core.util", since=since, new=True)
+        for node in sorted({node for node, _ in cores}):
+            readings = matrix(cores, node, moments(cores, node))
+            add(sketches.setdefault(f"cpu of {node}", {}), busiest(readings, len(readings)))
+        for what, name in (("gpu", "gpu.util"), ("memory", metric)):
+            for (node, device), series in window.series(name, since=since, new=True).items():
+                add(sketches.setdefault(f"{what} of {node}/{device}", {}), series.value)
+        return sketches
+
+    def _little(self, cpu: float, gpu: float, memory: float) -> bool:
+        low = cpu < self.cpu_threshold_p95 and gpu < self.gpu_threshold_p95
+        return low and memory < self.gpu_memory_threshold_p95
+
+    def _found(
+        self, window: Window, node: str, device: str, series: Series, p95: tuple[float, float, float]
+    ) -> Issue:
+        evidence: dict[str, Any] = dict(zip(("cpu_p95", "gpu_p95", "gpu_memory_p95"), p95, strict=True))
+        factor = _multiplier(window, node)
+        if factor is not None:
+            evidence["batch_multiplier"] = factor
+        return self.issue(
+            f"{device}, its memory and the CPU are little used: 95th percentiles {p95[1]:.0f} %, "
+            f"{p95[2]:.0f} % and {p95[0]:.0f} %",
+            node=node,
+            device=device,
+            time_start=int(series.time[0]),
+            time_end=int(series.time[-1]),
+            evidence=evidence,
+            advice=self.advice
+            if factor is None or factor < 2
+            else f"A batch {factor} times as large would fit the GPU's memory; or use a smaller machine.",
+        )
+
+    def _p95(self, window: Window, series: Series) -> float | None:
+        value: NDArray[np.float64] = series.value
+        if self.window is not None:
+            value = value[-self.window :]
+        elif self.window_s is not None:
+            value = value[series.time > window.end - round(self.window_s * 1e9)]
+        return quantile(value, 0.95) if len(value) else None
+
+    def _busy_elsewhere(self, window: Window) -> str | None:
+        steps = window.steady
+        if self.other_limit is None or not steps.rows:
+            return None
+        total = float(steps["duration"].sum())
+        for part in ("data_loading", "communication"):
+            share = 100.0 * float(steps[part].sum()) / total
+            if share >= self.other_limit:
+                return f"{part} takes {share:.0f} % of the steps"
+        return None
+
+
+def _multiplier(window: Window, node: str) -> int | None:
+    """Return how many times the batch would fit the memory, by the allocator's figures of the node's ranks.
+
+    What stays between steps (weights, gradients, state of the optimizer) does not grow with the batch.
+    """
+    peaks, between, totals = (
+        by_rank(window.scalars, f"cuda.{name}") for name in ("allocated_peak", "allocated", "total")
+    )
+    factors = []
+    for rank, peak in peaks.items():
+        if peak.node == node and rank in between and rank in totals:
+            total = float(totals[rank].value[-1])
+            top, fixed = float(peak.value.max()) / total, float(np.median(between[rank].value)) / total
+            if top - fixed >= 0.01:
+                factors.append(math.floor((0.9 - fixed) / (top - fixed)))
+    return min(factors, default=None)

@@ -1,0 +1,150 @@
+"""More work for the CPU at a time than it has cores, or than its quota allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules.engine.levels import grade
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MINUTE_S = 60.0
+_BUSY_PCT = 90.0
+"""Threads wait for one another only where the cores are busy; load counts those that wait for disks too."""
+_ADVICE = {
+    "throttled": "The quota stops the job: raise it, or run fewer workers and threads than it allows.",
+    "pressure": "Use fewer loader workers, and set the threads of each process (OMP_NUM_THREADS).",
+    "load": "Use fewer loader workers, and set the threads of each process (OMP_NUM_THREADS).",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CPUOversubscription(Rule):
+    """Threads wait for a core, or a quota stops them."""
+
+    reads = (
+        "samples/cpu.load1",
+        "samples/cpu.core.util",
+        "samples/cpu.util",
+        "samples/cgroup.throttled_pct",
+        "samples/psi.cpu",
+        "samples/proc.cpu",
+        "samples/proc.count",
+    )
+    category = "system"
+    description = "threads fight for cores"
+    formula = (
+        "mean of the last minute: the job's part of the load per core while cores are busy; share of periods "
+        "throttled by a quota; share of time in which some task waits for a CPU (psi.cpu)"
+    )
+    advice = "Set thread counts, use fewer workers, raise the quota, pin ranks to NUMA nodes."
+    packs = ("performance",)
+    every_s = 30.0
+    consecutive = 2
+
+    load_info: float | None = parameter(1.2, above=0, unit="threads per core")
+    """Load from which it is worth a note."""
+    load_warning: float | None = parameter(1.5, above=0, unit="threads per core")
+    """Load from which it is a warning."""
+    load_critical: float | None = parameter(3.0, above=0, unit="threads per core")
+    """Load from which it is critical."""
+    throttled_info: float | None = parameter(1.0, above=0, high=100, unit="%")
+    """Share of throttled periods from which it is worth a note."""
+    throttled_warning: float | None = parameter(5.0, above=0, high=100, unit="%")
+    """Share of throttled periods from which it is a warning."""
+    throttled_critical: float | None = parameter(25.0, above=0, high=100, unit="%")
+    """Share of throttled periods from which it is critical."""
+    pressure_warning: float | None = parameter(30.0, above=0, high=100, unit="%")
+    """CPU pressure from which it is a warning."""
+    pressure_critical: float | None = parameter(60.0, above=0, high=100, unit="%")
+    """CPU pressure from which it is critical."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last minute."""
+        return Lookback(seconds=_MINUTE_S)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each node; of load, quota and pressure the worst is told."""
+        since = window.job.loop
+        if since is None:
+            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        means = {
+            metric: {node: float(s.value.mean()) for (node, device), s in found.items() if not device}
+            for metric in ("cpu.load1", "cpu.util", "cgroup.throttled_pct", "psi.cpu")
+            for found in [window.series(metric, since=since)]
+        }
+        cores: dict[str, int] = {}
+        for node, _ in window.series("cpu.core.util", since=since):
+            cores[node] = cores.get(node, 0) + 1
+        for (node, _), role in window.series("proc.cpu", since=since).items():
+            own = means.setdefault("proc.cpu", {})
+            own[node] = own.get(node, 0.0) + float(role.value.mean())
+        nodes = sorted({node for values in means.values() for node in values})
+        for node in nodes:
+            here = {metric: values[node] for metric, values in means.items() if node in values}
+            levels = self._levels(here, cores.get(node, 0))
+            if not levels:
+                continue
+            window.judged(1)
+            found = [(severity, code) for code, severity in levels.items() if severity is not None]
+            if found:
+                order = ("info", "warning", "critical")
+                severity, code = max(found, key=lambda one: order.index(one[0]))
+                yield self._issue(window, node, severity, code, here | {"cores": cores.get(node)})
+        if not window.points:
+            window.insufficient("no_input", "neither load, nor quota, nor CPU pressure")
+
+    def _levels(self, here: dict[str, float], cores: int) -> dict[str, Severity | None]:
+        """Return the level of each measure there is; of equals the first counts."""
+        levels: dict[str, Severity | None] = {}
+        if "cgroup.throttled_pct" in here:
+            levels["throttled"] = grade(
+                here["cgroup.throttled_pct"],
+                info=self.throttled_info,
+                warning=self.throttled_warning,
+                critical=self.throttled_critical,
+            )
+        busy = here.get("cpu.util", 0.0) >= _BUSY_PCT
+        load = here["cpu.load1"] / cores * _part(here, cores) if "cpu.load1" in here and cores else None
+        # One task that waits now and then is usual where all cores work; more tasks than cores is not.
+        crowded = busy and (load is None or self.load_info is None or load >= self.load_info)
+        if "psi.cpu" in here:
+            found = grade(here["psi.cpu"], warning=self.pressure_warning, critical=self.pressure_critical)
+            levels["pressure"] = found if crowded else None
+        if load is not None:
+            found = grade(load, info=self.load_info, warning=self.load_warning, critical=self.load_critical)
+            levels["load"] = found if busy else None
+        return levels
+
+    def _issue(self, window: Window, node: str, severity: Severity, code: str, here: dict[str, Any]) -> Issue:
+        words = {
+            "throttled": f"the CPU quota ran out in {here.get('cgroup.throttled_pct', 0):.0f} % of periods",
+            "pressure": f"some task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
+            "load": f"{here.get('cpu.load1', 0):.0f} threads want {here.get('cores')} cores",
+        }
+        counts = window.series("proc.count")
+        processes = {role: int(s.value[-1]) for (where, role), s in counts.items() if where == node}
+        return self.issue(
+            words[code],
+            severity=severity,
+            code=code,
+            node=node,
+            time_start=window.end - round(_MINUTE_S * 1e9),
+            time_end=window.end,
+            evidence={**here, "processes": processes},
+            advice=_ADVICE[code],
+        )
+
+
+def _part(here: dict[str, float], cores: int) -> float:
+    """Return the job's part of the CPU time that is used; load and pressure are the whole machine's.
+
+    Threads of others that crowd the cores are no fault of the job's, and none that it could mend.
+    """
+    used = cores * here.get("cpu.util", 0.0)
+    own = here.get("proc.cpu")
+    return min(own / used, 1.0) if own is not None and used > 0 else 1.0

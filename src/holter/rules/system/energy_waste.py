@@ -1,0 +1,91 @@
+"""Energy that GPUs use while they do nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.machine.snapshots import matrix
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.engine.levels import grade
+from holter.rules.patterns.own_gpus import READS, ours, owners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GAP_READINGS = 5
+"""A reading stands for the time since the one before, but for no more than so many intervals."""
+_KWH = 3.6e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnergyWaste(Rule):
+    """A large share of the energy of the GPUs that the job uses is spent while they idle."""
+
+    reads = ("samples/gpu.power", "samples/gpu.util", READS)
+    category = "system"
+    severity = "info"
+    description = "energy spent on idle GPUs"
+    formula = (
+        "energy while utilization < idle_pct, of all energy since the start >= info, warning, or critical"
+    )
+    advice = "Shorten what the GPUs wait for: start-up, data loading, evaluation on the CPU, checkpoints."
+    packs = ("performance",)
+    every_s = 60.0
+    consecutive = 2
+
+    idle_pct: float = parameter(5.0, low=0, high=100, unit="%")
+    """A GPU below this does nothing."""
+    info: float | None = parameter(10.0, low=0, high=100, unit="%")
+    """Share of energy from which it is worth a note."""
+    warning: float | None = parameter(20.0, low=0, high=100, unit="%")
+    """Share from which it is a warning."""
+    critical: float | None = parameter(50.0, low=0, high=100, unit="%")
+    """Share from which it is critical."""
+    min_s: float = parameter(1800.0, low=0, unit="s")
+    """Shorter jobs are not judged: their start weighs too much."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Add up what is new; judge all GPUs that ever worked together."""
+        power, util = window.series("gpu.power", new=True), window.series("gpu.util", new=True)
+        kept: dict[str, list[float]] = window.state.setdefault("joules", {})
+        most = _GAP_READINGS * window.job.interval_ms / 1e3
+        for node, device in sorted(power.keys() & util.keys()):
+            # All, those that idle, the highest utilization, and the time of the last reading.
+            whole, idle, high, last = kept.get(f"{node}/{device}", [0.0, 0.0, 0.0, 0.0])
+            series = power[node, device]
+            busy = matrix({(node, device): util[node, device]}, node, series.time)[0]
+            known = np.isfinite(busy)
+            before = np.concatenate([[last or series.time[0]], series.time[:-1]])
+            joules = series.value * np.minimum((series.time - before) / 1e9, most)
+            whole += float(joules[known].sum())
+            idle += float(joules[known & (busy < self.idle_pct)].sum())
+            high = max(high, float(busy[known].max(initial=0.0)))
+            kept[f"{node}/{device}"] = [whole, idle, high, float(series.time[-1])]
+        yield from self._judge(window, kept)
+
+    def _judge(self, window: Window, kept: dict[str, list[float]]) -> Iterator[Issue]:
+        places = [(key.rpartition("/")[0], key.rpartition("/")[2]) for key in kept]
+        mine = ours(places, owners(window))
+        # One that never worked is UnusedGPU's business, or somebody else's.
+        used = [kept[f"{node}/{device}"] for node, device in mine if kept[f"{node}/{device}"][2] >= 5.0]
+        whole, idle = sum(k[0] for k in used), sum(k[1] for k in used)
+        if whole <= 0:
+            return window.insufficient("no_input", "no power of a GPU that works")
+        seconds = (window.end - window.job.start) / 1e9
+        if seconds < self.min_s:
+            text = "the job is too short"
+            return window.insufficient("run_too_short", text, have=seconds, need=self.min_s)
+        window.judged(len(used))
+        share = 100.0 * idle / whole
+        severity = grade(share, info=self.info, warning=self.warning, critical=self.critical)
+        if severity is not None:
+            yield self.issue(
+                f"{share:.0f} % of the GPUs' energy, {idle / _KWH:.2f} kWh, was spent while they idled",
+                severity=severity,
+                time_start=window.job.start,
+                time_end=window.end,
+                evidence={"idle_pct_of_energy": share, "idle_kwh": idle / _KWH, "all_kwh": whole / _KWH},
+            )

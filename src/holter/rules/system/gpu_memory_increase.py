@@ -1,0 +1,164 @@
+"""GPU memory that grows all of a sudden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps.spread import median
+from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules.engine.quantile_sketch import add, box, quantile
+from holter.rules.patterns.own_gpus import READS, ours, owners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_WINDOWS = 3
+"""For so many windows in a row memory must stay above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUMemoryIncrease(Rule):
+    """A GPU uses clearly more memory than it did after training had settled. Slow growth: GPUMemoryLeak."""
+
+    reads = ("samples/gpu.mem.used_pct", "samples/gpu.mem.busy", READS, "steps")
+    category = "system"
+    description = "sudden growth of GPU memory"
+    formula = (
+        "modern: the medians of the last three windows all above that of the first window after patience "
+        "by more than increase; classic: mean of the last window readings less their mean one reading "
+        "before > increase"
+    )
+    advice = "Look at what is kept from step to step; a smaller micro-batch, or checkpointed activations."
+    packs = ("sagemaker",)
+
+    increase: float = parameter(5.0, low=0, high=100, unit="percentage points")
+    """Growth above which it fires."""
+    memory: str = parameter("used", classic="busy", choices=("used", "busy"))
+    """Compared is how much of the memory is used, or how busy its controller is."""
+    patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
+    """More readings than this must have been seen first."""
+    patience_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
+    """The same as a time, from the end of warm-up."""
+    window: int | None = parameter(None, classic=10, low=2, unit="readings", instead_of="window_s")
+    """How many readings are averaged, after the formula of old."""
+    window_s: float | None = parameter(60.0, classic=None, above=0, unit="s")
+    """The same as a time, for medians."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """Three windows; the formula of old keeps what it needs in the state."""
+        return Lookback(seconds=_WINDOWS * self.window_s if self.window_s else None)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each GPU by itself."""
+        metric = "gpu.mem.busy" if self.memory == "busy" else "gpu.mem.used_pct"
+        series = window.series(metric, new=self.window is not None)
+        places = ours(series, owners(window))
+        if not places:
+            return window.insufficient("no_input", f"no new reading of {metric}")
+        self._remember(window, metric)
+        for node, device in places:
+            kept: dict[str, Any] = window.state.setdefault("devices", {}).setdefault(f"{node}/{device}", {})
+            if self.window is not None:
+                found = self._shifted(window, kept, series[node, device], self.window)
+            else:
+                found = self._settled(window, kept, series[node, device])
+            if found is not None:
+                grown, count, evidence = found
+                window.state["grown"][f"{node}/{device}"] = grown
+                yield self.issue(
+                    f"{device} uses {grown:.0f} points more of its memory than before",
+                    node=node,
+                    device=device,
+                    count=count,
+                    time_start=int(series[node, device].time[0]),
+                    time_end=int(series[node, device].time[-1]),
+                    evidence={"increase_points": grown, "threshold_points": self.increase, **evidence},
+                )
+
+    def _remember(self, window: Window, metric: str) -> None:
+        """Count the new readings in, and hand over box plots of all."""
+        sketches = window.state.setdefault("sketches", {})
+        last = window.state.setdefault("last", {})
+        grown = window.state.setdefault("grown", {})
+        for (node, device), series in window.series(metric, new=True).items():
+            add(sketches.setdefault(f"{node}/{device}", {}), series.value)
+            last[f"{node}/{device}"] = int(series.time[-1])
+        window.hand_over(
+            lambda: {
+                "gpus": {
+                    key: {
+                        **box(sketch),
+                        "p05": quantile(sketch, 0.05),
+                        "gpu_max": sketch.get("max"),
+                        "increase": grown.get(key),
+                        "last_timestamp": last[key],
+                    }
+                    for key, sketch in sorted(sketches.items())
+                }
+            }
+        )
+
+    def _shifted(
+        self, window: Window, kept: dict[str, Any], new: Series, width: int
+    ) -> tuple[float, int, dict[str, Any]] | None:
+        before, tail = int(kept.get("seen", 0)), np.array(kept.get("tail", []), dtype=np.float64)
+        values = np.concatenate([tail, new.value])
+        kept["seen"], kept["tail"] = before + len(new.value), values[-width - 1 :].tolist()
+        patience = self.patience or 0
+        if kept["seen"] <= patience:
+            text = "too few readings of memory"
+            window.insufficient("patience_not_reached", text, have=kept["seen"], need=patience)
+            return None
+        window.judged(len(new.value))
+        ends = np.arange(len(tail), len(values))
+        numbers = before + 1 + np.arange(len(new.value))
+        ends = ends[(numbers > patience) & (ends >= width)]
+        total = np.concatenate([[0.0], np.cumsum(values)])
+        now = (total[ends + 1] - total[ends + 1 - width]) / width
+        # The published formula leaves out the last two of the readings before.
+        earlier = (total[ends - 1] - total[ends - width]) / (width - 1)
+        rise = now - earlier
+        # Sums over many readings are off by rounding; the limit itself is no excess.
+        above = rise > self.increase + 1e-9
+        return (float(rise.max()), int(above.sum()), {}) if above.any() else None
+
+    def _settled(
+        self, window: Window, kept: dict[str, Any], series: Series
+    ) -> tuple[float, int, dict[str, Any]] | None:
+        loop = window.job.loop
+        width = round((self.window_s or 60.0) * 1e9)
+        if loop is None:
+            window.insufficient("patience_not_reached", "warm-up has not ended")
+            return None
+        first = loop + round((self.patience_s or 0.0) * 1e9)
+        if "reference" not in kept:
+            if window.end >= first + width:
+                early = series.value[(series.time > first) & (series.time <= first + width)]
+                early = early if len(early) else series.value
+                kept["reference"] = median(early)
+            else:
+                have, need = (window.end - loop) / 1e9, (first + width - loop) / 1e9
+                text = "training has not settled"
+                window.insufficient("patience_not_reached", text, have=have, need=need)
+                return None
+        medians: list[float] = []
+        for back in range(_WINDOWS):
+            end = window.end - back * width
+            part: NDArray[np.float64] = series.value[(series.time > end - width) & (series.time <= end)]
+            if end - width < first or not len(part):
+                text = "too few windows since training settled"
+                window.insufficient("patience_not_reached", text, have=back, need=_WINDOWS)
+                return None
+            medians.append(median(part))
+        window.judged(len(series.value))
+        grown = min(medians) - kept["reference"]
+        if grown <= self.increase:
+            return None
+        evidence = {"reference_pct": kept["reference"], "now_pct": medians[0]}
+        return grown, 1, evidence

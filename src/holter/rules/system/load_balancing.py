@@ -1,0 +1,170 @@
+"""GPUs of one job that are used unevenly."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules.patterns.own_gpus import READS, ours, owners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from holter.rules.engine.lookback import Place
+
+_FARTHEST = math.sqrt(math.log(2.0))
+_MAX_TOLD = 16
+_MAX_DEVICES = 512
+"""Pairs grow with the square; of more devices the first are compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadBalancing(Rule):
+    """The utilizations of two GPUs are distributed differently, and their means differ."""
+
+    reads = ("samples/gpu.util", READS, "steps")
+    category = "system"
+    description = "GPUs are used unevenly"
+    formula = (
+        "Jensen-Shannon distance of two GPUs' histograms of utilization > threshold (modern: of its "
+        "largest value, and means min_mean_difference apart)"
+    )
+    advice = (
+        "Devices do unequal work: check sharding, lengths of sequences, and the hardware of the one named."
+    )
+    packs = ("distributed", "sagemaker")
+    every_s = 60.0
+
+    threshold: float = parameter(0.3, classic=0.2, low=0, high=1)
+    """Distance above which two GPUs differ."""
+    normalised: bool = parameter(True, classic=False)
+    """Whether distances are divided by the largest there can be, the root of ln 2."""
+    min_mean_difference: float = parameter(10.0, classic=0.0, low=0, high=100, unit="percentage points")
+    """Means must be this far apart too."""
+    scope: str = parameter("run", classic="node", choices=("run", "node"))
+    """Compared are all GPUs of the job, or those of each node."""
+    bin_width: float = parameter(5.0, classic=2.0, low=0.5, high=50, unit="%")
+    """Width of a histogram's bins."""
+    patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
+    """More readings than this of both GPUs must have been seen first."""
+    patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
+    """The same as a time, from the end of warm-up."""
+    window_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
+    """How far back readings count; over the whole life of the job when not set."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The window, or only what is new."""
+        return Lookback(seconds=self.window_s)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Compare the GPUs two by two; tell each node's, or the job's, most unequal pair."""
+        since = window.job.loop if self.window_s is not None else window.job.start - 1
+        if since is None:
+            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        series = window.series("gpu.util", since=since, new=self.window_s is None)
+        known = owners(window)
+        counts = self._counts(window, since, {place: series[place] for place in ours(series, known)})
+        # A GPU that nobody used is UnusedGPU's business.
+        used = {place: count for place, count in counts.items() if count[1:].sum() > 0}
+        groups = {"": sorted(used)[:_MAX_DEVICES]}
+        if self.scope == "node":
+            groups = {n: sorted(p for p in used if p[0] == n) for n in sorted({n for n, _ in used})}
+        if all(len(places) < 2 for places in groups.values()):
+            if window.lack is None:
+                text = "fewer than two GPUs are used by the job"
+                window.insufficient("no_match" if counts else "no_input", text)
+            return
+        for node, places in groups.items():
+            if len(places) < 2:
+                continue
+            if not self._certain(window, places, known):
+                window.insufficient(
+                    "no_match", "there are more GPUs than ranks: whose each is cannot be told"
+                )
+                continue
+            yield from self._compare(window, node, {place: used[place] for place in places})
+
+    def _counts(
+        self, window: Window, since: int, series: dict[Place, Series]
+    ) -> dict[Place, NDArray[np.float64]]:
+        """Return each GPU's histogram, where it was seen long enough."""
+        bins = max(1, round(100.0 / self.bin_width))
+        kept: dict[str, list[float]] = window.state.setdefault("counts", {})
+        found = {}
+        for (node, device), one in series.items():
+            where = np.clip((one.value / self.bin_width).astype(np.int64), 0, bins - 1)
+            count = np.bincount(where, minlength=bins).astype(np.float64)
+            if self.window_s is None:
+                key = f"{node}/{device}"
+                count += np.array(kept.get(key, [0.0] * bins))
+                kept[key] = count.tolist()
+            have, need = float(count.sum()), float(self.patience or 0)
+            if self.patience is None and self.patience_s is not None:
+                have, need = (int(one.time[-1]) - since) / 1e9, self.patience_s
+            if have > need:
+                found[node, device] = count
+                window.judged(len(one.value))
+            else:
+                text = f"{device} was not seen long enough"
+                window.insufficient("patience_not_reached", text, have=have, need=need)
+        return found
+
+    def _certain(self, window: Window, places: list[Place], known: dict[Place, int]) -> bool:
+        if self.window_s is None or all(place in known for place in places):
+            return True
+        ranks = len(window.job.warm)
+        return ranks == 0 or ranks >= len(places)
+
+    def _compare(
+        self, window: Window, node: str, counts: dict[Place, NDArray[np.float64]]
+    ) -> Iterator[Issue]:
+        middles = (np.arange(len(next(iter(counts.values())))) + 0.5) * self.bin_width
+        means = {place: float(c @ middles / c.sum()) for place, c in counts.items()}
+        scale = _FARTHEST if self.normalised else 1.0
+        apart = {}
+        workloads = window.details.setdefault("workloads", {})
+        distances: dict[str, dict[str, float]] = window.details.setdefault("distances", {})
+        few = sorted(counts)[:_MAX_TOLD]
+        workloads.update({_name(place): counts[place].astype(int).tolist() for place in few})
+        for one, other in itertools.combinations(counts, 2):
+            far = distance(counts[one], counts[other]) / scale
+            if one in few and other in few:
+                distances.setdefault(_name(one), {})[_name(other)] = round(far, 4)
+            if far > self.threshold and abs(means[one] - means[other]) >= self.min_mean_difference:
+                apart[one, other] = far
+        if not apart:
+            return
+        one, other = max(apart, key=lambda pair: (apart[pair], pair))
+        busy, idle = (one, other) if means[one] >= means[other] else (other, one)
+        yield self.issue(
+            f"{_name(busy)} and {_name(idle)} are used unevenly: {means[busy]:.0f} % and {means[idle]:.0f} %",
+            node=node or None,
+            evidence={
+                "distance": apart[one, other],
+                "threshold": self.threshold,
+                "pairs": len(apart),
+                "mean_pct": {_name(place): mean for place, mean in sorted(means.items())[:64]},
+            },
+        )
+
+
+def distance(first: ArrayLike, second: ArrayLike) -> float:
+    """Return the Jensen-Shannon distance of two histograms, by natural logarithms: 0 to the root of ln 2."""
+    p, q = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    p, q = p / p.sum(), q / q.sum()
+    middle = (p + q) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = [np.where(x > 0, x * np.log(x / middle), 0.0).sum() for x in (p, q)]
+    return math.sqrt(max(0.0, float(sum(parts)) / 2))
+
+
+def _name(place: Place) -> str:
+    return f"{place[1]} of {place[0]}" if place[0] else place[1]

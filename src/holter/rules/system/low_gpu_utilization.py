@@ -1,0 +1,171 @@
+"""GPUs that are little used, or used by fits and starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps.spread import quantile
+from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules.engine.quantile_sketch import add, box
+from holter.rules.patterns.own_gpus import READS, ours, owners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.lookback import Place
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowGPUUtilization(Rule):
+    """A GPU's utilization is low, or it fluctuates, over the last minutes of training."""
+
+    reads = ("samples/gpu.util", "samples/gpu.sm_active", READS, "steps")
+    category = "system"
+    description = "GPU low or fluctuating"
+    formula = (
+        "p95 < threshold_p95 or mean < threshold_mean: low; "
+        "p95 > threshold_p95 and p5 < threshold_p5: fluctuating"
+    )
+    advice = "Look at what the GPU waits for: data loading first, then communication, then small kernels."
+    packs = ("default", "essentials", "performance", "sagemaker")
+
+    threshold_p95: float = parameter(50.0, classic=70.0, low=0, high=100, unit="%", aliases=("threshold",))
+    """Low when the 95th percentile is below this."""
+    threshold_p5: float = parameter(10.0, low=0, high=100, unit="%")
+    """Fluctuating when the 5th percentile is below this while the 95th is high."""
+    threshold_mean: float | None = parameter(60.0, classic=None, low=0, high=100, unit="%")
+    """Low when the mean is below this."""
+    metric: str = parameter("auto", classic="gpu.util", choices=("auto", "gpu.util", "gpu.sm_active"))
+    """What is judged; auto: gpu.sm_active where it is read, else gpu.util."""
+    sm_threshold_mean: float | None = parameter(30.0, low=0, high=100, unit="%")
+    """The threshold of the mean where gpu.sm_active is judged."""
+    window: int | None = parameter(None, classic=500, above=0, unit="readings", instead_of="window_s")
+    """How many of the last readings are judged."""
+    window_s: float | None = parameter(250.0, classic=None, above=0, unit="s")
+    """The same as a time."""
+    patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
+    """More readings than this must have been seen first."""
+    patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
+    """The same as a time, from the end of warm-up."""
+    skip_before_first_step: bool = parameter(True, classic=False)
+    """Leave out what was read before the end of warm-up, and for p5 evaluation and checkpoints."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last minutes, or the last readings."""
+        return Lookback(seconds=max(self.window_s or 0.0, 250.0), readings=self.window)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each GPU by itself."""
+        since = window.job.loop if self.skip_before_first_step else window.job.start - 1
+        if since is None:
+            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        found, new = self._series(window, since), self._series(window, since, new=True)
+        if not found:
+            wanted = "gpu.util" if self.metric == "auto" else self.metric
+            return window.insufficient("no_input", f"no reading of {wanted}")
+        now: dict[str, dict[str, Any]] = {}
+        seen = self._remember(window, new, now)
+        for node, device in ours(found, owners(window)):
+            metric, series = found[node, device]
+            have: float = seen.get((node, device), 0)
+            need: float | None = self.patience
+            if self.patience is None and self.patience_s is not None:
+                have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
+            if need is not None and have <= need:
+                window.insufficient(
+                    "patience_not_reached", f"{device} was not seen long enough", have=have, need=need
+                )
+                continue
+            if self.window is None and self.window_s is not None:
+                cut = int(np.searchsorted(series.time, window.end - round(self.window_s * 1e9), side="right"))
+                series = Series(series.time[cut:], series.value[cut:])
+            if not len(series.value) or series.value.max() == 0:
+                window.insufficient("no_match", f"{device} was not used at all")
+                continue
+            window.judged(len(series.value))
+            yield from self._judge(window, (node, device), metric, series, now)
+
+    def _series(self, window: Window, since: int, *, new: bool = False) -> dict[Place, tuple[str, Series]]:
+        """Return the readings that are judged of each GPU, and of which metric they are."""
+        found: dict[Place, tuple[str, Series]] = {}
+        for metric in ("gpu.util", "gpu.sm_active"):
+            if self.metric in ("auto", metric):
+                every = window.series(metric, since=since, new=new)
+                found |= {place: (metric, series) for place, series in every.items()}
+        return found
+
+    def _remember(
+        self, window: Window, new: dict[Place, tuple[str, Series]], now: dict[str, dict[str, Any]]
+    ) -> dict[Place, int]:
+        """Count the new readings in; return how many there were of each GPU; hand over box plots."""
+        sketches = window.state.setdefault("sketches", {})
+        last = window.state.setdefault("last", {})
+        for (node, device), (_, series) in new.items():
+            add(sketches.setdefault(f"{node}/{device}", {}), series.value)
+            last[f"{node}/{device}"] = int(series.time[-1])
+        window.hand_over(
+            lambda: {
+                "gpus": {
+                    key: {**box(s), "last_timestamp": last[key], **now.get(key, {})}
+                    for key, s in sorted(sketches.items())
+                }
+            }
+        )
+        return {(k.rpartition("/")[0], k.rpartition("/")[2]): s.get("n", 0) for k, s in sketches.items()}
+
+    def _judge(
+        self, window: Window, place: Place, metric: str, series: Series, now: dict[str, dict[str, Any]]
+    ) -> Iterator[Issue]:
+        node, device = place
+        threshold_mean = self.sm_threshold_mean if metric == "gpu.sm_active" else self.threshold_mean
+        mean = float(series.value.mean())
+        high = quantile(series.value, 0.95)
+        calm = _training(series, window.steps) if self.skip_before_first_step else series.value
+        low = quantile(calm, 0.05) if len(calm) else None
+        numbers = {"mean_pct": mean, "p95_pct": high, "p5_pct": low, "readings": len(series.value)}
+        now[f"{node}/{device}"] = {
+            "metric": metric,
+            "gpu_max": float(series.value.max()),
+            "gpu_95": high,
+            "gpu_5": low,
+        }
+        where = {
+            "node": node,
+            "device": device,
+            "time_start": int(series.time[0]),
+            "time_end": int(series.time[-1]),
+        }
+        if high < self.threshold_p95 or (threshold_mean is not None and mean < threshold_mean):
+            limit = self.threshold_p95 if high < self.threshold_p95 else threshold_mean
+            what = (
+                f"its 95th percentile is {high:.0f} %"
+                if high < self.threshold_p95
+                else f"its mean is {mean:.0f} %"
+            )
+            numbers["threshold_pct"] = limit
+            yield self.issue(
+                f"{device} is little used: {what}, below {limit:g} %", code="low", evidence=numbers, **where
+            )
+        elif low is not None and high > self.threshold_p95 and low < self.threshold_p5:
+            text = f"{device} is used by fits and starts: 95th percentile {high:.0f} %, 5th {low:.0f} %"
+            yield self.issue(text, code="fluctuating", evidence=numbers, **where)
+
+
+def _training(series: Series, steps: Table) -> NDArray[np.float64]:
+    """Return the readings that do not lie in a step with an evaluation or a checkpoint."""
+    pause = steps.where((steps["eval"] + steps["checkpoint"]) * 10 > steps["duration"])
+    begin, end = pause["time"], pause["time"] + pause["duration"]
+    order = np.argsort(end, kind="stable")
+    at = np.searchsorted(end[order], series.time, side="left")
+    # Steps of many ranks overlap: the earliest begin of all that end later decides.
+    earliest = np.minimum.accumulate(begin[order][::-1])[::-1]
+    inside = np.zeros(len(series.time), dtype=bool)
+    inside[at < len(order)] = earliest[at[at < len(order)]] <= series.time[at < len(order)]
+    return series.value[~inside]

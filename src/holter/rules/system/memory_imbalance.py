@@ -1,0 +1,91 @@
+"""Ranks whose GPUs are filled unevenly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules.patterns.ranks import by_rank, last
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STEPS = 50
+_MIN_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryImbalance(Rule):
+    """One rank's GPU is much fuller than those of most others: it limits the batch of all."""
+
+    reads = ("scalars/cuda.allocated_peak", "scalars/cuda.total")
+    category = "system"
+    description = "ranks use very different amounts of GPU memory"
+    formula = (
+        "(fullest rank - median rank) of the allocated peaks / device >= info; >= warning and the fullest"
+        " >= 50 % full; >= critical and >= 85 % full"
+    )
+    advice = (
+        "Look at what the rank named holds besides: logging, gathered checkpoints, evaluation; shard those."
+    )
+    packs = ("distributed",)
+    every_s = 60.0
+    consecutive = 2
+
+    info: float = parameter(10.0, low=0, high=100, unit="%")
+    """Share of the device that is worth a note."""
+    warning: float = parameter(20.0, low=0, high=100, unit="%")
+    """Share that is a warning, where the fullest is full enough."""
+    critical: float = parameter(30.0, low=0, high=100, unit="%")
+    """Share that is critical, where the fullest is nearly full."""
+    full_warning: float = parameter(50.0, low=0, high=100, unit="%")
+    """How full the fullest must be for a warning: imbalance of half-empty devices costs nothing."""
+    full_critical: float = parameter(85.0, low=0, high=100, unit="%")
+    """How full it must be to be critical."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """Half an hour, of which the last steps count."""
+        return Lookback(seconds=1800.0)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Compare the ranks whose devices are equally large."""
+        peaks, totals = (by_rank(window.scalars, f"cuda.{name}") for name in ("allocated_peak", "total"))
+        groups: dict[float, dict[int, float]] = {}
+        for rank in sorted(peaks.keys() & totals.keys()):
+            total, recent = float(totals[rank].value[-1]), last(peaks[rank], _STEPS)
+            if total > 0 and len(recent.value) >= _MIN_STEPS:
+                groups.setdefault(total, {})[rank] = float(recent.value.max()) / total * 100.0
+        if not peaks:
+            return window.insufficient("no_input", "no figures of PyTorch's CUDA allocator")
+        for total, full in sorted(groups.items()):
+            if len(full) < 2:
+                continue
+            window.judged(len(full))
+            fullest = max(full, key=lambda r: (full[r], -r))
+            skew = full[fullest] - float(np.median(list(full.values())))
+            severity = self._severity(skew, full[fullest])
+            if severity is not None:
+                yield self.issue(
+                    f"rank {fullest} fills {full[fullest]:.0f} % of its GPU, {skew:.0f} points above most",
+                    severity=severity,
+                    code=f"of_{total / 2**30:.0f}_gib",
+                    evidence={
+                        "rank": fullest,
+                        "skew_points": skew,
+                        "fullest_pct": full[fullest],
+                        "peak_pct": {str(rank): share for rank, share in list(full.items())[:64]},
+                    },
+                )
+        if not window.points:
+            window.insufficient("no_match", "fewer than two ranks with GPUs of the same size")
+
+    def _severity(self, skew: float, fullest: float) -> Severity | None:
+        if skew >= self.critical and fullest >= self.full_critical:
+            return "critical"
+        if skew >= self.warning and fullest >= self.full_warning:
+            return "warning"
+        return "info" if skew >= self.info else None

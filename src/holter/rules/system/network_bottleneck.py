@@ -1,0 +1,131 @@
+"""A network that is full, loses segments, or is slower on one node than on the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules.engine.levels import grade
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WINDOW_S = 120.0
+_MIN_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkBottleneck(Rule):
+    """Training waits for a full link, segments are lost, or a node's link is slower than its peers'."""
+
+    reads = (
+        "samples/net.rx",
+        "samples/net.tx",
+        "samples/net.link_speed",
+        "samples/net.segments",
+        "samples/net.retrans",
+        "steps",
+    )
+    category = "system"
+    description = "the network holds training back"
+    formula = (
+        "p95 of traffic >= full_pct of the link and communication >= exposed_pct of the steps; TCP "
+        "segments sent again / sent >= info, warning, or critical; link slower than most others'"
+    )
+    advice = "Check cable and port, the interface NCCL chose, rail alignment, and message sizes."
+    packs = ("distributed",)
+    every_s = 30.0
+    consecutive = 2
+
+    full_pct: float = parameter(85.0, above=0, high=100, unit="%")
+    """A link with more traffic than this is full."""
+    exposed_pct: float = parameter(10.0, low=0, high=100, unit="%")
+    """Share of the steps that communication takes at least."""
+    info: float | None = parameter(0.1, above=0, high=100, unit="%")
+    """Share of segments sent again from which it is worth a note."""
+    warning: float | None = parameter(1.0, above=0, high=100, unit="%")
+    """Share from which it is a warning."""
+    critical: float | None = parameter(5.0, above=0, high=100, unit="%")
+    """Share from which it is critical."""
+    min_segments: float = parameter(20_000.0, low=1, unit="segments")
+    """Fewer segments sent within two minutes say nothing about losses."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last two minutes, and of steps the last two hundred of each rank."""
+        return Lookback(seconds=_WINDOW_S, steps=200)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each node by traffic, losses, and the speed of its link."""
+        yield from self._losses(window)
+        yield from self._full(window)
+        yield from self._slower(window)
+        if not window.points:
+            window.insufficient("no_input", "neither the speed of a link nor enough TCP segments were read")
+
+    def _losses(self, window: Window) -> Iterator[Issue]:
+        sent, again = window.series("net.segments"), window.series("net.retrans")
+        for place in sorted(sent.keys() & again.keys()):
+            series = sent[place]
+            seconds = min(_WINDOW_S, (int(series.time[-1]) - int(series.time[0])) / 1e9)
+            segments = float(series.value.mean()) * seconds
+            if segments < self.min_segments:
+                continue
+            window.judged(len(series.value))
+            share = 100.0 * float(again[place].value.mean()) / float(series.value.mean())
+            severity = grade(share, info=self.info, warning=self.warning, critical=self.critical)
+            if severity is not None:
+                yield self._issue(
+                    window,
+                    place[0],
+                    "lost_segments",
+                    f"{share:.2g} % of TCP segments had to be sent again",
+                    severity=severity,
+                    evidence={"retransmitted_pct": share, "segments": round(segments)},
+                )
+
+    def _full(self, window: Window) -> Iterator[Issue]:
+        speeds = window.series("net.link_speed")
+        steps = window.steady
+        for place, speed in speeds.items():
+            here = steps.where(steps["node"] == place[0])
+            traffic = [window.series(metric).get(place) for metric in ("net.rx", "net.tx")]
+            p95 = [float(np.quantile(s.value, 0.95)) for s in traffic if s is not None]
+            if here.rows < _MIN_STEPS or not p95:
+                continue
+            window.judged(here.rows)
+            use = 100.0 * max(p95) / float(speed.value[-1])
+            exposed = 100.0 * float(here["communication"].sum()) / float(here["duration"].sum())
+            if use >= self.full_pct and exposed >= self.exposed_pct:
+                yield self._issue(
+                    window,
+                    place[0],
+                    "full",
+                    f"the link is {use:.0f} % full and communication takes {exposed:.0f} % of the steps",
+                    evidence={"link_used_pct": use, "communication_pct": exposed},
+                )
+
+    def _slower(self, window: Window) -> Iterator[Issue]:
+        speeds = {place[0]: float(s.value[-1]) for place, s in window.series("net.link_speed").items()}
+        # Of two nodes none can tell which one is wrong.
+        if len(speeds) < 3:
+            return
+        window.judged(len(speeds))
+        usual = float(np.median(list(speeds.values())))
+        for node, speed in sorted(speeds.items()):
+            if speed < 0.9 * usual:
+                yield self._issue(
+                    window,
+                    node,
+                    "slow_link",
+                    f"the link of {node} runs at {speed * 8e-9:g} Gbit/s, most others at {usual * 8e-9:g}",
+                    severity="critical",
+                    evidence={"bytes_per_s": speed, "usual_bytes_per_s": usual},
+                )
+
+    def _issue(self, window: Window, node: str, code: str, text: str, **about: object) -> Issue:
+        start = window.end - round(_WINDOW_S * 1e9)
+        return self.issue(text, code=code, node=node, time_start=start, time_end=window.end, **about)

@@ -1,0 +1,83 @@
+"""How the machine was used over the whole job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.analysis.machine.snapshots import matrix, moments
+from holter.rules import Issue, Rule, Series, Window
+from holter.rules.engine.quantile_sketch import add, statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.lookback import Place
+
+_GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
+    "CPU": (("cpu.util",), "mean"),
+    "GPU": (("gpu.util",), "mean"),
+    "CPU memory": (("mem.used_pct",), "mean"),
+    "GPU memory": (("gpu.mem.used_pct",), "mean"),
+    "I/O": (("cpu.iowait",), "mean"),
+    "Network": (("net.rx", "net.tx"), "sum"),
+    "Disk": (("disk.read_bytes", "disk.write_bytes"), "sum"),
+    "PCIe": (("gpu.pcie_rx", "gpu.pcie_tx"), "sum"),
+    "GPU power": (("gpu.power",), "sum"),
+}
+"""What is told of each node: metrics, and how their devices are put together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverallSystemUsage(Rule):
+    """Statistics of each node's CPU, GPU, memory, I/O and network. It never fires."""
+
+    reads = tuple(f"samples/{metric}" for metrics, _ in _GROUPS.values() for metric in metrics)
+    category = "system"
+    severity = "info"
+    description = "summary of resource use"
+    formula = "never"
+    packs = ("default", "performance", "sagemaker")
+    every_s = 30.0
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Count the new readings in, and hand over min, p50, p95, p99 and max of all."""
+        sketches = window.state.setdefault("sketches", {})
+        for group, (metrics, how) in _GROUPS.items():
+            series: dict[Place, Series] = {}
+            for metric in metrics:
+                # Devices of several metrics must not fall together.
+                found = window.series(metric, new=True).items()
+                series |= {(node, f"{metric}/{device}"): one for (node, device), one in found}
+            for node in sorted({node for node, _ in series}):
+                at = moments(series, node)
+                window.judged(len(at))
+                add(
+                    sketches.setdefault(node, {}).setdefault(group, {}),
+                    _together(matrix(series, node, at), how),
+                )
+            if group == "GPU":
+                for (node, device), one in series.items():
+                    name = device.partition("/")[2]
+                    add(sketches.setdefault(node, {}).setdefault(name, {}), one.value)
+        if not sketches:
+            window.insufficient("no_input", "no reading of the machine")
+        window.hand_over(
+            lambda: {
+                "nodes": {
+                    node: {g: statistics(s) for g, s in groups.items()} for node, groups in sketches.items()
+                }
+            }
+        )
+        yield from ()
+
+
+def _together(readings: NDArray[np.float64], how: str) -> NDArray[np.float64]:
+    # A device that was not read is left out, not counted as idle.
+    known = np.isfinite(readings)
+    total = np.where(known, readings, 0.0).sum(axis=0)
+    return np.asarray(total if how == "sum" else total / np.maximum(known.sum(axis=0), 1))

@@ -1,0 +1,122 @@
+"""Storage that is too slow for what training reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.lookback import Place
+    from holter.rules.engine.lookback import Series as Readings
+
+_PRESSURE_S = 60.0
+_WINDOW_S = 300.0
+_MIN_OPERATIONS = 10.0
+"""Fewer operations a second than this say nothing about how long one takes."""
+_MIN_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageBottleneck(Rule):
+    """Tasks wait for input and output while training waits for data."""
+
+    reads = (
+        "samples/psi.io",
+        "samples/disk.await",
+        "samples/disk.iops",
+        "samples/disk.read_bytes",
+        "steps",
+    )
+    category = "system"
+    description = "storage is too slow for training"
+    formula = (
+        "psi.io of the last minute >= pressure and data loading >= data of the steps (or twice of both: "
+        "critical); p95 of disk.await >= wait_ms: info"
+    )
+    advice = "Keep data near: a local cache, larger files, a sequential format."
+    packs = ("performance",)
+    every_s = 30.0
+    consecutive = 2
+
+    pressure: float = parameter(20.0, above=0, high=100, unit="%")
+    """I/O pressure from which it is a warning; twice as much is critical."""
+    data: float = parameter(10.0, low=0, high=100, unit="%")
+    """Share of the steps that data loading takes at least; for critical twice as much."""
+    wait_ms: float | None = parameter(50.0, above=0, unit="ms")
+    """Mean time of a disk operation whose 95th percentile is worth a note."""
+
+    @property
+    def lookback(self) -> Lookback:
+        """The last five minutes, and of steps the last two hundred of each rank."""
+        return Lookback(seconds=_WINDOW_S, steps=200)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each node by its pressure and its ranks' wait for data."""
+        pressure = window.series("psi.io", since=window.end - round(_PRESSURE_S * 1e9))
+        waits, operations = window.series("disk.await"), window.series("disk.iops")
+        if not pressure and not waits:
+            return window.insufficient("no_input", "neither psi.io nor disk.await is read here")
+        best: dict[str, float] = window.state.setdefault("best", {})
+        for (node, _), series in window.series("disk.read_bytes", new=True).items():
+            best[node] = max(best.get(node, 0.0), float(np.median(series.value)))
+        loading = self._loading(window)
+        for place in sorted(pressure.keys() | waits.keys()):
+            node = place[0]
+            evidence: dict[str, float | None] = {
+                "psi_io_pct": float(pressure[place].value.mean()) if place in pressure else None,
+                "data_loading_pct": loading.get(node),
+                "await_p95_ms": _await(waits, operations, place),
+                "best_read_bytes_per_s": best.get(node),
+            }
+            if node in loading or evidence["await_p95_ms"] is not None:
+                window.judged(1)
+            found = self._level(evidence)
+            if found is not None:
+                severity, code, text = found
+                yield self.issue(
+                    text,
+                    severity=severity,
+                    code=code,
+                    node=node,
+                    time_start=window.end - round(_WINDOW_S * 1e9),
+                    time_end=window.end,
+                    evidence=evidence,
+                )
+        if not window.points:
+            window.insufficient("too_few_points", "too few steps in steady state")
+
+    def _level(self, here: dict[str, float | None]) -> tuple[Severity, str, str] | None:
+        stalled, loading, wait = here["psi_io_pct"], here["data_loading_pct"], here["await_p95_ms"]
+        if stalled is not None and loading is not None and stalled >= self.pressure and loading >= self.data:
+            much = stalled >= 2 * self.pressure and loading >= 2 * self.data
+            text = f"tasks wait for storage {stalled:.0f} % of the time, training for data {loading:.0f} %"
+            return "critical" if much else "warning", "pressure", text
+        if self.wait_ms is not None and wait is not None and wait >= self.wait_ms:
+            return "info", "slow_disk", f"a disk operation takes {wait:.0f} ms (95th percentile)"
+        return None
+
+    def _loading(self, window: Window) -> dict[str, float]:
+        """Return the share of data loading in the steps of each node's ranks of the last minutes."""
+        steps = window.steady
+        steps = steps.where(steps["time"] + steps["duration"] > window.end - round(_WINDOW_S * 1e9))
+        found = {}
+        for node in sorted(set(steps["node"].tolist())):
+            here = steps["node"] == node
+            if here.sum() >= _MIN_STEPS:
+                waited = float(steps["data_loading"][here].sum())
+                found[node] = 100.0 * waited / float(steps["duration"][here].sum())
+        return found
+
+
+def _await(waits: dict[Place, Readings], operations: dict[Place, Readings], place: Place) -> float | None:
+    """Return the 95th percentile of how long operations took, where there were enough of them."""
+    if place not in waits or place not in operations or len(waits[place].value) < _MIN_STEPS:
+        return None
+    enough = float(np.median(operations[place].value)) >= _MIN_OPERATIONS
+    return float(np.quantile(waits[place].value, 0.95)) if enough else None

@@ -1,0 +1,92 @@
+"""GPUs that the job may use and does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.patterns.own_gpus import READS, owners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.lookback import Place
+
+_BUSY_PCT = 5.0
+_MIB = 2**20
+_MANY = 0.25
+"""Critical when more than this share of the devices is unused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusedGPU(Rule):
+    """A GPU that the job may use never works and holds next to nothing, while another of the job works."""
+
+    reads = ("samples/gpu.util", "samples/gpu.mem.used", READS, "scalars/cuda.total", "steps")
+    category = "system"
+    description = "a GPU is visible and not used"
+    formula = (
+        "from the first step + after_s: highest utilization 0 and memory < memory_mib, while another GPU "
+        "of the job works; or two trainers share a GPU while another is free"
+    )
+    advice = "Start one process for each GPU, or give the job fewer: set CUDA_VISIBLE_DEVICES."
+    packs = ("performance", "distributed")
+    every_s = 60.0
+    consecutive = 2
+
+    after_s: float = parameter(600.0, low=0, unit="s")
+    """Time from the first step in which a GPU may do nothing."""
+    memory_mib: float = parameter(500.0, above=0, unit="MiB")
+    """A GPU that holds less holds a bare context of the driver at most."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Remember the highest readings of each GPU; judge each node once training had its time."""
+        known = owners(window)
+        first = window.job.first_step
+        highest: dict[str, list[float]] = window.state.setdefault("highest", {})
+        for slot, metric in enumerate(("gpu.util", "gpu.mem.used")):
+            for (node, device), series in window.series(metric, since=first, new=True).items():
+                kept = highest.setdefault(f"{node}/{device}", [-1.0, -1.0])
+                kept[slot] = max(kept[slot], float(series.value.max()))
+        if bool((window.new("scalars")["name"] == "cuda.total").any()):
+            window.state["cuda"] = True
+        if not highest:
+            return window.insufficient("no_input", "no reading of a GPU")
+        if not any(known.values()) and not window.state.get("cuda"):
+            return window.insufficient("no_input", "it cannot be told whether this job uses a GPU at all")
+        for node in sorted({key.rpartition("/")[0] for key in highest}):
+            here = {k.rpartition("/")[2]: v for k, v in highest.items() if k.rpartition("/")[0] == node}
+            yield from self._judge(window, node, here, known)
+
+    def _judge(
+        self, window: Window, node: str, here: dict[str, list[float]], known: dict[Place, int]
+    ) -> Iterator[Issue]:
+        first = window.job.first_step
+        idle = [d for d, (util, memory) in here.items() if util == 0 and 0 <= memory < self.memory_mib * _MIB]
+        idle = sorted(d for d in idle if not known.get((node, d)))
+        works = [d for d, (util, _) in here.items() if util >= _BUSY_PCT and known.get((node, d), 1)]
+        window.judged(len(here))
+        shared = sorted(d for d in here if known.get((node, d), 0) > 1)
+        evidence = {"unused": idle, "used": sorted(works), "devices": len(here)}
+        if idle and shared:
+            yield self.issue(
+                f"{known[node, shared[0]]} processes share {shared[0]} while {idle[0]} is free",
+                code="two_ranks_one_device",
+                node=node,
+                device=shared[0],
+                evidence=evidence,
+                advice="Give each process a GPU of its own: choose it by LOCAL_RANK.",
+            )
+        elif first is None or window.end < first + round(self.after_s * 1e9):
+            window.insufficient("patience_not_reached", "training has not run long enough")
+        elif idle and works:
+            yield self.issue(
+                f"{len(idle)} of {len(here)} GPUs are not used: {', '.join(idle[:8])}",
+                severity="critical" if len(idle) > _MANY * len(here) else "warning",
+                code="world_smaller_than_devices",
+                node=node,
+                time_start=first,
+                time_end=window.end,
+                evidence=evidence,
+            )

@@ -1,0 +1,1 @@
+"""Rules about saved tensors: units, experts, trees and statistics."""

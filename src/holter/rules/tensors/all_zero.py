@@ -1,0 +1,67 @@
+"""Tensors that are all, or nearly all, zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Window, parameter
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllZero(TensorRule):
+    """A tensor holds nothing but zeros, or as many as threshold says."""
+
+    description = "tensors that are (nearly) all zero"
+    formula = "100 x zeros / elements >= threshold"
+    advice = (
+        "Find out what feeds the listed tensors: dead activations, a loss that does not reach them, or "
+        "weights that start at zero; give them another initialisation or activation."
+    )
+    packs = ("sagemaker",)
+    roles = ("weight", "embedding", "grad", "loss")
+    statistics = ("zeros",)
+    save = "gradients@100"
+
+    threshold: float = parameter(100.0, above=0, high=100, unit="%")
+    """The share of zeros from which a tensor counts as zero."""
+    ignore_first_step: bool = parameter(True, classic=False)
+    """Leave each tensor's first saved step out: some start at zero on purpose."""
+    include_frozen: bool = parameter(False, classic=True)
+    """Also judge parameters that are frozen or unused."""
+    successive: int = parameter(5, classic=1, low=1, aliases=("consecutive",))
+    """At how many evaluations of the same tensor in a row the condition must hold."""
+
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which tensors hold as many zeros, or are new."""
+        seen = {(int(rank), name) for rank, names in window.state.get("seen", {}).items() for name in names}
+        places = zip(table["rank"].tolist(), table["name"].tolist(), strict=True)
+        old = np.fromiter(map(seen.__contains__, places), bool, table.rows)
+        return ~old | (100.0 * table["zeros"] >= self.threshold * table["count"])
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Count the zeros of each tensor."""
+        seen = set(window.state.setdefault("seen", {}).get(str(at.rank), ()))
+        table = self.judgeable(window, at)
+        for row in self.listed(table.where(100.0 * table["zeros"] >= self.threshold * table["count"])):
+            share = 100.0 * row["zeros"] / row["count"]
+            first = self.ignore_first_step and row["name"] not in seen
+            if not first and (self.include_frozen or not row["state"]):
+                yield Finding(
+                    tensor=row["name"], what="share of zeros", value=share, comparator=">=",
+                    threshold=self.threshold, unit=" %", role=row["role"],
+                )  # fmt: skip
+        if not at.judged <= seen:
+            window.state["seen"][str(at.rank)] = sorted(seen | at.judged)

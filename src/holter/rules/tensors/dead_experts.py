@@ -1,0 +1,114 @@
+"""Experts of a mixture that get no tokens, or far too many."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules.engine.settled import settled
+from holter.rules.patterns.logged import pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COLUMNS = ("name", "position", "value")
+_ENOUGH = 100
+"""Tokens per expert that a judgement is made of at least: then a tenth of it is no chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadExperts(Rule):
+    """The router of a mixture of experts sends nearly all tokens to a few, for hundreds of steps."""
+
+    reads = ("tensor_values",)
+    category = "training"
+    description = "experts get no tokens"
+    formula = (
+        "for `steps` steps, over all ranks: an expert below `least` of the uniform share: warning, over 25 % "
+        "of them: critical; largest load > `most` x the mean, or entropy of the loads < `entropy` x "
+        "ln(experts): warning"
+    )
+    advice = (
+        "Raise the weight of the load-balancing loss or add router noise; lower the router's learning rate."
+    )
+    packs = ("convergence",)
+
+    names: str = parameter(
+        r"(?i)(router|expert|moe|gate).*(count|load|tokens)|tokens_per_expert", aliases=("tensor_regex",)
+    )
+    """Pattern that finds tensors with the tokens of each expert, anywhere in their names."""
+    steps: int = parameter(500, low=0, unit="steps")
+    """For how long it must hold."""
+    least: float = parameter(0.10, above=0, high=1)
+    """Share of the uniform load below which an expert is dead."""
+    most: float = parameter(4.0, above=1)
+    """How many times the mean load is too much."""
+    entropy: float = parameter(0.5, low=0, high=1)
+    """Least entropy of the loads, as a share of that of even ones."""
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        pattern(self, "names")
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Add up the tokens until they are enough to judge, layer by layer."""
+        state, new = window.state, window.new("tensor_values")
+        search = pattern(self, "names").search
+        names = {name for name in set(new["name"].tolist()) if search(name)}
+        mine = np.fromiter((name in names for name in new["name"].tolist()), bool, new.rows)
+        training = (new["mode"] != "eval") & (new["mode"] != "predict")
+        rows = new.where(mine & training & (new["kind"] == "value") & (new["position"] >= 0))
+        rows = rows.where(np.isfinite(rows["value"]) & (rows["value"] >= 0))
+        for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+            for step, at in one.steps():
+                for name in sorted(set(at["name"].tolist())):
+                    here = at.where(at["name"] == name)
+                    loads = np.bincount(here["position"], weights=here["value"])
+                    yield from self._add(window, name, step, loads)
+        if "layers" not in state:
+            text = "no tokens per expert are recorded; save a tensor of counts called router_counts"
+            window.insufficient("no_input", text)
+
+    def _add(self, window: Window, name: str, step: int, loads: Any) -> Iterator[Issue]:
+        one = window.state.setdefault("layers", {}).setdefault(name, {"loads": [], "held": {}})
+        if len(one["loads"]) != len(loads):
+            one.update(loads=[0.0] * len(loads), start=step)
+        one["loads"] = [a + b for a, b in zip(one["loads"], loads.tolist(), strict=True)]
+        experts = len(loads)
+        if experts < 2 or sum(one["loads"]) < _ENOUGH * experts:
+            return
+        window.judged(1)
+        total, one["loads"] = np.array(one["loads"]), [0.0] * experts
+        start, one["start"] = one["start"], step + 1
+        held: dict[str, Any] = one["held"]
+        dead = np.flatnonzero(total < self.least * total.mean()).tolist()
+        # An expert is dead for as long as it was dead at every judgement, not whoever happened to be.
+        since = {str(e): held.get("dead", {}).get(str(e), start) for e in dead}
+        long = sorted(int(e) for e, s in since.items() if step - s >= self.steps)
+        high = float(total.max() / total.mean())
+        share = total[total > 0] / total.sum()
+        even = float(-(share * np.log(share)).sum()) / math.log(experts)
+        one["held"] = {
+            "dead": since,
+            "load": held.get("load", start) if high > self.most else None,
+            "entropy": held.get("entropy", start) if even < self.entropy else None,
+        }
+        one["held"] = {code: when for code, when in one["held"].items() if when is not None}
+        evidence = {"experts": experts, "largest_over_mean": high, "entropy_share": even, "dead": long}
+        where = {"tensor": name, "step_end": step, "evidence": evidence}
+        if long:
+            severity: Severity = "critical" if len(long) > 0.25 * experts else "warning"
+            text = f"{len(long)} of {experts} experts of {name} get hardly any tokens"
+            begin = min(since[str(e)] for e in long)
+            yield self.issue(text, code="dead", severity=severity, step_start=begin, **where)
+        for code, text in (
+            ("load", f"an expert of {name} gets {high:.3g} times the mean load"),
+            ("entropy", f"the loads of {name} have {even:.0%} of the entropy of even ones"),
+        ):
+            begin = one["held"].get(code)
+            if begin is not None and step - begin >= self.steps:
+                yield self.issue(text, code=code, step_start=begin, **where)

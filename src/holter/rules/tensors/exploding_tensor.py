@@ -1,0 +1,70 @@
+"""Tensors with NaN or infinite elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holter.rules import Window, parameter
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplodingTensor(TensorRule):
+    """A tensor holds NaN or an infinity."""
+
+    severity = "critical"
+    description = "NaN or infinity in tensors"
+    formula = "any element that is NaN, or, unless only_nan, infinite"
+    advice = (
+        "Begin at the tensor that was first: lower the learning rate, clip gradients, train in bfloat16 "
+        "instead of float16; then go back to a checkpoint from before."
+    )
+    packs = ("convergence", "sagemaker")
+    also_called = ("ExplodingGradient", "ExplodingGradients")
+    nonfinite = True
+    save = "all@100"
+
+    only_nan: bool = parameter(False)
+    """Only NaN counts; infinities are let pass."""
+    tolerate_scaler_skips: bool = parameter(True, classic=False)
+    """Let gradients pass that made a loss scaler skip the step: that is how it finds its scale."""
+    tolerate_masks: bool = parameter(True, classic=False)
+    """Let minus infinity pass in inputs of softmax and in tensors named like a mask, which hold it on
+    purpose."""
+
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which tensors have an element that is not finite."""
+        return table["finite"] < table["count"]
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Count what is not finite in each tensor."""
+        table = self.judgeable(window, at)
+        for row in self.listed(table.where(table["doubtful"])):
+            gradient = row["role"] == "grad" or row["name"].startswith("gradient")
+            if self.tolerate_scaler_skips and row["state"] == "skipped" and gradient:
+                continue
+            masks = self.tolerate_masks and (
+                row["role"] == "act_in:softmax" or "mask" in row["name"].casefold()
+            )
+            infinite = 0 if self.only_nan else row["posinf"] + (0 if masks else row["neginf"])
+            if row["nan"] + infinite > 0:
+                yield Finding(
+                    tensor=row["name"],
+                    what="NaN or infinite elements",
+                    value=float(row["nan"] + infinite),
+                    comparator=">",
+                    threshold=0.0,
+                    role=row["role"],
+                    more={"nan": row["nan"], "posinf": row["posinf"], "neginf": row["neginf"]},
+                )

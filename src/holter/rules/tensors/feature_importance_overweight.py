@@ -1,0 +1,72 @@
+"""A few features that carry nearly all importance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holter.rules import Window, parameter
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.step_rows import StepRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureImportanceOverweight(TensorRule):
+    """The few most important features of a tree model weigh more than all others together by far."""
+
+    description = "a few features carry nearly all importance"
+    formula = "sum of the nfeatures largest importances / sum of all > threshold"
+    advice = (
+        "Look at the features listed: one that gives the label away must go; otherwise try deeper trees, "
+        "column sampling, or fewer features."
+    )
+    packs = ("sagemaker",)
+    statistics = ("mean",)
+    save = "feature_importance@10"
+
+    tensor_regex: tuple[str, ...] | None = parameter(
+        (".*feature_importance/gain",), classic=(".*feature_importance/weight",)
+    )
+    """Patterns that find the importances, one tensor for each feature."""
+    threshold: float = parameter(0.8, low=0, high=1)
+    """The largest share that the few may have."""
+    nfeatures: int = parameter(3, low=1, unit="features")
+    """How many are few."""
+    more_features_only: bool = parameter(True, classic=False)
+    """Judge only models with more features than that."""
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Compare the sum of the largest with the sum of all."""
+        scores: dict[str, float] = {}
+        for row in self.rows(window, at):
+            if math.isfinite(row["mean"]):
+                scores[row["name"]] = max(float(row["mean"]), scores.get(row["name"], 0.0), 0.0)
+        total = math.fsum(scores.values())
+        if total <= 0 or (self.more_features_only and len(scores) <= self.nfeatures):
+            self.withdraw(window, at)
+            text = f"there are no importances of more than {self.nfeatures} features"
+            window.insufficient("too_few_points", text, have=len(scores), need=self.nfeatures + 1)
+            return
+        first = sorted(scores, key=lambda name: (-scores[name], name))[: self.nfeatures]
+        share = math.fsum(scores[name] for name in first) / total
+        if share > self.threshold:
+            yield Finding(
+                tensor=first[0],
+                what="share of importance",
+                value=share,
+                comparator=">",
+                threshold=self.threshold,
+                more={"features": {name.rpartition("/")[2]: scores[name] / total for name in first}},
+            )
+
+    def say(self, findings: list[Finding], step: int) -> str:
+        """Name the features."""
+        features = ", ".join(findings[0].more["features"])
+        share = f"{findings[0].value:.4g} > {findings[0].threshold:.4g}"
+        return f"share of the importance of all features that is in {features} at step {step}: {share}"

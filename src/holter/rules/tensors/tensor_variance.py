@@ -1,0 +1,103 @@
+"""Tensors whose variance is outside limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Window, parameter
+from holter.rules.patterns.tensor_columns import swapped
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorVariance(TensorRule):
+    """The variance of a tensor is too large, too small, or far from what it was first."""
+
+    description = "tensor variance outside limits"
+    formula = (
+        "variance > max_threshold, or < min_threshold (at the first saved step only where first_small), or "
+        "changed by more than a factor relative_change"
+    )
+    advice = (
+        "Look at the initialisation and the learning rate of the listed tensors: a variance that grows "
+        "leads to overflow, one that shrinks to nothing to a layer that says nothing."
+    )
+    packs = ("sagemaker",)
+    roles = ("weight", "embedding")
+    statistics = ("std",)
+
+    collection_names: tuple[str, ...] | None = parameter(None)
+    """Collections whose tensors it looks at, with those the patterns find; weights when neither is given."""
+    max_threshold: float | None = parameter(None, low=0)
+    """The largest variance allowed; none = not asked."""
+    min_threshold: float | None = parameter(1e-12, classic=None, low=0)
+    """The smallest variance allowed; none = not asked."""
+    relative_change: float | None = parameter(100.0, classic=None, above=1)
+    """By which factor it may differ from that of the tensor's first saved step; none = not asked."""
+    first_small: bool = parameter(False, classic=True)
+    """Also tell a variance that is too small at a tensor's first saved step; adapters begin with zeros."""
+    include_single: bool = parameter(False, classic=True)
+    """Also judge tensors of one element, whose variance is always 0."""
+
+    def remember(self, window: Window, at: StepRows) -> None:
+        """Keep each tensor's first variance."""
+        self._first(window, at, self.newest(self.judgeable(window, at)))
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Compare each tensor's variance with the limits and with its first."""
+        if self.max_threshold is None and self.min_threshold is None and self.relative_change is None:
+            window.insufficient("no_input", "there is no limit; set max_threshold or min_threshold")
+            return
+        table = self.newest(self.judgeable(window, at))
+        known, first = self._first(window, at, table)
+        variance = table["std"].astype(np.float64) ** 2
+        # A tensor is told by the first limit that it goes beyond.
+        left = np.full(table.rows, True) if self.include_single else table["count"] >= 2
+        for comparator, limit, quiet in self._limits(first, known):
+            beyond = left & ((variance > limit) if comparator == ">" else (variance < limit))
+            left &= ~beyond
+            told = beyond & ~quiet
+            columns = {"variance": variance[told], "limit": limit[told]}
+            for row in self.listed(table.where(told), **columns) if told.any() else ():
+                yield self._finding(row, row["variance"], comparator, row["limit"])
+
+    def _limits(
+        self, first: NDArray[np.float64], known: NDArray[np.bool_]
+    ) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.bool_]]]:
+        """Yield how each tensor's variance may not compare with which limit, and where that is let pass."""
+        never = np.zeros(len(first), dtype=bool)
+        if self.max_threshold is not None:
+            yield ">", np.full(len(first), self.max_threshold), never
+        if self.min_threshold is not None:
+            yield "<", np.full(len(first), self.min_threshold), never if self.first_small else ~known
+        if (factor := self.relative_change) is not None:
+            yield ">", np.where(first > 0, first * factor, np.inf), never
+            yield "<", first / factor, never
+
+    def _first(
+        self, window: Window, at: StepRows, table: Table
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return which tensors were known before this step, and the first variance of each."""
+        variance = table["std"].astype(np.float64) ** 2
+        kept = window.state.setdefault("first", {}).setdefault(f"{at.rank}/{at.mode}", {})
+        known, before = swapped(kept, table["name"].tolist(), {"variance": variance}, first=True)
+        return known, np.where(known, before["variance"], variance)
+
+    def _finding(self, row: dict[str, Any], variance: float, comparator: str, limit: float) -> Finding:
+        code = "large" if comparator == ">" else "small"
+        return Finding(
+            tensor=row["name"], what="variance", value=variance, comparator=comparator, threshold=limit,
+            code=code, role=row["role"],
+        )  # fmt: skip

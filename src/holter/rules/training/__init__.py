@@ -1,0 +1,1 @@
+"""Rules about learning: losses, gradients, updates and weights."""

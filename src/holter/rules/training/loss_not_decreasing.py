@@ -1,0 +1,156 @@
+"""A loss that does not go down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Window, parameter
+from holter.rules.patterns.losses import LossRule, Points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossNotDecreasing(LossRule):
+    """A loss is not enough lower than it was num_steps steps before."""
+
+    description = "loss does not go down"
+    formula = (
+        "each num_steps: with change = 100 x (before - now) / |before|, modern: change < diff_percent; "
+        "classic: 0 <= change < diff_percent, or -change > increase_threshold_percent"
+    )
+    advice = (
+        "Check the learning rate and its schedule, the order of the data, the labels, and whether the "
+        "parameters that should learn are frozen; if the loss is as low as it can be, stop."
+    )
+    packs = ("convergence", "sagemaker")
+    also_called = ("LossNotDecreasingRule",)
+
+    use_losses_collection: bool = parameter(True)
+    """Look at what is called a loss when no pattern is given."""
+    num_steps: int = parameter(200, classic=10, low=1, unit="steps")
+    """How many steps the compared values are apart at least."""
+    diff_percent: float = parameter(0.1, low=0, high=100, unit="%")
+    """How much lower the loss must be."""
+    increase_threshold_percent: float = parameter(5.0, low=0, high=100, unit="%")
+    """How much higher it may be; only where strict is off."""
+    strict: bool = parameter(True, classic=False)
+    """Ask for the decrease whether the loss rose or fell."""
+    smooth: int = parameter(20, classic=1, low=1, unit="values")
+    """Compare medians of so many values."""
+    plateau_ok_below: float | None = parameter(None)
+    """Do not tell a loss that is already below this."""
+    successive: int = parameter(2, classic=1, low=1, aliases=("consecutive",))
+    """At how many comparisons of the same loss in a row it must hold; noise alone looks flat now and then."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Compare each loss at its own distance, in the mode that is asked for, or that has data."""
+        new = self.points(window) if self.use_losses_collection or self.tensor_regex else []
+        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
+        if not new and known and not window.job.ended:
+            window.idle = True
+            return
+        since: dict[str, int] = window.state.setdefault("evaluated_since", {})
+        for points in new:
+            if points.mode == "eval":
+                since.setdefault(f"{points.rank}/{points.name}", int(points.time[0]))
+        for points in new:
+            state = known.setdefault(f"{points.rank}/{points.name}/{points.mode}", {"step": [], "value": []})
+            if (chosen := self._in_mode(points, since)) is not None:
+                yield from self._series_judged(window, chosen, state)
+        if not window.points and window.lack is None:
+            text = f"a loss needs values {self.num_steps} steps apart"
+            self.lacking(window, known=bool(known), text=text)
+
+    def _in_mode(self, points: Points, since: dict[str, int]) -> Points | None:
+        """Return the points in the modes that are asked for; `since`: when evaluation of a loss began."""
+        if self.mode is not None:
+            return points if "global" in self.mode or points.mode in self.mode else None
+        if points.mode == "eval":
+            return None if self.smooth > 1 else points
+        began = since.get(f"{points.rank}/{points.name}")
+        if self.smooth > 1 or began is None:
+            return points
+        # As it was: evaluation where there is some of this loss, otherwise training.
+        before = int(np.searchsorted(points.time, began))
+        return points.until(before) if before else None
+
+    def _series_judged(self, window: Window, points: Points, state: dict[str, Any]) -> Iterator[Issue]:
+        kept = len(state["step"])
+        step = np.concatenate([np.array(state["step"], dtype=np.int64), points.step])
+        value = np.concatenate([np.array(state["value"], dtype=np.float64), points.value])
+        low = 0
+        backs = np.flatnonzero(step[1:] < step[:-1]) + 1
+        for end in [*backs.tolist(), len(step)]:
+            if low and end > kept:
+                # Training went back to a checkpoint: what came after it is not what to compare with.
+                state["checked"], state["held"] = None, 0
+            for now, before in self._pairs(step[low:end], max(kept - low, 0), state):
+                window.judged(1)
+                yield from self._compared(
+                    points, state, value[low:end], step[low:end], now, before, kept - low
+                )
+            low = end
+        first = int(backs[-1]) if len(backs) else 0
+        reach = int(np.searchsorted(step[first:], step[-1] - self.num_steps, side="right"))
+        first = max(first, first + reach - self.smooth)
+        state["step"], state["value"] = step[first:].tolist(), value[first:].tolist()
+
+    def _pairs(self, step: NDArray[np.int64], new: int, state: dict[str, Any]) -> Iterator[tuple[int, int]]:
+        """Yield the places of the values to compare: each num_steps, with the newest so far before."""
+        place = new
+        while place < len(step):
+            checked = state.get("checked")
+            least = max(self.start_step, int(step[0]) if checked is None else checked + self.num_steps)
+            place = max(place, int(np.searchsorted(step, least, side="left")))
+            if checked is None and place < len(step):
+                # The first that has one at this distance, with enough before it to smooth.
+                least = int(step[min(self.smooth - 1, len(step) - 1)]) + self.num_steps
+                place = max(place, int(np.searchsorted(step, least, side="left")))
+            if place >= len(step) or not self.due(int(step[place])):
+                return
+            before = int(np.searchsorted(step, step[place] - self.num_steps, side="right")) - 1
+            state["checked"] = int(step[place])
+            if before >= 0:
+                yield place, before
+            place += 1
+
+    def _compared(
+        self,
+        points: Points,
+        state: dict[str, Any],
+        value: NDArray[np.float64],
+        step: NDArray[np.int64],
+        now: int,
+        before: int,
+        offset: int,
+    ) -> Iterator[Issue]:
+        new = float(np.median(value[max(0, now + 1 - self.smooth) : now + 1]))
+        old = float(np.median(value[max(0, before + 1 - self.smooth) : before + 1]))
+        change = 100.0 * (old - new) / max(abs(old), 1e-12)
+        rose = new > old and not self.strict
+        flat = -change > self.increase_threshold_percent if rose else change < self.diff_percent
+        if self.plateau_ok_below is not None and new < self.plateau_ok_below:
+            flat = False
+        state["held"] = state.get("held", 0) + 1 if flat else 0
+        if state["held"] < self.successive:
+            return
+        limit = -self.increase_threshold_percent if rose else self.diff_percent
+        how = "rose by" if change < 0 else "fell by only"
+        yield self.told(
+            points,
+            now - offset,
+            f"{points.name} {how} {abs(change):.3g} % from step {step[before]} to step {step[now]}: "
+            f"{old:.5g} to {new:.5g}",
+            step_start=int(step[before]),
+            evidence={
+                "name": points.name, "mode": points.mode, "before": old, "now": new, "change_percent": change,
+                "comparator": "<", "threshold": limit, "value": change, "times_in_a_row": state["held"],
+            },
+        )  # fmt: skip

@@ -1,0 +1,96 @@
+"""A loss scale that falls and falls, because too many steps overflow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules.patterns.logged import numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_EVERY, _SKIPS_OVER, _HALVINGS_OVER = 50, 500, 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossScaleCollapse(Rule):
+    """A gradient scaler skips too many steps, or has scaled down to nothing."""
+
+    reads = ("scalars", "spans/skipped")
+    category = "training"
+    description = "too many steps overflow in half precision"
+    formula = (
+        "after start_steps: share of skipped steps among the last 500 > 0.01 (info), 0.05 (warning), 0.20 "
+        "(critical); 4 halvings in 100 steps: warning; scale < 1: critical; at two evaluations 50 steps apart"
+    )
+    advice = "Use bfloat16, or find what overflows: NumericHeadroom and NonFiniteGradient name tensors."
+    packs = ("convergence",)
+
+    start_steps: int = parameter(100, low=0, unit="steps")
+    """First steps, in which a scaler looks for its scale."""
+    min_steps: int = parameter(200, low=1, unit="steps")
+    """So many steps after them are needed to judge their share."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge every 50 steps."""
+        state = window.state
+        rows = state.setdefault("rows", {})
+        found = numbers(window, rows, lambda name: name == "loss_scale", with_skips=True)
+        for attempt in sorted({one.attempt for _, one in found}):
+            mine = {name: one for name, one in found if one.attempt == attempt}
+            skipped = set(mine["skipped"].steps) if "skipped" in mine else set()
+            scale = mine.get("loss_scale")
+            scales = dict(zip(scale.steps, scale.values, strict=True)) if scale else {}
+            if state.get("attempt") != attempt:
+                state.update(attempt=attempt, count=0, skipped=[], halved=[], held={})
+            for step in sorted(skipped | set(scales)):
+                state["count"] += 1
+                yield from self._step(window, step, step in skipped, scales.get(step))
+        if "count" not in state:
+            window.insufficient("no_input", "no loss scale is recorded: training uses no gradient scaler")
+
+    def _step(self, window: Window, step: int, skipped: bool, scale: float | None) -> Iterator[Issue]:
+        state = window.state
+        before, count = state.get("scale"), state["count"] - self.start_steps
+        state["scale"] = before if scale is None else scale
+        if count <= 0:
+            return
+        if skipped:
+            state["skipped"].append(count)
+        if scale is not None and before is not None and scale < before:
+            state["halved"].append(count)
+        if count % _EVERY:
+            return
+        window.judged(_EVERY)
+        state["skipped"] = [c for c in state["skipped"] if c > count - _SKIPS_OVER]
+        state["halved"] = [c for c in state["halved"] if c > count - _HALVINGS_OVER]
+        held = state["held"]
+        state["held"] = {}
+        for code, severity, text, evidence in self._wrong(count, state):
+            state["held"][code] = held.get(code, 0) + 1
+            if state["held"][code] >= 2:
+                yield self.issue(
+                    f"{text} at step {step}", code=code, severity=severity,
+                    step_start=step - _EVERY, step_end=step, evidence=evidence,
+                )  # fmt: skip
+
+    def _wrong(
+        self, count: int, state: dict[str, Any]
+    ) -> Iterator[tuple[str, Severity, str, dict[str, Any]]]:
+        over = min(count, _SKIPS_OVER)
+        share, halved, scale = len(state["skipped"]) / over, len(state["halved"]), state["scale"]
+        evidence = {"skipped_share": share, "steps": over, "halvings": halved, "loss_scale": scale}
+        if over >= self.min_steps and share > 0.01:
+            severity: Severity = "critical" if share > 0.20 else "warning" if share > 0.05 else "info"
+            yield "skips", severity, f"{100 * share:.3g} % of the last {over} steps were skipped", evidence
+        if halved >= 4:
+            yield (
+                "halvings",
+                "warning",
+                f"the loss scale fell {halved} times in {_HALVINGS_OVER} steps",
+                evidence,
+            )
+        if scale is not None and scale < 1:
+            yield "scale", "critical", f"the loss scale is {scale:.3g}", evidence

@@ -1,0 +1,90 @@
+"""A training loss that jumps, and whether it comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules.patterns.logged import MAIN_LOSS, is_rate, numbers, pattern, restarts
+from holter.rules.patterns.loss_watch import Jump, LossWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SEVERITIES: dict[str, Severity] = {"spike": "warning"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossSpike(Rule):
+    """The loss, the mean over ranks, jumps far above what was usual; and does it come back?"""
+
+    reads = ("scalars",)
+    category = "training"
+    description = "the training loss jumps"
+    formula = (
+        "more than z MADs above the median of the last 128 losses (where they are above 0, in logarithms "
+        "too) and more than rise x |median| above it, at two steps in a row; or at one step, z + 4 MADs and "
+        "|median| above it: warning; not back after 100 steps, 3 in 1000 steps, or not finite: critical"
+    )
+    advice = (
+        "Skip the batches of these steps, lower the learning rate, or go back to a checkpoint before them."
+    )
+    packs = ("default", "essentials", "convergence")
+
+    names: str = parameter(MAIN_LOSS, aliases=("tensor_regex",))
+    """Pattern that finds the losses among the logged numbers, anywhere in their names."""
+    z: float = parameter(6.0, above=0)
+    """How many spreads above the median a loss is outlying."""
+    rise: float = parameter(0.10, low=0)
+    """How far above the median it must be too, as a share of the median."""
+    start_steps: int = parameter(100, low=0, unit="steps")
+    """Steps since the first that was seen, in which nothing is a spike."""
+    history: int = parameter(30, low=5, high=128, unit="losses")
+    """How many losses are needed to know what is usual."""
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        pattern(self, "names")
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each loss by itself, step by step."""
+        search = pattern(self, "names").search
+        watch = LossWatch(z=self.z, rise=self.rise, start_steps=self.start_steps, history=self.history)
+        again: dict[int, list[int]] = {}
+        found = numbers(
+            window,
+            window.state.setdefault("rows", {}),
+            lambda name: is_rate(name) or search(name) is not None,
+        )
+        for name, one in found:
+            if is_rate(name):
+                before = window.state.setdefault("rates", {}).setdefault(name, {})
+                again.setdefault(one.attempt, []).extend(restarts(one, before))
+        losses = window.state.setdefault("losses", {})
+        for name, one in found:
+            if search(name) is not None:
+                window.judged(len(one.steps))
+                for jump in watch.jumps(one, sorted(again.get(one.attempt, [])), losses.setdefault(name, {})):
+                    yield self._told(name, jump)
+        if not losses:
+            window.insufficient("no_input", "no loss is logged; log it with holter.log(loss=...)")
+
+    def _told(self, name: str, jump: Jump) -> Issue:
+        e = jump.evidence
+        texts = {
+            "spike": "{n} jumped to {value:.4g} at step {step}; usual was {median:.4g}",
+            "divergence": "{n} jumped at step {step} and has not come back after 100 steps: "
+            "{median_of_last_20:.4g} instead of {median:.4g}",
+            "unstable": "{n} jumped again and again, last at step {step}, to {value:.4g} from {median:.4g}",
+            "nonfinite": "{n} became {value} at step {step}",
+        }
+        return self.issue(
+            texts[jump.what].format(n=name, **e),
+            code=jump.what,
+            severity=_SEVERITIES.get(jump.what, "critical"),
+            tensor=name,
+            step_start=e["step"],
+            step_end=jump.step,
+            evidence={"name": name, **e},
+        )

@@ -1,0 +1,221 @@
+"""Updates that rounding takes away, because weights are kept in half precision alone."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.tensors.shards import SUFFIX, joined
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules.engine.settled import settled
+from holter.rules.patterns.layers import listed, new_kinds, of
+from holter.rules.patterns.logged import is_rate, skips
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_COLUMNS = ("kind", "name", "value", "count", "half", "size")
+_SIGN, _ADAPTIVE = re.compile("(?i)lion|sign"), re.compile("(?i)adam|lamb|adafactor|rmsprop|nadam")
+_NORMS = ("grad_norm", f"grad_norm{SUFFIX}", "grad_norm_clipped")
+_LEAST_ADAPTIVE = 0.1
+"""Adaptive optimizers move an element by this part of lr at least, on average: |m| / sqrt(v) of pure noise is
+0.18 for beta1 = 0.9."""
+_NOISE = 1e-6
+"""Gradients below it drown in an adaptive optimizer's epsilon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostUpdates(Rule):
+    """Weights in bfloat16 or float16 change by far less than the optimizer's updates.
+
+    The share of elements that stay as they are is not recorded. It is estimated from below: 1 - mean change /
+    mean update, which is at least 0.1 x lr for Adam and its kin, lr for Lion, lr x |gradient| for SGD. With a
+    copy of the weights in higher precision the mean change is that of the updates, once the copy has wandered
+    off the numbers it began with; before, no parameter is judged.
+    """
+
+    reads = ("tensors", "scalars", "spans/optimizer", "spans/skipped")
+    category = "training"
+    description = "rounding loses the optimizer's updates"
+    formula = (
+        "of weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / least mean update "
+        "over the last `steps` pairs of successive saved steps, of all their elements, >= info, warn, "
+        "critical; after 4 x (|weight| / 512 / update)^2 steps"
+    )
+    advice = (
+        "Keep the weights in float32 (autocast, master weights), round stochastically, or raise lr x batch."
+    )
+    packs = ("convergence",)
+
+    info: float = parameter(0.3, low=0, high=1)
+    """Share of the updates lost that is told as information."""
+    warn: float = parameter(0.6, low=0, high=1)
+    """Share lost that is a warning."""
+    critical: float = parameter(0.9, low=0, high=1)
+    """Share lost that is critical."""
+    steps: int = parameter(20, low=2, high=500, unit="saved steps")
+    """How many steps, each saved right after the one before, are judged together."""
+    optimizer: str | None = parameter(None)
+    """Name of the optimizer's class, as AdamW or SGD; what the recorder saw when not set."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Compare changes with updates at steps that were saved one after another."""
+        state = window.state
+        for one in settled(_rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+            if state.setdefault("attempt", one.attempt) != one.attempt:
+                state.update(attempt=one.attempt, last={}, began=int(one.rows["step"][0]))
+            yield from self._walk(window, one.rows)
+        if window.points or state.get("judged"):
+            state["judged"] = True
+            return
+        text = (
+            "no pairs of successive steps; use --save weights@1 and --save gradients@1 for a stretch of steps"
+        )
+        window.insufficient("no_input", text)
+
+    def _walk(self, window: Window, rows: Table) -> Iterator[Issue]:
+        """Go from one step with weights to the next; what lies between them is learned at once."""
+        steps, done = rows["step"], 0
+        for step in np.unique(steps[rows["kind"] == "weight"]).tolist():
+            low, high = np.searchsorted(steps, [step, step + 1]).tolist()
+            _learn(rows.where(slice(done, low)), window.state)
+            yield from self._step(window, step, rows.where(slice(low, high)))
+            done = high
+        _learn(rows.where(slice(done, rows.rows)), window.state)
+
+    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+        state, parts = window.state, dict[str, dict[str, float]]()
+        rows = joined(rows)
+        began = state.setdefault("began", step)
+        last: dict[str, int] = state.setdefault("last", {})
+        weights = rows.where(rows["kind"] == "weight")
+        # One replica is enough: the first.
+        places = {name: i for i, name in reversed(list(enumerate(weights["name"].tolist())))}
+        names, weights = list(places), weights.where(np.array(list(places.values()), dtype=np.int64))
+        after = np.fromiter((last.get(name) == step - 1 for name in names), bool, len(names))
+        last.update(dict.fromkeys(names, step))
+        gradients = rows["kind"] == "gradient"
+        # Gradients tell how large an update was; where no change is known, nobody asks.
+        numbers = rows.where((rows["kind"] != "weight") & (~gradients | bool(after.any())))
+        columns = [numbers[name].tolist() for name in ("kind", "name", "value")]
+        for kind, name, value in zip(*columns, strict=True):
+            if kind == "optimizer":
+                state["optimizers"] = sorted({*state.get("optimizers", []), name})
+            elif kind == "lr":
+                state["lr"] = min(parts.setdefault("lr", {}).get("", math.inf), value)
+                parts["lr"][""] = state["lr"]
+            elif math.isfinite(value):
+                parts.setdefault(kind, {})[name] = value
+        if not after.any() or (rows["kind"] == "skipped").any():
+            return
+        update = self._update(state.get("lr"), state.get("optimizers", []), parts)
+        changed: dict[str, list[float]] = {}
+        for row in weights.where(after & np.isfinite(weights["value"])).to_rows():
+            if size := update.get(row["name"]):
+                window.judged(1)
+                # A copy in higher precision needs so many steps to wander half a number away.
+                wandered = 4 * (row["size"] / 512 / size) ** 2
+                if row["half"] and step - began >= wandered:
+                    changed[row["name"]] = [row["value"] / size, row["count"]]
+        if changed:
+            yield from self._judge(step, changed, state)
+
+    def _update(
+        self, lr: float | None, seen: list[str], parts: dict[str, dict[str, float]]
+    ) -> dict[str, float]:
+        """Return the least mean update of each parameter, where it is known."""
+        if not lr or not math.isfinite(lr) or lr <= 0:
+            return {}
+        name = self.optimizer or (seen[0] if len(seen) == 1 else "")
+        numbers = parts.get("norm", {})
+        norm, clipped = numbers.get("grad_norm", 0.0), numbers.get("grad_norm_clipped", math.inf)
+        clip = min(1.0, clipped / norm) if norm > 0 else 1.0
+        gradients = {of(n): size for n, size in parts.get("gradient", {}).items() if size > 0}
+        if _SIGN.search(name):
+            return dict.fromkeys(gradients, lr)
+        if _ADAPTIVE.search(name):
+            return {n: _LEAST_ADAPTIVE * lr for n, size in gradients.items() if size * clip > _NOISE}
+        return {n: lr * size * clip for n, size in gradients.items()} if "SGD" in name.upper() else {}
+
+    def _judge(self, step: int, changed: dict[str, list[float]], state: dict[str, Any]) -> Iterator[Issue]:
+        total = sum(count for _, count in changed.values())
+        kept = sum(min(1.0, ratio) * count for ratio, count in changed.values()) / total if total else 1.0
+        last: list[list[float]] = state.setdefault("kept", [])
+        last.append([step, kept])
+        del last[: -self.steps]
+        lost = 1 - float(np.mean([share for _, share in last]))
+        state["held"] = state.get("held", 0) + 1 if len(last) == self.steps and lost >= self.info else 0
+        if state["held"] < 2:
+            return
+        severity: Severity = (
+            "critical" if lost >= self.critical else "warning" if lost >= self.warn else "info"
+        )
+        worst = [name for name, (ratio, _) in changed.items() if ratio < 1 - self.info]
+        yield self.issue(
+            f"rounding to half precision loses at least {lost:.0%} of the updates of {len(worst)} parameters"
+            + (f": {listed(worst)}" if worst else ""),
+            severity=severity,
+            step_start=int(last[0][0]),
+            step_end=step,
+            evidence={"lost_share": lost, "parameters": sorted(worst)[:50], "lr": state.get("lr")},
+        )
+
+
+def _learn(rows: Table, state: dict[str, Any]) -> None:
+    """Take up the optimizer and its learning rate from steps at which no weight was saved."""
+    if not rows.rows:
+        return
+    kind, step = rows["kind"], rows["step"]
+    state.setdefault("began", int(step[0]))
+    if names := set(rows["name"][kind == "optimizer"].tolist()):
+        state["optimizers"] = sorted({*state.get("optimizers", []), *names})
+    if (rates := kind == "lr").any():
+        newest = rates & (step == step[rates][-1])
+        state["lr"] = float(np.fmin.reduce(rows["value"][newest], initial=math.inf))
+
+
+def _rows(window: Window) -> Table:
+    """Bring together what tells of changes and updates."""
+    tensors, scalars = window.new("tensors"), window.new("scalars")
+    names = scalars["name"].tolist()
+    _, graded = new_kinds(window)
+    lr = scalars.where(np.fromiter(map(is_rate, names), bool, scalars.rows))
+    norms = scalars.where(np.isin(scalars["name"].astype(str), _NORMS))
+    # Of a sharded tensor the first part is enough: its change is compared with its own gradient.
+    mine = (tensors["state"] == "") & (tensors["part"] == 0)
+    weights = tensors.where((tensors["role"] == "weight") & mine & ~graded)
+    gradients = tensors.where(graded & mine)
+    skipped, optimizers = skips(window), window.spans_of("optimizer", new=True)
+    parts: list[tuple[str, Table, NDArray[Any]]] = [
+        ("weight", weights, weights["delta_abs_mean"]),
+        ("gradient", gradients, gradients["abs_mean"]),
+        ("lr", lr, lr["value"]),
+        ("norm", norms, norms["value"]),
+        ("skipped", skipped, skipped["value"]),
+        ("optimizer", optimizers, np.zeros(optimizers.rows)),
+    ]
+    made = []
+    for kind, table, value in parts:
+        columns = {name: table[name] for name in ("time", "rank", "step", "name")}
+        columns["kind"] = np.full(table.rows, kind, dtype=object)
+        columns["value"] = value.astype(np.float64)
+        columns["count"] = table.columns.get("count", np.zeros(table.rows, dtype=np.int64))
+        columns["size"] = table.columns.get("abs_mean", np.zeros(table.rows)).astype(np.float64)
+        columns["half"] = _half(table) if kind == "weight" else np.zeros(table.rows, dtype=bool)
+        made.append(Table(columns))
+    return Table.concat([one for one in made if one.rows] or made)
+
+
+def _half(weights: Table) -> NDArray[np.bool_]:
+    """Tell whose smallest and largest element are numbers of half precision; 1 in 2^26 is by chance."""
+    low, high = (weights[name].astype(np.float32).view(np.uint32) for name in ("min", "max"))
+    bits = low | high
+    varied = np.isfinite(weights["min"]) & np.isfinite(weights["max"]) & (weights["min"] < weights["max"])
+    return np.asarray(varied & (((bits & 0xFFFF) == 0) | ((bits & 0x1FFF) == 0)))

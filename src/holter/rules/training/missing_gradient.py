@@ -1,0 +1,84 @@
+"""Parameters that are to be trained and get no gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.engine.settled import settled
+from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.schema.table import Table
+
+_COLUMNS = ("name", "state", "count", "zeros")
+_LISTED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingGradient(Rule):
+    """Trainable parameters whose gradient is absent or exactly zero, step after step, on every rank."""
+
+    reads = ("tensors",)
+    category = "training"
+    description = "trainable parameters get no gradient"
+    formula = (
+        "gradient None or all zero at `steps` saved optimizer steps in a row; experts are left out; info for "
+        "the base under adapters"
+    )
+    advice = (
+        "Look for a detached graph, an unused branch, wrong freezing; freeze what is not to be trained with "
+        "requires_grad=False."
+    )
+    packs = ("convergence",)
+
+    steps: int = parameter(20, low=1, unit="saved steps")
+    """At how many saved steps in a row it must be missing: enough for branches that are dropped by chance."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Count each parameter's steps without a gradient; tell when one more has too many."""
+        state, new = window.state, window.new("tensors")
+        rows = new.where(new_kinds(window)[1] & (new["state"] != "skipped"))
+        for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+            for step, at in one.steps():
+                window.judged(1)
+                yield from self._step(step, at, state)
+        if "without" not in state:
+            window.insufficient("no_input", "no gradient is recorded; use --save gradients@100")
+
+    def _step(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+        without: dict[str, list[int]] = state.setdefault("without", {})
+        known: dict[str, bool] = state.setdefault("adapters", {"any": False})
+        absent = (rows["state"] == "unused") | ((rows["count"] > 0) & (rows["zeros"] == rows["count"]))
+        trainable = rows["state"] != "frozen"
+        got = {of(name) for name in set(rows["name"][trainable & ~absent].tolist())}
+        missing = {of(name) for name in set(rows["name"][trainable & absent].tolist())} - got
+        known["any"] = known["any"] or any(ADAPTER.search(name) for name in got | missing)
+        for name in got:
+            without.pop(name, None)
+        grown = set()
+        for name in sorted(missing):
+            if EXPERT.search(name) is None:
+                since = without.setdefault(name, [step, 0])
+                since[1] += 1
+                if since[1] == self.steps:
+                    grown.add("base" if known["any"] and not ADAPTER.search(name) else "missing")
+        for code in sorted(grown):
+            base = code == "base"
+            names = [
+                name
+                for name, (_, count) in sorted(without.items())
+                if count >= self.steps and (known["any"] and not ADAPTER.search(name)) == base
+            ]
+            start = min(without[name][0] for name in names)
+            yield self.issue(
+                f"{len(names)} trainable parameters got no gradient since step {start}: {listed(names)}",
+                code=code,
+                severity="info" if base else "warning",
+                step_start=start,
+                step_end=step,
+                evidence={"parameters": names[:_LISTED], "count": len(names), "saved_steps": self.steps},
+            )

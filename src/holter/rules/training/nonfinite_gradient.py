@@ -1,0 +1,200 @@
+"""Gradients that are NaN or infinite, and where they came from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.tensors.shards import joined, whole
+from holter.analysis.verdict.evidence import counted
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.engine.settled import settled
+from holter.rules.patterns.logged import MAIN_LOSS, pattern, skips
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_COLUMNS = ("time", "rank", "step", "name", "value")
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonFiniteGradient(Rule):
+    """A gradient, or the loss, is NaN or infinite at a step that no gradient scaler skipped."""
+
+    reads = ("scalars", "spans/skipped", "events/nonfinite", "tensors")
+    category = "training"
+    severity = "critical"
+    description = "gradients are NaN or infinite"
+    formula = (
+        "any element of a gradient, its norm, or the loss not finite at a step: critical; info where a "
+        "gradient scaler skipped the step"
+    )
+    advice = (
+        "Go back to a checkpoint from before; look at the tensor that is named first, lower the learning "
+        "rate, clip gradients, use bfloat16 instead of float16."
+    )
+    packs = ("default", "essentials", "convergence")
+
+    losses: str = parameter(MAIN_LOSS)
+    """Pattern that finds the loss among the logged numbers, anywhere in its name."""
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        pattern(self, "losses")
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge the settled steps; the first bad one is what is told."""
+        state = window.state
+        for row in window.new("events").to_rows():
+            if row["kind"] == "nonfinite" and (at := [row["time"], row["rank"], row["name"], row["detail"]]):
+                state["origin"] = min([*([state["origin"]] if "origin" in state else []), at])
+        known = state.setdefault("ranks", [])
+        rows = _rows(window, pattern(self, "losses"))
+        state["ranks"] = sorted({*known, *rows["rank"].tolist()})
+        for one in settled(rows, state.setdefault("rows", {}), ("name", "value"), ended=window.job.ended):
+            if state.setdefault("attempt", one.attempt) != one.attempt:
+                state.update(attempt=one.attempt, skips=[])
+            window.judged(len(np.unique(one.rows["step"])))
+            yield from self._judge(one.rows, state)
+        if not state["ranks"]:
+            window.insufficient("no_input", "no loss and no gradient is recorded; use --save gradients@100")
+
+    def _judge(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+        told = joined(
+            rows
+        )  # which rank's part is not finite is told by `rows`, how large the whole is by this
+        rows = Table({**rows.columns, "name": np.array(list(map(whole, rows["name"])), dtype=object)})
+        names, steps = rows["name"].astype(str), rows["step"]
+        skipped = sorted({*state.get("skips", []), *steps[names == "skipped"].tolist()})
+        state["skips"] = skipped[-4:]
+        # A loss logged after the optimizer's step belongs to the next one.
+        excused = np.isin(steps, skipped) | np.isin(steps - 1, skipped)
+        flagged = (names == "nonfinite_gradients") & (rows["value"] > 0)
+        wild = np.isin(names, ("grad_norm", "loss")) & ~np.isfinite(rows["value"])
+        bad = flagged | wild | np.char.startswith(names, "gradient/")
+        weights = np.char.startswith(names, "weight/")
+        first = int(steps[bad & ~excused].min()) if (bad & ~excused).any() else None
+        sound = (told["name"] == "grad_norm") & np.isfinite(told["value"])
+        if first is not None and "first" not in state:
+            sound &= told["step"] < first
+            state["weights_were_bad"] = state.get("weights_were_bad", False) or bool(
+                (steps[weights] < first).any()
+            )
+        if "first" not in state and sound.any():
+            last = np.flatnonzero(sound)[-1]
+            state["sound"] = {"step": int(told["step"][last]), "grad_norm": float(told["value"][last])}
+        if (bad & excused).any():
+            at = np.unique(steps[bad & excused])
+            yield self.issue(
+                "gradients overflowed at steps that the scaler skipped, as it does to find its scale",
+                code="excused",
+                severity="info",
+                step_start=int(at[0]),
+                step_end=int(at[-1]),
+                count=len(at),
+                advice="Nothing, while it is rare; LossScaleCollapse tells when it is not.",
+            )
+        if first is not None:
+            yield from self._critical(rows.where(bad & ~excused), state)
+
+    def _critical(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+        names, steps = rows["name"].astype(str), rows["step"]
+        if "first" not in state:
+            step = int(steps.min())
+            here = set(names[steps == step].tolist())
+            gradients = sorted(name for name in here if name.startswith("gradient/"))
+            state.update(first=step, what=sorted(here - set(gradients)), gradients=gradients, bad_ranks=[])
+            state["first_ranks"] = sorted(set(rows["rank"][steps == step].tolist()))
+        state["bad_ranks"] = sorted({*state["bad_ranks"], *rows["rank"].tolist()})
+        origin = _origin(state)
+        alone = len(state["first_ranks"]) == 1 and len(state["ranks"]) > 1
+        what = "gradients are" if state["gradients"] or "loss" not in state["what"] else "the loss is"
+        yield self.issue(
+            f"{what} not finite from step {state['first']} on; it began in {origin['where']}"
+            + (f", on rank {state['first_ranks'][0]} alone: look at its data and device" if alone else ""),
+            code="nonfinite",
+            step_start=state["first"],
+            step_end=int(steps.max()),
+            count=len(np.unique(steps)),
+            evidence={
+                "first_step": state["first"],
+                "origin": origin,
+                "parameters": state["gradients"][:_LISTED],
+                "parameters_count": len(state["gradients"]),
+                "first_ranks": state["first_ranks"],
+                "ranks": state["bad_ranks"],
+                "weights_finite_before": not state.get("weights_were_bad"),
+                "last_finite": state.get("sound"),
+            },
+        )
+
+
+def _rows(window: Window, loss: re.Pattern[str]) -> Table:
+    """Bring together what tells of each step; a step of which nothing is to be told has an empty row."""
+    scalars, tensors = window.new("scalars"), window.new("tensors")
+    scalars = scalars.where((scalars["mode"] != "eval") & (scalars["mode"] != "predict"))
+    known = {
+        name: "loss"
+        if loss.search(name)
+        else name
+        if whole(name) in ("grad_norm", "nonfinite_gradients")
+        else ""
+        for name in set(scalars["name"].tolist())
+    }
+    told = np.array([known[name] for name in scalars["name"].tolist()], dtype=object)
+    parts = [_named(scalars, told, scalars["value"])]
+    nonfinite = (tensors["nan"] + tensors["posinf"] + tensors["neginf"]).astype(np.float64)
+    sick = tensors.where(nonfinite > 0)
+    kinds = [_tensor(row["name"], row["role"]) for row in sick.to_rows()]
+    parts.append(_named(sick, np.array(kinds, dtype=object), nonfinite[nonfinite > 0]))
+    by_scaler = tensors.where(tensors["state"] == "skipped")
+    for table, name in ((tensors, ""), (by_scaler, "skipped")):
+        at = table["rank"].astype(np.int64) * 2**32 + table["step"]
+        some = np.unique(at, return_index=True)[1]
+        one = table.where(some)
+        parts.append(_named(one, np.full(one.rows, name, dtype=object), np.ones(one.rows)))
+    skipped = skips(window)
+    parts.append(_named(skipped, skipped["name"], skipped["value"]))
+    return Table.concat(parts)
+
+
+def _named(table: Table, names: NDArray[Any], values: NDArray[Any]) -> Table:
+    columns = {name: table[name] for name in ("time", "rank", "step")}
+    return Table({**columns, "name": names.astype(object), "value": values.astype(np.float64)})
+
+
+def _tensor(name: str, role: str) -> str:
+    if role == "grad" or name.startswith("gradient/"):
+        return name if name.startswith("gradient/") else f"gradient/{name}"
+    return f"weight/{name}" if role in ("weight", "bias", "norm_param", "embedding") else ""
+
+
+def _origin(state: dict[str, Any]) -> dict[str, Any]:
+    """Tell where it began: what the recorder saw first, else the parameters, else the loss or the norm."""
+    if "origin" in state:
+        _, rank, name, text = state["origin"]
+        try:
+            detail = json.loads(text or "{}")
+        except ValueError:
+            detail = {}
+        detail = detail if isinstance(detail, dict) else {}
+        way = {"forward": "the forward pass", "backward": "the backward pass"}.get(
+            str(detail.get("direction")), ""
+        )
+        # Weights that a step finds broken were broken by the update before it.
+        way = f"the update of step {detail.get('step')}" if "noticed" in detail else way
+        where = f"{name or detail.get('module') or detail.get('parameter')}" + (f", in {way}" if way else "")
+        return {"where": where, "rank": rank, "seen": "recorder", **detail}
+    if state["gradients"]:
+        names = state["gradients"]
+        more = f" and {counted(len(names) - 1, 'more parameter')}" if len(names) > 1 else ""
+        return {"where": names[0].removeprefix("gradient/") + more, "seen": "gradients"}
+    return {"where": "the loss" if "loss" in state["what"] else "some gradient", "seen": "numbers"}

@@ -1,0 +1,209 @@
+"""Numbers that come close to the limits of their type, before any becomes NaN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules.engine.settled import settled
+from holter.rules.patterns.collections import tested
+from holter.rules.patterns.layers import PARAMETERS, listed, new_kinds
+from holter.rules.patterns.logged import pattern
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_COLUMNS = ("name", "role", "min", "max", "nonzero", "tiny")
+_FLOAT16 = 65504.0
+_MASKS = (-_FLOAT16, -10000.0)
+"""What attention masks are filled with; a smallest element that is one of them is no activation."""
+_BUCKET, _BUCKETS = 100, 11
+_SOME = 100
+"""Fewer elements that are not zero say nothing of a share; growth up to this size takes no headroom."""
+_LOOKED_AT = ("act_in", "act_out", "input", "output", "logits")
+_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+_LEVELS = {
+    "over": (0.1, 0.25, 0.5),
+    "under": (0.2, 0.5, 0.9),
+    "logits": (50.0, 100.0),
+    "growth": (np.inf, 10.0),
+}
+_TEXTS = {
+    "over": "reaches {value:.3g} of the largest float16",
+    "under": "has {value:.0%} of its elements below the smallest normal number of its type",
+    "logits": "reaches {value:.3g}, where softmax picks one and the rest get no gradient",
+    "growth": "has grown {value:.3g}-fold within 1000 steps",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumericHeadroom(Rule):
+    """Activations near the largest number of their type, gradients below the smallest, or high logits."""
+
+    reads = ("tensors", "scalars")
+    category = "training"
+    description = "numbers are close to the limits of their type"
+    formula = (
+        "at two saved steps in a row: largest activation / 65504 (float16) >= 0.1, 0.25, 0.5; share of a "
+        "gradient's non-zero elements below the smallest normal of their type >= 0.2, 0.5, 0.9; largest "
+        "attention logit >= 50, 100: info, warning, critical; an activation 10 x larger within 1000 steps, "
+        "after the first 1000: warning"
+    )
+    advice = (
+        "Use bfloat16, normalize before attention (QK norm), raise the loss scale, lower the learning rate."
+    )
+    packs = ("convergence",)
+
+    dtype: str | None = parameter(None, choices=("float16", "bfloat16", "float32"))
+    """Type of activations; float16 when not set and a loss scale above 1 is logged."""
+    logits: str = parameter(r"(?i)att(entio)?n.*(logits|scores)")
+    """Pattern that finds attention logits among the tensors, anywhere in their names."""
+    start_steps: int = parameter(1000, low=0, unit="steps")
+    """First steps, in which activations may grow."""
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        pattern(self, "logits")
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each saved step; the worst tensor of each kind is told."""
+        state = window.state
+        for one in settled(
+            self._rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
+        ):
+            for step, rows in one.steps():
+                if (rows["role"] == "scale").any():
+                    state["scaled"] = state.get("scaled", False) or bool((rows["max"] > 1).any())
+                yield from self._step(window, step, rows.where(rows["role"] != "scale"))
+        if not state.get("seen"):
+            text = (
+                "no activation and no gradient is recorded; use --save gradients@100 --save activations@100"
+            )
+            window.insufficient("no_input", text)
+
+    def _rows(self, window: Window) -> Table:
+        tensors, scalars = window.new("tensors"), window.new("scalars")
+        roles = tensors["role"].astype(str)
+        search = pattern(self, "logits").search
+        high = {name for name in set(tensors["name"].tolist()) if search(name)}
+        logits = tested(tensors["name"], high.__contains__)
+        gradient = new_kinds(window)[1] & (tensors["state"] == "")
+        kind = np.where(np.char.startswith(roles, _LOOKED_AT[0]), "activation", "").astype("U10")
+        for role in _LOOKED_AT[1:]:
+            kind[np.char.startswith(roles, role)] = "activation"
+        kind[np.isin(roles, PARAMETERS)] = ""
+        kind[gradient], kind[logits] = "gradient", "logits"
+        mine = tensors.where((kind != "") & (tensors["count"] > 0))
+        finite = mine["count"] - mine["nan"] - mine["posinf"] - mine["neginf"] - mine["zeros"]
+        scales = scalars.where(scalars["name"] == "loss_scale")
+        same = ("time", "rank", "step", "name")
+        return Table.concat(
+            [
+                Table(
+                    {
+                        **{name: mine[name] for name in (*same, "min", "max")},
+                        "role": kind[(kind != "") & (tensors["count"] > 0)].astype(object),
+                        "nonzero": finite,
+                        "tiny": mine["tiny"],
+                    }
+                ),
+                Table(
+                    {
+                        **{name: scales[name] for name in same},
+                        "min": scales["value"].astype(np.float32),
+                        "max": scales["value"].astype(np.float32),
+                        "role": np.full(scales.rows, "scale", dtype=object),
+                        "nonzero": np.zeros(scales.rows, dtype=np.int64),
+                        "tiny": np.zeros(scales.rows, dtype=np.int64),
+                    }
+                ),
+            ]
+        )
+
+    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+        state = window.state
+        if not rows.rows:
+            return
+        state["seen"] = True
+        start = state.setdefault("start", step)
+        window.judged(rows.rows)
+        found: dict[str, dict[str, float]] = {code: {} for code in _LEVELS}
+        half = self.dtype == "float16" or (self.dtype is None and state.get("scaled", False))
+        held, state["held"] = state.get("held", {}), {}
+        for code, which, values in self._values(rows, half):
+            if not held.get(code):  # what is below all levels matters to those alone that were above
+                which = which & (values >= min(_LEVELS[code]))
+            pairs = zip(rows["name"][which].tolist(), values[which].tolist(), strict=True)
+            for name, value in pairs if which.any() else ():
+                found[code][name] = max(value, found[code].get(name, 0.0))
+        if step - start >= self.start_steps:
+            grows = rows.where((rows["role"] != "gradient") & np.isfinite(rows["max"]))
+            sizes = state.setdefault("sizes", {}) if grows.rows else {}
+            for name, most in zip(grows["name"].tolist(), grows["max"].tolist(), strict=True):
+                grown = _growth(step, most, sizes.setdefault(name, []))
+                found["growth"][name] = max(grown, found["growth"].get(name, 0.0))
+        for code, levels in _LEVELS.items():
+            over = {name: value for name, value in found[code].items() if value >= min(levels)}
+            state["held"][code] = {
+                **{n: v for n, v in held.get(code, {}).items() if n not in found[code]},
+                **over,
+            }
+            told = {
+                name: min(value, held[code][name])
+                for name, value in over.items()
+                if name in held.get(code, {})
+            }
+            if told:
+                yield self._told(code, step, told)
+
+    def _values(
+        self, rows: Table, half: bool
+    ) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
+        """Yield what is to be compared: its code, of which rows, and the values."""
+        low, high = (rows[name].astype(np.float64) for name in ("min", "max"))
+        kinds, finite = rows["role"], np.isfinite(low) & np.isfinite(high)
+        gradient, logits = kinds == "gradient", kinds == "logits"
+        tiny = rows["tiny"] / np.maximum(rows["nonzero"], 1)
+        yield "under", gradient & (rows["nonzero"] >= _SOME), tiny
+        yield "logits", logits & finite, high
+        mask = np.isin(low, _MASKS)
+        over = np.maximum(high, np.where(mask, 0.0, -low)) / _FLOAT16
+        yield "over", ~gradient & ~logits & finite & half, over
+
+    def _told(self, code: str, step: int, told: dict[str, float]) -> Issue:
+        worst = max(sorted(told), key=lambda name: told[name])
+        value = told[worst]
+        severity = _SEVERITIES[sum(value >= level for level in sorted(_LEVELS[code])) - 1]
+        severity = "warning" if code == "growth" else severity
+        others = f" (and {listed(set(told) - {worst})})" if len(told) > 1 else ""
+        return self.issue(
+            f"{worst}{others} {_TEXTS[code].format(value=value)} at step {step}",
+            code=code,
+            severity=severity,
+            tensor=worst if len(told) == 1 else None,
+            step_start=step,
+            step_end=step,
+            evidence={"tensors": dict(sorted(told.items(), key=lambda item: (-item[1], item[0]))[:20])},
+        )
+
+
+def _growth(step: int, size: float, buckets: list[list[float]]) -> float:
+    """Return how many times larger a tensor is than in the 1000 steps before, by buckets of 100 steps.
+
+    All of the newest bucket is compared with the largest of an older one, so that a single wild step is none.
+    """
+    number = step // _BUCKET
+    if not buckets or buckets[-1][0] != number:
+        buckets.append([number, size, size])
+    buckets[-1][1], buckets[-1][2] = min(size, buckets[-1][1]), max(size, buckets[-1][2])
+    buckets[:] = [b for b in buckets if number - _BUCKETS < b[0] <= number]
+    if len(buckets) < 3 or buckets[-1][1] < _SOME:
+        return 0.0
+    least = min(b[2] for b in buckets[:-1])
+    return buckets[-1][1] / least if least > 0 else 0.0

@@ -1,0 +1,202 @@
+"""An optimizer that changes nothing, or not all it should, and a learning rate that is zero or jumps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules.engine.settled import settled
+from holter.rules.patterns.layers import EXPERT, listed, new_kinds, parameters_of
+from holter.rules.patterns.logged import is_rate, skips
+from holter.rules.patterns.tensor_columns import ByName, swapped
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_COLUMNS = ("kind", "name", "value", "fingerprint")
+_ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50
+_RESTS = 10
+"""At so many saved steps a parameter that never changed is told."""
+_KNOWN = {"since": np.int64, "still": np.int64, "changed": np.bool_, "gradient": np.int8}
+"""Of a parameter: its first step, saved steps without a change, whether it ever changed; whether its last
+gradient was zero: -1, or not: 1, or not seen: 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerNotStepping(Rule):
+    """Parameters do not change though the learning rate is not zero; or the rate is at fault."""
+
+    reads = ("tensors", "scalars", "spans/skipped")
+    category = "training"
+    description = "optimizer steps change nothing"
+    formula = (
+        "change of every parameter 0 while lr > 0 and the step not skipped, at two saved steps at least: for "
+        "`warn` steps: warning, `critical` steps: critical. Parameters with a gradient that never changed at "
+        "10 saved steps, lr = 0 for 100 steps, lr 5 times higher than ever in one step: warning"
+    )
+    advice = (
+        "Check that optimizer.step() is called, that the optimizer was given all parameters of this very "
+        "model, and the schedule of the learning rate."
+    )
+    packs = ("convergence",)
+
+    warn: int = parameter(10, low=1, unit="steps")
+    """Steps without any change that are a warning."""
+    critical: int = parameter(100, low=1, unit="steps")
+    """Steps without any change that are critical."""
+    start_steps: int = parameter(100, low=0, unit="steps")
+    """First steps in which the learning rate may do what it likes."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Judge each saved step, and each logged learning rate."""
+        state = window.state
+        for one in settled(_rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+            if state.setdefault("attempt", one.attempt) != one.attempt:
+                state.update(attempt=one.attempt, still=None, last=None, rate=None)
+            for step, rows in one.steps():
+                window.judged(1)
+                kinds = rows["kind"]
+                rates = rows["value"][kinds == "lr"]
+                if (rates := rates[np.isfinite(rates)]).size:
+                    yield from self._rate(step, float(rates.max()), state)
+                if (kinds == "parameter").any() and not (kinds == "skipped").any():
+                    yield from self._change(step, rows, state)
+        if "first_rate" not in state and "known" not in state:
+            text = "no learning rate and no change of parameters is recorded; use --save weights@100"
+            window.insufficient("no_input", text)
+
+    def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+        known = ByName(state.setdefault("known", {}), _KNOWN)
+        gradients = rows["kind"] == "gradient"
+        where = self._places(known, step, parameters_of(rows["name"][gradients].tolist()))
+        known.columns["gradient"][where] = np.where(rows["value"][gradients] > 0, 1, -1)
+        mine = rows.where(rows["kind"] == "parameter")
+        names = mine["name"].tolist()
+        places = self._places(known, step, names)
+        # Ranks hold replicas, or parts, of what has one name; each row is compared with that before it.
+        of_ranks = [f"{rank}/{name}" for rank, name in zip(mine["rank"].tolist(), names, strict=True)]
+        prints, change = mine["fingerprint"], mine["value"]
+        _, before = swapped(state.setdefault("prints", {}), of_ranks, {"print": prints})
+        by_change, by_print = np.isfinite(change), (before["print"] != 0) & (prints != 0)
+        changed = np.where(by_change, change > 0, before["print"] != prints)
+        seen = by_change | by_print
+        moved = np.zeros(len(known.names), dtype=bool)
+        moved[places[seen & changed]] = True
+        judged = np.unique(places[seen])
+        last, state["last"] = state.get("last"), step
+        if len(judged) and not moved.any():
+            yield from self._nothing(step, last, len(judged), state)
+        elif len(judged):
+            state["still"] = None
+            yield from self._some(step, judged, moved, known)
+        known.keep()
+
+    def _places(self, known: ByName, step: int, names: list[str]) -> NDArray[np.int64]:
+        places, old = known.where(names)
+        known.columns["since"][places[~old]] = step
+        return places
+
+    def _nothing(self, step: int, last: int | None, count: int, state: dict[str, Any]) -> Iterator[Issue]:
+        if state.get("rate") == 0:
+            state["still"] = None
+            return
+        still = state.get("still") or {"since": step - 1 if last is None else last, "rows": 0}
+        state["still"] = still
+        still["rows"] += 1
+        steps = step - still["since"]
+        severity: Severity | None = None
+        if still["rows"] >= 2 and steps >= self.warn:
+            severity = "critical" if steps >= self.critical else "warning"
+        if severity and severity != still.get("told"):
+            still["told"] = severity
+            yield self.issue(
+                f"none of {count} parameters has changed for {steps} steps",
+                code="nothing_changes",
+                severity=severity,
+                step_start=still["since"],
+                step_end=step,
+                evidence={"steps": steps, "saved_steps": still["rows"], "lr": state.get("rate")},
+            )
+
+    def _some(
+        self, step: int, judged: NDArray[np.int64], moved: NDArray[np.bool_], known: ByName
+    ) -> Iterator[Issue]:
+        changed, still, gradient = (known.columns[name] for name in ("changed", "still", "gradient"))
+        changed |= moved
+        rests = judged[~moved[judged]]
+        still[rests[gradient[rests] >= 0]] += 1
+        if not (still[rests] == _RESTS).any():
+            return
+        never = np.flatnonzero((still >= _RESTS) & ~changed & (gradient >= 0)).tolist()
+        never = [i for i in never if not EXPERT.search(known.names[i])]
+        if not never:
+            return
+        names = sorted(known.names[i] for i in never)
+        sure = bool((gradient[never] > 0).any())
+        yield self.issue(
+            f"{len(names)} trainable parameters never change while others do: {listed(names)}",
+            code="params_not_in_optimizer",
+            severity="warning" if sure else "info",
+            step_start=int(known.columns["since"][never].min()),
+            step_end=step,
+            evidence={"parameters": names[:_LISTED], "count": len(names), "gradients_seen": sure},
+        )
+
+    def _rate(self, step: int, rate: float, state: dict[str, Any]) -> Iterator[Issue]:
+        first = state.setdefault("first_rate", step)
+        highest, state["rate"] = state.get("highest", 0.0), rate
+        state["highest"] = max(highest, rate)
+        if step - first >= self.start_steps and highest > 0 and rate > _JUMP * highest:
+            yield self.issue(
+                f"the learning rate jumped to {rate:.3g} at step {step}; before it was at most {highest:.3g}",
+                code="lr_jump",
+                step_start=step,
+                step_end=step,
+                evidence={"lr": rate, "highest_before": highest},
+            )
+        zero: dict[str, Any] | None = (state.get("zero") or {"since": step, "rows": 0}) if rate == 0 else None
+        state["zero"] = zero
+        if zero is None:
+            return
+        zero["rows"] += 1
+        if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("told"):
+            zero["told"] = True
+            yield self.issue(
+                f"the learning rate is 0 since step {zero['since']}: training changes nothing any more",
+                code="lr_zero",
+                step_start=zero["since"],
+                step_end=step,
+                evidence={"highest_lr": state["highest"]},
+            )
+
+
+def _rows(window: Window) -> Table:
+    """Bring together changes of parameters, sizes of gradients, learning rates, and skipped steps."""
+    tensors, scalars, skipped = window.new("tensors"), window.new("scalars"), skips(window)
+    parameters, graded = new_kinds(window)
+    gradients = tensors.where(graded & (tensors["state"] == ""))
+    own = tensors.where(parameters & (tensors["state"] == ""))
+    by_scaler = tensors.where(tensors["state"] == "skipped")
+    rates = {name for name in set(scalars["name"].tolist()) if is_rate(name)}
+    lr = scalars.where(np.fromiter((n in rates for n in scalars["name"].tolist()), bool, scalars.rows))
+    parts = [
+        ("parameter", own, own["delta_l2"], own["fingerprint"]),
+        ("gradient", gradients, gradients["abs_mean"], None),
+        ("lr", lr, lr["value"], None),
+        ("skipped", skipped, skipped["value"], None),
+        ("skipped", by_scaler, np.ones(by_scaler.rows), None),
+    ]
+    made = []
+    for kind, table, value, prints in parts:
+        columns = {name: table[name] for name in ("time", "rank", "step", "name")}
+        columns["kind"] = np.full(table.rows, kind, dtype=object)
+        columns["value"] = value.astype(np.float64)
+        columns["fingerprint"] = np.zeros(table.rows, dtype=np.int64) if prints is None else prints
+        made.append(Table(columns))
+    return Table.concat(made)

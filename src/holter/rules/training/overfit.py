@@ -1,0 +1,117 @@
+"""Evaluation that is clearly worse than training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps.spread import spread
+from holter.rules import Issue, Window, parameter
+from holter.rules.patterns.losses import LossRule, Points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOISE_VALUES = 5
+"""The noise of evaluation is taken from so many of its last values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overfit(LossRule):
+    """The mean loss of an evaluation is far above that of the training since the evaluation before."""
+
+    description = "validation loss clearly above training loss"
+    formula = (
+        "(V - T) / |T| > ratio_threshold at patience evaluations in a row; V and T: means of the loss in an "
+        "evaluation and in the training since the one before; modern: V also > best V + 2 x MAD of its last 5"
+    )
+    advice = (
+        "Regularise, augment the data, or stop earlier and restore the best checkpoint; make sure that both "
+        "losses are computed in the same way."
+    )
+    packs = ("convergence", "sagemaker")
+
+    patience: int = parameter(3, classic=1, low=1, unit="evaluations")
+    """At how many evaluations in a row the gap must be too wide."""
+    ratio_threshold: float = parameter(0.2, classic=0.1, low=0)
+    """How much larger the loss of evaluation may be, as a share of that of training."""
+    min_val_points: int = parameter(5, classic=1, low=1, unit="evaluations")
+    """Evaluations that are needed before any is told."""
+    must_rise: bool = parameter(True, classic=False)
+    """Tell it only where evaluation has become worse than its best: a constant gap may be by design."""
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Bring training and evaluation of each loss together; judge an evaluation when it has ended."""
+        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
+        new = self.points(window)
+        if not new and known and not window.job.ended:
+            window.idle = True
+            return
+        pieces: dict[str, list[Points]] = {}
+        for points in new:
+            pieces.setdefault(f"{points.rank}/{points.about}", []).append(points)
+        for key in sorted({*pieces, *(known if window.job.ended else ())}):
+            state = known.setdefault(key, {"train": [0.0, 0], "eval": [0.0, 0], "past": [], "best": None})
+            yield from self._judged(window, pieces.get(key, []), state)
+        if not window.points and window.lack is None:
+            trained = {mode for state in known.values() for mode in state.get("modes", [])}
+            if known and len(trained) < 2:
+                window.insufficient("mode_missing", "losses of both training and evaluation must be logged")
+            else:
+                self.lacking(window, known=bool(known), text="no evaluation has ended yet")
+
+    def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Iterator[Issue]:
+        rows = sorted(
+            (int(t), p.mode == "eval", int(s), float(v), p.name, p.rank, p.node)
+            for p in group
+            for t, s, v in zip(p.time.tolist(), p.step.tolist(), p.value.tolist(), strict=True)
+        )
+        for time, evaluation, step, value, name, rank, node in rows:
+            if not evaluation and state["eval"][1]:
+                yield from self._ended(window, state)
+            side = "eval" if evaluation else "train"
+            modes: list[str] = state.setdefault("modes", [])
+            if side not in modes:
+                modes.append(side)
+            total, count = state[side]
+            state[side] = [total + value, count + 1]
+            if evaluation:
+                state["at"] = {"time": time, "step": step, "name": name, "rank": rank, "node": node}
+            else:
+                state["last"] = value
+        if window.job.ended and state["eval"][1]:
+            yield from self._ended(window, state)
+
+    def _ended(self, window: Window, state: dict[str, Any]) -> Iterator[Issue]:
+        """Judge the evaluation that has just ended, and start over."""
+        (trained, steps), (evaluated, values), at = state["train"], state["eval"], state["at"]
+        state["train"], state["eval"] = [0.0, 0], [0.0, 0]
+        train = trained / steps if steps else state.get("last")
+        if train is None or not self.due(at["step"]):
+            return
+        value = evaluated / values
+        window.judged(1)
+        gap = (value - train) / max(abs(train), 1e-12)
+        state["past"] = [*state["past"], value][-NOISE_VALUES:]
+        state["count"] = state.get("count", 0) + 1
+        middle = float(np.median(state["past"]))
+        noise = spread(np.array(state["past"]), middle)
+        risen = state["best"] is not None and value > state["best"] + 2 * noise
+        state["best"] = value if state["best"] is None else min(value, state["best"])
+        wide = gap > self.ratio_threshold and value > train and (risen or not self.must_rise)
+        state["held"] = state.get("held", 0) + 1 if wide else 0
+        if state["held"] < self.patience or state["count"] < self.min_val_points:
+            return
+        yield self.issue(
+            f"{at['name']} is {value:.5g} in evaluation and {train:.5g} in training at step {at['step']}: "
+            f"{100 * gap:.3g} % more",
+            tensor=at["name"], rank=at["rank"], node=at["node"] or None,
+            step_start=at["step"], step_end=at["step"], time_start=at["time"], time_end=at["time"],
+            evidence={
+                "name": at["name"], "evaluation": value, "training": train, "value": gap, "comparator": ">",
+                "threshold": self.ratio_threshold, "best_evaluation": state["best"],
+                "evaluations_in_a_row": state["held"],
+            },
+        )  # fmt: skip

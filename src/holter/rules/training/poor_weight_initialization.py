@@ -1,0 +1,152 @@
+"""A bad start: layers at very different scales, or a loss that does not begin to fall."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Window, parameter
+from holter.rules.engine.waiting import column
+from holter.rules.patterns.collections import belongs, has_role, matches
+from holter.rules.patterns.latest import LOSS
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.step_rows import StepRows
+    from holter.schema.table import Table
+
+_INPUTS = ("act_in:",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoorWeightInitialization(TensorRule):
+    """At the start layers differ much in scale, gradients are all alike, or the loss does not fall."""
+
+    reads = ("tensors", "scalars")
+    description = "layers start with very different scales or loss does not start falling"
+    formula = (
+        "(a) largest / smallest variance of activation inputs > threshold, (b) q95 - q05 of some gradient < "
+        "distribution_range, (c) no new best loss for patience saved steps; modern: c and (a or b), "
+        "classic: any"
+    )
+    advice = (
+        "Initialise the listed layers so that their outputs keep the variance of their inputs, as Kaiming's "
+        "or Xavier's way does; add normalisation; warm the learning rate up."
+    )
+    packs = ("sagemaker",)
+    statistics = ("mean", "std", "q05", "q95")
+    scalars = LOSS
+    save = "activations@10 --save gradients@10"
+
+    tensor_regex: tuple[str, ...] | None = parameter(
+        None, classic=(".*relu_input",), aliases=("activation_inputs_regex",)
+    )
+    """Patterns that find the inputs of activations, whose variances are compared; none = by role."""
+    mode: tuple[str, ...] | None = parameter(("train",))
+    """Only these of train, eval, predict, global; global means any."""
+    threshold: float = parameter(100.0, classic=10.0, above=0)
+    """How many times the smallest variance the largest may be."""
+    distribution_range: float | None = parameter(None, classic=0.001, above=0)
+    """The least that 90 % of a gradient's elements must spread over; none = not asked."""
+    patience: int = parameter(10, classic=5, low=1, unit="saved steps")
+    """Saved steps without a new best loss that are borne."""
+    steps: int = parameter(50, classic=10, low=1, unit="saved steps")
+    """How many saved steps from the first on are looked at."""
+    combine: str = parameter("loss_and_scale", classic="any", choices=("loss_and_scale", "any"))
+    """Whether the loss and the scales must both be bad, or any one is enough."""
+
+    def wants(self, name: str, role: str) -> bool:
+        """Tell whether a tensor is an activation's input, a weight, a gradient or a loss."""
+        if matches(self.exclude_regex, name):
+            return False
+        return self._input(name, role) or any(
+            belongs(c, name, role) for c in ("weights", "gradients", "losses", *(self.collection_names or ()))
+        )
+
+    def _input(self, name: str, role: str) -> bool:
+        return has_role(role, _INPUTS) if self.tensor_regex is None else matches(self.tensor_regex, name)
+
+    def fresh(self, window: Window) -> dict[str, Table]:
+        """Leave out ranks whose first steps are all judged."""
+        new = window.new("tensors")
+        first = window.state.get("first", {})
+        done = [int(rank) for rank, kept in first.items() if kept["steps"] >= self.steps]
+        if done and (over := np.isin(new["rank"], done)).any():
+            new = new.where(~over)
+            waiting = window.state.get("waiting", {})
+            if np.isin(column(waiting.get("tensors"), "rank", np.int64), done).all():
+                waiting.pop("tensors", None)
+        return {"tensors": new}
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Judge one of the first saved steps by its scales and by how the loss went up to it."""
+        state = window.state.setdefault("first", {}).setdefault(str(at.rank), {"steps": 0, "bad": 0})
+        if state["steps"] >= self.steps:
+            return
+        state["steps"] += 1
+        rows = self.rows(window, at)
+        scales = [*self._variances(rows), *self._spreads(rows)]
+        stuck = self._stuck(rows, at, state)
+        if self.combine == "any":
+            yield from scales + stuck
+        elif stuck and scales:
+            yield from scales
+
+    def _variances(self, rows: list[dict[str, Any]]) -> list[Finding]:
+        inputs = [r for r in rows if self._input(r["name"], r["role"])]
+        inputs = inputs or [
+            r for r in rows if belongs("weights", r["name"], r["role"]) and r["role"] != "grad"
+        ]
+        known = sorted((float(r["std"]) ** 2, r["name"]) for r in inputs if math.isfinite(r["std"]))
+        if len(known) < 2:
+            return []
+        (least, small), (most, large) = known[0], known[-1]
+        ratio = most / least if least > 0 else math.inf
+        if ratio <= self.threshold:
+            return []
+        more = {"smallest_in": small, "smallest": least, "largest": most}
+        what = f"variance, as a multiple of that of {small},"
+        return [
+            Finding(
+                tensor=large, what=what, value=ratio, comparator=">", threshold=self.threshold, code="scales",
+                more=more,
+            )
+        ]  # fmt: skip
+
+    def _spreads(self, rows: list[dict[str, Any]]) -> list[Finding]:
+        limit = self.distribution_range
+        gradients = [r for r in rows if limit is not None and belongs("gradients", r["name"], r["role"])]
+        return [
+            Finding(
+                tensor=row["name"], what="spread of 90 % of the elements",
+                value=float(row["q95"] - row["q05"]), comparator="<", threshold=limit or 0.0,
+                code="gradients", role=row["role"],
+            )
+            for row in gradients
+            if row["q95"] - row["q05"] < (limit or 0.0)
+        ]  # fmt: skip
+
+    def _stuck(self, rows: list[dict[str, Any]], at: StepRows, state: dict[str, Any]) -> list[Finding]:
+        losses = [float(r["mean"]) for r in rows if belongs("losses", r["name"], r["role"])]
+        loss = next((value for value in losses if math.isfinite(value)), at.number())
+        if loss is None:
+            return []
+        if "best" not in state or loss < state["best"]:
+            state["best"], state["bad"] = loss, 0
+            return []
+        state["bad"] += 1
+        if state["bad"] < self.patience:
+            return []
+        return [
+            Finding(
+                tensor="loss", what="saved steps without a new best",
+                value=float(state["bad"]), comparator=">=", threshold=float(self.patience),
+                code="loss", role="loss", more={"best": state["best"]},
+            )
+        ]  # fmt: skip

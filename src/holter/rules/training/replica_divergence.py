@@ -1,0 +1,135 @@
+"""Replicas of a model that have stopped being the same."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Issue, Rule, Window
+from holter.rules.engine.settled import settled
+from holter.rules.patterns.layers import listed, new_kinds
+from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_COLUMNS = ("name", "fingerprint", "value")
+_SCALARS = ("lr", "loss_scale")
+_PROOF = {"tensor": 1, "scalar": 10}
+"""At how many steps something must have been the same on the ranks, to be meant to be."""
+_LISTED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaDivergence(Rule):
+    """Parameters, learning rate or loss scale that were the same on all ranks differ between them."""
+
+    reads = ("tensors", "scalars")
+    category = "training"
+    severity = "critical"
+    description = "replicas of the model differ"
+    formula = (
+        "a parameter's fingerprint, lr or loss_scale that was the same on all ranks differs at two saved "
+        "steps in a row; parts of sharded ones, and what never was the same, are left out"
+    )
+    advice = (
+        "Restart from a checkpoint of a rank of the majority; check the device of the others, and whether "
+        "all parameters and buffers are synchronized."
+    )
+    packs = ("distributed",)
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Compare what the ranks saved at one step."""
+        state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
+        # Parts of a sharded parameter may be alike at first, as biases of zeros are, and are no replicas.
+        alike = (tensors["fingerprint"] != 0) & (tensors["parts"] <= 1)
+        own = tensors.where(new_kinds(window)[0] & alike)
+        named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
+        for kind, rows in (("tensor", _rows(own)), ("scalar", _rows(named))):
+            mine = state.setdefault(kind, {})
+            for one in settled(rows, mine.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+                for step, at in one.steps():
+                    yield from self._step(window, kind, step, at, mine)
+        if not window.points and not state.get("compared"):
+            text = "no parameters with fingerprints of two ranks; use --save weights@500 on all ranks"
+            window.insufficient("no_input", text)
+        state["compared"] = state.get("compared", False) or window.points > 0
+
+    def _step(
+        self, window: Window, kind: str, step: int, rows: Table, state: dict[str, Any]
+    ) -> Iterator[Issue]:
+        same: dict[str, int] = state.setdefault("same", {})
+        before, differ = set(state.get("differ", [])), dict[str, dict[int, tuple[int, float]]]()
+        names, compared, unlike = _compared(rows)
+        window.judged(int(compared.sum()))
+        for name in itertools.compress(names, (compared & ~unlike).tolist()):
+            same[name] = same.get(name, 0) + 1
+        odd = {n for n in itertools.compress(names, unlike.tolist()) if same.get(n, 0) >= _PROOF[kind]}
+        if odd:
+            columns = [rows[name].tolist() for name in ("name", "rank", "fingerprint", "value")]
+            for name, rank, fingerprint, value in zip(*columns, strict=True):
+                if name in odd:
+                    differ.setdefault(name, {})[rank] = (fingerprint, value)
+        # Parameters may be saved on different steps: those that were not compared now keep their verdict.
+        state["differ"] = sorted(differ.keys() | (before - set(names)))
+        if told := {name: by_rank for name, by_rank in differ.items() if name in before}:
+            yield self._told(kind, step, told)
+
+    def _told(self, kind: str, step: int, differ: dict[str, dict[int, tuple[int, float]]]) -> Issue:
+        odd = Counter[int]()
+        for by_rank in differ.values():
+            ((most, count), *others) = Counter(by_rank.values()).most_common()
+            if not others or count > others[0][1]:
+                odd.update(rank for rank, print_ in by_rank.items() if print_ != most)
+        ranks = sorted({rank for by_rank in differ.values() for rank in by_rank})
+        who = f"; ranks {', '.join(map(str, sorted(odd)))} differ from the majority" if odd else ""
+        what = (
+            f"{len(differ)} parameters, {listed(differ)},"
+            if kind == "tensor"
+            else " and ".join(sorted(differ))
+        )
+        return self.issue(
+            f"{what} differ between replicas at step {step}{who}",
+            code=kind,
+            rank=min(odd) if len(odd) == 1 else None,
+            step_start=step,
+            step_end=step,
+            evidence={
+                "names": sorted(differ)[:_LISTED],
+                "count": len(differ),
+                "first": min(differ),
+                "ranks": ranks,
+                "minority": sorted(odd),
+            },
+        )
+
+
+def _compared(rows: Table) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the names of one step, which of them several ranks told, and which these told differently."""
+    places = {name: i for i, name in enumerate(sorted(set(rows["name"].tolist())))}
+    name = np.fromiter(map(places.__getitem__, rows["name"].tolist()), np.int64, rows.rows)
+    # Of a rank that told a name twice the last counts; rows of a step are in the order of ranks, then time.
+    order = np.lexsort((np.arange(rows.rows), rows["rank"], name))
+    name, rank = name[order], rows["rank"][order]
+    last = np.ones(len(order), dtype=bool)
+    last[:-1] = (name[1:] != name[:-1]) | (rank[1:] != rank[:-1])
+    order, name = order[last], name[last]
+    first = np.searchsorted(name, np.arange(len(places)))
+    unlike = np.zeros(len(places), dtype=bool)
+    for column in (rows["fingerprint"][order], rows["value"][order]):
+        unlike[name[column != column[first[name]]]] = True
+    return list(places), np.bincount(name, minlength=len(places)) > 1, unlike
+
+
+def _rows(table: Table) -> Table:
+    columns = {name: table[name] for name in ("time", "rank", "step", "name")}
+    nothing = np.zeros(table.rows)
+    columns["fingerprint"] = table.columns.get("fingerprint", nothing.astype(np.int64))
+    columns["value"] = np.nan_to_num(table.columns.get("value", nothing), nan=-1.0)
+    return Table(columns)

@@ -1,0 +1,106 @@
+"""Training that goes on without validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.verdict.evidence import counted
+from holter.rules import Issue, Rule, Window, parameter
+from holter.rules.patterns.logged import pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ONE_EVALUATION = 5
+"""Signs of an evaluation within so many steps are of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationNotRun(Rule):
+    """No evaluation in the first part of the planned steps, or none for long after some."""
+
+    reads = ("steps", "scalars")
+    category = "training"
+    severity = "info"
+    description = "validation is not run"
+    formula = (
+        "no evaluation in share of planned_steps; or, after three evaluations, none for `times` times the "
+        "longest stretch between two so far"
+    )
+    advice = "Check when the evaluation is called, and that its loader is passed on."
+    packs = ("convergence",)
+
+    planned_steps: int | None = parameter(None, low=1, unit="steps")
+    """How long training is to be; without it only an evaluation that stops coming is told."""
+    share: float = parameter(0.25, low=0, high=1)
+    """Part of the planned steps in which there must be an evaluation."""
+    times: float = parameter(4.0, above=1)
+    """How many times the longest stretch so far is too long."""
+    names: str = parameter(r"(?i)^(val|valid|validation|eval|dev|test)([^a-z]|$)")
+    """Pattern that finds numbers which an evaluation logs, anywhere in their names."""
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        pattern(self, "names")
+
+    def evaluate(self, window: Window) -> Iterator[Issue]:
+        """Walk along the evaluations, then look how far training has gone since the last."""
+        state, steps, scalars = window.state, window.new("steps"), window.new("scalars")
+        search = pattern(self, "names").search
+        named = {name for name in set(scalars["name"].tolist()) if search(name)}
+        by_name = np.fromiter((n in named for n in scalars["name"].tolist()), dtype=bool, count=scalars.rows)
+        marks = np.concatenate(
+            [
+                steps["step"][(steps["eval"] > 0) | (steps["mode"] == "eval")],
+                scalars["step"][by_name | (scalars["mode"] == "eval")],
+            ]
+        )
+        trained = np.concatenate([steps["step"][steps["mode"] != "eval"], scalars["step"]])
+        if len(trained):
+            state["first"] = min(int(trained.min()), state.get("first", 2**62))
+            state["newest"] = max(int(trained.max()), state.get("newest", -1))
+            window.judged(len(trained))
+        if "newest" not in state:
+            return window.insufficient("no_input", "no step and no number is recorded")
+        if self.planned_steps is None and not state.get("last") and not len(marks):
+            window.insufficient("no_input", "no evaluation was seen, and planned_steps is not given")
+            window.points = 0
+        for mark in np.unique(marks).tolist():
+            yield from self._gap(int(mark), state)
+            last = state.get("last")
+            if last is None or mark - last > _ONE_EVALUATION:
+                if last is not None:
+                    state["longest"] = max(mark - last, state.get("longest", 0))
+                state["count"] = state.get("count", 0) + 1
+            state["last"] = max(mark, last or 0)
+        yield from self._gap(state["newest"], state)
+
+    def _gap(self, step: int, state: dict[str, Any]) -> Iterator[Issue]:
+        last = state.get("last")
+        if last is None:
+            due = state["first"] + int(self.share * self.planned_steps) if self.planned_steps else None
+            if due is not None and step > due and not state.get("told_none"):
+                state["told_none"] = True
+                within = due - state["first"]
+                yield self.issue(
+                    f"no evaluation in the first {within} of {self.planned_steps} planned steps",
+                    code="never",
+                    step_start=state["first"],
+                    step_end=due,
+                    evidence={"planned_steps": self.planned_steps},
+                )
+            return
+        due = last + int(self.times * state.get("longest", 0))
+        if state.get("count", 0) >= 3 and step > due and state.get("told") != last:
+            state["told"] = last
+            yield self.issue(
+                f"no evaluation since step {last}; before, one came every "
+                f"{counted(state['longest'], 'step')} at least",
+                code="stopped",
+                step_start=last,
+                step_end=due,
+                evidence={"evaluations": state["count"], "longest_stretch_steps": state["longest"]},
+            )

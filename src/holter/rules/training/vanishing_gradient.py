@@ -1,0 +1,123 @@
+"""Gradients that are too small for a layer to learn."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Window, parameter
+from holter.rules.engine.step_rows import by_step
+from holter.rules.patterns.collections import GRADIENT
+from holter.rules.patterns.layers import is_gradient
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
+    from holter.schema.table import Table
+
+LEAST_UPDATE = 1e-7
+"""Below this share of its weights a gradient changes nothing in single precision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VanishingGradient(TensorRule):
+    """Gradients of some layers are so small that these layers do not learn."""
+
+    description = "gradients too small to train some layers"
+    formula = (
+        "modern: rms(g) < relative_threshold x median over parameters of rms(g), or rms(g) < threshold and "
+        "below 1e-7 of the weights' rms; classic: mean(|g|) < threshold"
+    )
+    advice = (
+        "Compare the listed layers with the rest: their depth, normalisation, activation and learning rate, "
+        "or freeze them if they should not learn; add residual connections or normalisation where they are "
+        "missing."
+    )
+    packs = ("convergence", "sagemaker")
+    roles = ("grad", "weight", "embedding", "bias", "norm_param")
+    statistics = ("mean", "std", "abs_mean")
+    save = "gradients@100"
+
+    threshold: float = parameter(1e-7, above=0)
+    """A gradient is too small below this mean absolute value, in the modern profile root mean square."""
+    relative_threshold: float | None = parameter(1e-4, classic=None, above=0, high=1)
+    """Or when its root mean square is below this share of the median of all; none = not asked."""
+    min_fraction_layers: float = parameter(0.0, low=0, high=1)
+    """The share of gradients that must be too small; 0 = one is enough."""
+    include_frozen: bool = parameter(False, classic=True)
+    """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
+    successive: int = parameter(3, classic=1, low=1, aliases=("consecutive",))
+    """At how many evaluations of the same tensor in a row the condition must hold."""
+
+    def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which gradients are small beside the largest, as each below a share of the median is."""
+        judged = table["good"] & (self.include_frozen | (table["state"] == ""))
+        gradient = judged & is_gradient(table)
+        if self.relative_threshold is None:
+            small = gradient & (table["abs_mean"].astype(np.float64) < self.threshold)
+        else:
+            size = np.hypot(table["mean"].astype(np.float64), table["std"])
+            largest = by_step(np.fmax, np.where(gradient, size, 0.0), edges)
+            small = gradient & (size < np.maximum(self.threshold, self.relative_threshold * largest))
+        # Where there are none at all, that is to be said.
+        return np.asarray(small | ~by_step(np.logical_or, gradient, edges))
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Compare each gradient with the limit, and in the modern profile with the others and its weight."""
+        rows = [r for r in self.rows(window, at) if self.include_frozen or r["state"] == ""]
+        gradients = [r for r in rows if r["role"] == "grad" or r["name"].startswith(GRADIENT)]
+        if not gradients:
+            window.insufficient(
+                "no_match", f"no gradient with finite elements was recorded; run with --save {self.save}"
+            )
+            return
+        small = (
+            self._absolute(gradients) if self.relative_threshold is None else self._relative(gradients, rows)
+        )
+        if small and len(small) / len(gradients) >= self.min_fraction_layers:
+            yield from small
+
+    def _absolute(self, gradients: list[dict[str, Any]]) -> list[Finding]:
+        return [
+            self._finding(row, "mean absolute value", row["abs_mean"], self.threshold)
+            for row in gradients
+            if row["abs_mean"] < self.threshold
+        ]
+
+    def _relative(self, gradients: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[Finding]:
+        sizes = {row["name"]: (row["role"], _rms(row)) for row in rows}
+        judged = []
+        for row in gradients:
+            name = row["name"].removeprefix(GRADIENT)
+            # A weight that was not recorded is taken to be of ordinary size.
+            role, weight = sizes.get(name, ("bias" if name.endswith("bias") else "weight", 1.0))
+            if role not in ("bias", "norm_param") and math.isfinite(_rms(row)):
+                judged.append((row, _rms(row), weight))
+        if not judged:
+            return []
+        limit = (self.relative_threshold or 0.0) * statistics.median(size for _, size, _ in judged)
+        found = []
+        for row, size, weight in judged:
+            if size < self.threshold and size / max(weight, 1e-8) < LEAST_UPDATE:
+                found.append(self._finding(row, "root mean square", size, self.threshold))
+            elif size < limit:
+                found.append(self._finding(row, "root mean square", size, limit))
+        return found
+
+    def _finding(self, row: dict[str, Any], what: str, value: float, limit: float) -> Finding:
+        return Finding(
+            tensor=row["name"], what=what, value=value, comparator="<", threshold=limit, role=row["role"]
+        )
+
+
+def _rms(row: dict[str, Any]) -> float:
+    return math.hypot(row["mean"], row["std"])

@@ -1,0 +1,146 @@
+"""Updates that are too large or too small for the weights they change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.rules import Window, parameter
+from holter.rules.patterns.latest import LR
+from holter.rules.patterns.tensor_columns import swapped
+from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
+    from holter.schema.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightUpdateRatio(TensorRule):
+    """Weights change by too much, or by too little, from one saved step to the next."""
+
+    reads = ("tensors", "scalars")
+    description = "updates too large or too small compared with weights"
+    formula = (
+        "modern: ||w - w_before|| / (||w_before|| + epsilon) / steps between them, classic: mean(|w - "
+        "w_before|) / (mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that began "
+        "at 0 before they were once below it) or < small_threshold"
+    )
+    advice = (
+        "Where updates are too large lower the learning rate or clip gradients; where they are too small "
+        "raise it, or find out whether gradients reach these layers. Healthy is about 0.001 a step."
+    )
+    packs = ("convergence", "sagemaker")
+    roles = ("weight", "embedding", "bias", "norm_param")
+    scalars = LR
+    statistics = ("mean", "std", "abs_mean", "delta_l2", "delta_abs_mean")
+
+    num_steps: int | None = parameter(None, low=1, unit="steps")
+    """How many steps the compared values are apart at least; none = from one saved step to the next."""
+    large_threshold: float = parameter(0.1, classic=10.0, above=0)
+    """Above this share of the weights an update is too large."""
+    small_threshold: float = parameter(1e-6, classic=1e-8, low=0)
+    """Below this share of the weights an update is too small."""
+    epsilon: float = parameter(1e-9, above=0)
+    """Keeps the division sound for weights that are all 0."""
+    per_step: bool = parameter(True, classic=False)
+    """Norms, and for each step between them, instead of mean absolute values of the whole change."""
+    include_1d: bool = parameter(False, classic=True)
+    """Also judge biases and the parameters of norms, which are noisy."""
+    lr_zero_ok: bool = parameter(True, classic=False)
+    """Do not ask for larger updates while the learning rate is 0 or still rising."""
+    include_frozen: bool = parameter(False, classic=True)
+    """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
+
+    def wants(self, name: str, role: str) -> bool:
+        """Tell whether the rule looks at a tensor."""
+        vector = role in ("bias", "norm_param") or name.endswith("bias")
+        return TensorRule.wants(self, name, role) and (self.include_1d or not vector)
+
+    def remember(self, window: Window, at: StepRows) -> None:
+        """Keep the size of each weight."""
+        self._before(window, at, self.newest(self.judgeable(window, at)))
+
+    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+        """Compare each change with the weight before it."""
+        table = self.newest(self.judgeable(window, at))
+        known, before = self._before(window, at, table)
+        apart, size = at.step - before["step"], before["size"]
+        # A change is that of the update after the step before: if that was none, nothing is asked of it.
+        updated = (table["state"] == "") & (before["held"] == 0)
+        asked = known & (apart >= 1) & (self.include_frozen | updated)
+        if self.num_steps is not None:
+            if (few := asked & (apart < self.num_steps)).any():
+                text = f"changes are known from one saved step to the next; save every {self.num_steps} steps"
+                have = int(apart[few].min())
+                window.insufficient("too_few_points", text, have=have, need=self.num_steps)
+            asked &= apart >= self.num_steps
+        change = table["delta_l2" if self.per_step else "delta_abs_mean"].astype(np.float64)
+        ratio = change / (size + self.epsilon) / np.where(asked & self.per_step, apart, 1)
+        large = asked & (ratio > self.large_threshold)
+        small = asked & ~large & (ratio < self.small_threshold) & (not self._gentle(at))
+        self._settle(window, at, table["name"][asked & ~large].tolist())
+        told = large | small
+        columns = {
+            "ratio": ratio[told],
+            "large": large[told],
+            "size": size[told],
+            "since": before["step"][told],
+        }
+        for row in self.listed(table.where(told), **columns) if told.any() else ():
+            if not row["large"]:
+                yield self._finding(row, "<", self.small_threshold)
+            elif not (self.per_step and self._from_zero(window, at, row)):
+                yield self._finding(row, ">", self.large_threshold)
+
+    def _gentle(self, at: StepRows) -> bool:
+        """Tell whether updates may be small, as at a learning rate that is 0 or still rises."""
+        lr = at.logged if self.lr_zero_ok else None
+        return lr is not None and (lr.rises(at.rank, at.step) or at.number() == 0)
+
+    def _from_zero(self, window: Window, at: StepRows, row: dict[str, Any]) -> bool:
+        """Tell whether a weight began at zero, as an adapter's does, and has not found its size yet."""
+        growing: dict[str, bool] = window.state.setdefault("growing", {})
+        key = f"{at.rank}/{row['name']}"
+        if row["size"] == 0:
+            growing[key] = True
+        return key in growing
+
+    def _settle(self, window: Window, at: StepRows, names: list[str]) -> None:
+        """Take down that weights have found their size."""
+        if growing := window.state.get("growing"):
+            for name in names:
+                growing.pop(f"{at.rank}/{name}", None)
+
+    def _before(
+        self, window: Window, at: StepRows, table: Table
+    ) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
+        """Keep the weights' sizes, and return step and size of the saved step before."""
+        mean, std = (table[name].astype(np.float64) for name in ("mean", "std"))
+        size = np.sqrt(table["finite"]) * np.hypot(mean, std) if self.per_step else table["abs_mean"]
+        now = {
+            "size": size.astype(np.float64),
+            "step": np.full(table.rows, at.step, dtype=np.int64),
+            "held": (table["state"] != "").astype(np.int8),
+        }
+        kept = window.state.setdefault("known", {}).setdefault(str(at.rank), {})
+        return swapped(kept, table["name"].tolist(), now)
+
+    def _finding(self, row: dict[str, Any], comparator: str, limit: float) -> Finding:
+        return Finding(
+            tensor=row["name"],
+            what="update ratio" + (" per step" if self.per_step else ""),
+            value=row["ratio"],
+            comparator=comparator,
+            threshold=limit,
+            code="large" if comparator == ">" else "small",
+            role=row["role"],
+            more={"compared_with_step": row["since"]},
+        )

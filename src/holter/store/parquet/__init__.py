@@ -1,0 +1,1 @@
+"""Write and read Parquet files: columns, encodings and pages."""

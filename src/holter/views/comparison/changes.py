@@ -1,0 +1,145 @@
+"""A comparison of jobs in words and rows, as the terminal and the pages show it."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.verdict.evidence import counted
+from holter.views.document.bill import money
+from holter.views.wording import duration, milliseconds, percent, size, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+MOST_CHANGED = 12
+
+
+def comparison_rows(
+    jobs: list[Mapping[str, Any]],
+) -> Iterator[tuple[str, Callable[[Mapping[str, Any]], str]]]:
+    """Yield the rows of the table: a name, and what tells a job's cell."""
+    yield "verdict", lambda job: words(job["suspect"])
+    for key, name in (("gpu_pct", "GPU, median"), ("cpu_pct", "CPU, median")):
+        if any(job[key] is not None for job in jobs):
+            yield name, lambda job, key=key: percent(job[key])  # type: ignore[misc]
+    for key, name in (("mean_ms", "step, mean"), ("p50_ms", "step, median"), ("p99_ms", "step, p99")):
+        yield name, lambda job, key=key: milliseconds(job["steps"][key])  # type: ignore[misc]
+    parts = [
+        part for part in (jobs[0]["breakdown"] or {}) if any((j["breakdown"] or {}).get(part) for j in jobs)
+    ]
+    for part in parts:
+        yield f"  {words(part)}", lambda job, part=part: percent((job["breakdown"] or {}).get(part))  # type: ignore[misc]
+    if any(job["epoch_h"] is not None for job in jobs):
+        yield "epoch", lambda job: duration(_seconds(job["epoch_h"]))
+    yield "initialization", lambda job: duration(job["phases"]["initialization"])
+    yield "whole job", lambda job: duration(_seconds(job["duration_h"]))
+    if any(job["cost"] is not None for job in jobs):
+        yield "cost of the job", lambda job: money(job["cost"])
+        yield "  of it idle", lambda job: money(((job["bill"] or {}).get("idle") or {}).get("cost"))
+        yield "  of it data loading", lambda job: money((job["cost_of_parts"] or {}).get("data_loading"))
+    yield "issues", lambda job: str(len(job["issues"]))
+
+
+def changes(change: Mapping[str, Any]) -> Iterator[str]:
+    """Say a change in words, the most important first; only what the numbers support."""
+    step = change["step"]
+    yield from change["missing"]
+    if step:
+        yield step_sentence(step)
+    moved = [part for part in change["parts"] if abs(part["difference_ms"]) >= 0.01 * _whole(change["parts"])]
+    if step and step["certain"] and moved:
+        told = ", ".join(
+            f"{words(part['part'])} {'+' if part['difference_ms'] > 0 else '-'}"
+            f"{milliseconds(abs(part['difference_ms']))}"
+            for part in moved[:4]
+        )
+        yield f"In a step: {told}."
+    if change["saving"]:
+        yield _saving(change["saving"])
+    changed, unknown = _known(change["changed"])
+    for what in changed[:MOST_CHANGED]:
+        tell = _hardware if what["what"] == "hardware" else _value
+        yield f"changed: {what['what']}: {tell(what['before'])} → {tell(what['after'])}"
+    yield from unknown
+    more = len(changed) - MOST_CHANGED
+    if more > 0:
+        yield f"and {more} more differences; --json has them all"
+
+
+def _known(changed: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Return the changes, and in words what cannot be compared: packages of a job that told none."""
+    packages = [one for one in changed if one["what"].startswith("packages ")]
+    for side, name in (("before", "the baseline"), ("after", "the other job")):
+        if len(packages) > MOST_CHANGED and all(one[side] is None for one in packages):
+            told = f"packages cannot be compared: of {name} none were recorded"
+            return [one for one in changed if one not in packages], [told]
+    return changed, []
+
+
+def step_sentence(step: Mapping[str, Any]) -> str:
+    """Say how the step time changed, with its interval."""
+    interval = f"95 % interval {step['ratio_low']:.3g} to {step['ratio_high']:.3g}"
+    ratio = step["ratio"]
+    times = (
+        f"a step took {milliseconds(step['before_ms'])} before, {milliseconds(step['after_ms'])} after "
+        f"(ratio {ratio:.3g}, {interval})"
+    )
+    if not step["certain"]:
+        return f"No difference in step time can be told: {times}."
+    return (
+        f"{1 / ratio:.3g} times as fast: {times}."
+        if ratio < 1
+        else f"{100 * ratio - 100:.3g} % slower: {times}."
+    )
+
+
+def _saving(found: Mapping[str, Any]) -> str:
+    whole = f"{found['count']:,g} {found['of']}"
+    before, after, saved = found["hours_before"], found["hours_after"], found["hours_saved"]
+    kind = "saved" if saved >= 0 else "extra"
+    text = f"{whole}: {_time(before)} before, {_time(after)} after, {_time(abs(saved))} {kind}"
+    if found["money_saved"] is None:
+        return f"{text}."
+    machines = f" on {found['nodes']:g} machines" if found["nodes"] != 1 else ""
+    return f"{text}, {money(abs(found['money_saved']))} at {found['price']:g} an hour{machines}."
+
+
+def _time(hours: float) -> str:
+    """Write hours as what a bill is made of, unless there are none."""
+    return f"{hours:.4g} h" if hours >= 1 else duration(3600 * hours)
+
+
+def _whole(parts: list[Mapping[str, Any]]) -> float:
+    return sum(float(part["before_ms"]) for part in parts)
+
+
+def _seconds(hours: float | None) -> float | None:
+    return None if hours is None else hours * 3600
+
+
+def _hardware(nodes: list[Mapping[str, Any]]) -> str:
+    """Name each kind of machine once, and how many there are."""
+    kinds = Counter(_machine(node) for node in nodes)
+    return ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items()) or "unknown"
+
+
+def _machine(node: Mapping[str, Any]) -> str:
+    gpus = Counter(str(gpu or "GPU") for gpu in node["gpus"])
+    cpus = "CPUs unknown" if node["cpus"] is None else counted(node["cpus"], "CPU")
+    memory = "" if node["memory_bytes"] is None else f" {size(node['memory_bytes'])}"
+    return " + ".join([f"{cpus}{memory}", *(f"{count} x {gpu}" for gpu, count in gpus.items())])
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "not there"
+    if isinstance(value, dict):  # a framework: its name, version and device
+        return " ".join(str(one) for one in value.values() if one)
+    text = (
+        shlex.join(map(str, value))
+        if isinstance(value, list) and all(isinstance(v, str) for v in value)
+        else str(value)
+    )
+    return text if len(text) <= 120 else f"{text[:119]}…"

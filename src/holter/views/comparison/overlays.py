@@ -1,0 +1,138 @@
+"""Charts of several jobs on the same axes, as a comparison shows them: a line for each job.
+
+What a chart needs of one job are its `curves`, which are plain data: they can be kept and put together later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps.warmup import steady
+from holter.views.figures import Axis, Figure, Series, draw
+from holter.views.figures._buckets import buckets, mean, middles, quantiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from holter.views.figures import Reading
+    from holter.views.figures._buckets import Values
+
+    Curve = dict[str, list[Any]]
+    """`x` and `values` of one job; None is a gap."""
+
+_BINS = 40
+_SINCE = Axis("time since the start", "s")
+_CHARTS = {
+    "step_times": ("Step time", Axis("step"), Axis("median of the ranks", "ms")),
+    "step_histogram": ("Distribution of step times", Axis("duration", "ms"), Axis("of the steps", "%")),
+    "losses": ("Loss", Axis("step"), Axis("loss")),
+    "gpu": ("GPU", _SINCE, Axis("busy", "%", top=100.0)),
+    "cpu": ("CPU", _SINCE, Axis("busy", "%", top=100.0)),
+}
+OVERLAYS = tuple(_CHARTS)
+"""Names of the charts."""
+
+
+def missing(name: str) -> str:
+    """Say that no job has anything for one of `OVERLAYS`."""
+    return f"{_CHARTS[name][0]}: none of these jobs has what this chart shows."
+
+
+def curves(reading: Reading) -> dict[str, Curve]:
+    """Return what one job has for each of `OVERLAYS`; those that it has nothing for are left out.
+
+    Of `step_histogram` the curve holds durations in `x`, each standing for as many steps, and no values.
+    """
+    found = {"step_times": _step_times(reading), "step_histogram": _durations(reading)}
+    found["losses"] = _series("losses", reading, lambda all_: max(all_, key=_known))
+    for name, title in (("gpu", "GPU"), ("cpu", "CPU")):
+        found[name] = _series("utilization", reading, lambda all_, title=title: _named(all_, title))  # type: ignore[misc]
+    return {name: curve for name, curve in found.items() if curve is not None}
+
+
+def overlay(name: str, of: Mapping[str, Mapping[str, Curve]], width: int) -> Figure | None:
+    """Put one chart of several jobs together.
+
+    Args:
+        name: One of `OVERLAYS`.
+        of: What `curves` returned, under the names of the jobs.
+        width: Points along the x axis that the chart has room for.
+
+    Returns:
+        None where no job has anything for it.
+
+    Raises:
+        KeyError: There is no such chart; the text names those there are.
+    """
+    if name not in _CHARTS:
+        raise KeyError(f"no chart {name!r}; there are: {', '.join(OVERLAYS)}")
+    title, x_axis, y_axis = _CHARTS[name]
+    mine = {job: told[name] for job, told in of.items() if name in told}
+    ends = [x for curve in mine.values() for x in (min(curve["x"]), max(curve["x"]))]
+    if not ends:
+        return None
+    low, high = min(ends), max(ends)
+    count = _BINS if name == "step_histogram" else max(1, width)
+    high = high if high > low else low + 1.0
+    lay = _shares if name == "step_histogram" else _laid
+    # Every job keeps its color, whichever charts it is on.
+    series = [Series(job, lay(mine[job], low, high, count) if job in mine else [None] * count) for job in of]
+    return Figure(
+        title=title, kind="lines", x=middles(low, high, count), x_axis=x_axis, y_axis=y_axis, series=series
+    )
+
+
+def _step_times(reading: Reading) -> Curve | None:
+    steps = reading.steps
+    if not steps.rows:
+        return None
+    first, last = int(steps["step"].min()), int(steps["step"].max()) + 1
+    count = max(1, min(reading.width, last - first))
+    (middle,) = quantiles(buckets(steps["step"], first, last, count), steps["duration"] / 1e6, count, (0.5,))
+    return {"x": middles(first, last, count), "values": middle}
+
+
+def _durations(reading: Reading) -> Curve | None:
+    steps = reading.steps
+    times = steps["duration"][steady(steps)] / 1e6 if steps.rows else np.empty(0)
+    if not len(times):
+        return None
+    # A few longest steps would press all others into one bin.
+    return {"x": np.quantile(times, np.linspace(0.0, 0.995, 1000)).tolist(), "values": []}
+
+
+def _series(name: str, reading: Reading, pick: Callable[[Sequence[Series]], Series | None]) -> Curve | None:
+    drawn = draw(name, reading)
+    if isinstance(drawn, str) or not drawn.series:
+        return None
+    one = pick(drawn.series)
+    return None if one is None or not _known(one) else {"x": drawn.x, "values": one.values}
+
+
+def _named(series: Sequence[Series], name: str) -> Series | None:
+    return next((one for one in series if one.name == name), None)
+
+
+def _known(of: Series) -> int:
+    return sum(value is not None for value in of.values)
+
+
+def _laid(curve: Curve, low: float, high: float, count: int) -> Values:
+    """Lay a curve out over stretches that jobs share; one that has no point of it takes the nearest."""
+    x = np.array(curve["x"], float)
+    values = np.array([np.nan if value is None else value for value in curve["values"]], float)
+    found = mean(buckets(x, low, high, count), values, count)
+    near = (x[-1] - x[0]) / max(len(x) - 1, 1) * 0.75
+    for at, place in enumerate(middles(low, high, count)):
+        next_ = int(np.argmin(np.abs(x - place)))
+        if found[at] is None and abs(x[next_] - place) <= near and not np.isnan(values[next_]):
+            found[at] = float(values[next_])
+    return found
+
+
+def _shares(curve: Curve, low: float, high: float, count: int) -> Values:
+    """Return in percent how many steps lie in each stretch."""
+    counts, _ = np.histogram(curve["x"], bins=count, range=(low, high))
+    return [float(value) for value in 100.0 * counts / max(len(curve["x"]), 1)]

@@ -1,0 +1,73 @@
+"""The bill of a described job, and in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.jobs.bill import bill
+from holter.analysis.verdict.evidence import counted
+from holter.views.wording import duration, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from holter.store.trial import Trial
+
+MOST_FINDINGS = 5
+
+
+def bill_of(
+    trial: Trial, told: Mapping[str, Any], price: float | None, machines: float | None = None
+) -> dict[str, Any] | None:
+    """Return the bill of a described job; None without a price.
+
+    Args:
+        trial: The job.
+        told: Its description.
+        price: What one machine costs an hour; by default what `holter run --price` said.
+        machines: How many machines count; by default the job's nodes.
+
+    Raises:
+        ValueError: A number is negative or not finite.
+    """
+    said = trial.manifest.get("price")
+    if price is None and isinstance(said, int | float):
+        price = said
+    if price is None:
+        return None
+    seconds = told["job"]["duration_s"]
+    # A GPU that nobody of the job uses stands idle all the same, and is paid for.
+    query = "SELECT avg(value) AS busy FROM samples WHERE metric = 'gpu.util' AND NOT isnan(value)"
+    busy = trial.sql(query)["busy"].tolist()
+    loop_s = (told["phases"] or {}).get("training_loop_s")
+    return bill(
+        price=price,
+        machines=len(told["nodes"]) or 1 if machines is None else machines,
+        hours=None if seconds is None else seconds / 3600,
+        busy_pct=float(busy[0]) if busy and busy[0] == busy[0] else None,
+        loop_h=None if loop_s is None else loop_s / 3600,
+        breakdown=told["breakdown"],
+        rules=told["rules"],
+    )
+
+
+def bill_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Say a bill in words: the job, its idle part, then what findings cost a day."""
+    machines = counted(found["machines"], "machine")
+    if found["cost"] is None:
+        yield f"unknown: how long the job ran is not known ({found['price']:g} an hour, {machines})"
+    else:
+        took = duration(found["hours"] * 3600)
+        yield f"{money(found['cost'])}: {took} on {machines} at {found['price']:g} an hour"
+    if idle := found["idle"]:
+        who = "the accelerators were idle" if idle["of"] == "accelerators" else "steps waited"
+        yield f"{money(idle['cost'])} of it while {who} ({percent(idle['pct'])})"
+    for one in found["findings"][:MOST_FINDINGS]:
+        yield f"{one['rule']} costs {money(one['per_day'])} a day of training ({percent(one['lost_pct'])})"
+
+
+def money(value: float | None) -> str:
+    """Write an amount in whatever currency the price was in."""
+    if value is None:
+        return "unknown"
+    return f"{value:,.2f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"

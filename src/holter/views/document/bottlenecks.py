@@ -1,0 +1,186 @@
+"""Where a job was held up: GPUs idle while cores were full or waited for storage, and steps far too long."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from holter.analysis.grouping import coded, groups
+from holter.analysis.machine.snapshots import TOLERANCE_NS
+from holter.analysis.running import percent, sums
+from holter.store.parquet.queries import literal
+from holter.views.document.active_then import LONGEST_NS
+from holter.views.document.part import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+MOST = 200
+"""Stretches that are told: the longest."""
+_TOP = 3
+_ROWS = 1_000_000
+"""Samples that are looked at together."""
+_GPU = "metric = 'gpu.util'"
+_PHASES = "worker = -1 AND phase NOT IN ('step', 'scalar', 'stack')"
+
+
+class _Stretch(NamedTuple):
+    begin: int
+    end: int
+    node: str
+    rank: int
+    kind: str
+    devices: str
+
+
+def find_bottlenecks(
+    trial: Trial,
+    part: Part,
+    *,
+    gpu_below: float = 10.0,
+    core_above: float = 90.0,
+    iowait_above: float = 50.0,
+    sigmas: float = 3.0,
+) -> list[dict[str, Any]]:
+    """Find them, and tell what ran then.
+
+    Args:
+        trial: The job.
+        part: Which part of it.
+        gpu_below: A GPU used less than this is idle, percent.
+        core_above: A core used more than this is full, percent.
+        iowait_above: A core that waits for storage more than this, percent.
+        sigmas: Steps longer than the mean by so many standard deviations are outliers.
+
+    Returns:
+        A row for each stretch, in the order of time, the longest 200: `begin` and `end` (ns since the epoch),
+        `node`, `rank` (-1 for all of a node), `kind` (cpu, io or outlier), `devices`, and as text with shares
+        `phases` and `operators`: what took most of the time of all that ran.
+    """
+    found = [
+        *_idle(trial, part, gpu_below, core_above, iowait_above),
+        *_outliers(part.steps(trial, columns=()), sigmas),
+    ]
+    longest = sorted(sorted(found, key=lambda one: (one.begin - one.end, one.begin))[:MOST])
+    if not longest:
+        return []
+    phases = _tops(trial, "spans", "phase", _PHASES, longest)
+    operators = _tops(trial, "operators", "name", "kind = 'operator'", longest)
+    return [
+        {**one._asdict(), "phases": during, "operators": ran}
+        for one, during, ran in zip(longest, phases, operators, strict=True)
+    ]
+
+
+def _idle(
+    trial: Trial, part: Part, gpu_below: float, core_above: float, iowait_above: float
+) -> Iterator[_Stretch]:
+    limits = (("cpu", "cpu.core.util", core_above), ("io", "cpu.core.iowait", iowait_above))
+    read = trial.sql(f"SELECT DISTINCT node, time FROM samples WHERE {_GPU} AND {part.sql('samples')}")  # noqa: S608
+    for (node,), mine in sorted(groups(read["node"]).items()):
+        here = replace(part, nodes=(node,))
+        at = np.sort(read["time"][mine])
+        at = at[np.concatenate([[True], np.diff(at) > TOLERANCE_NS])]
+        idle = _beyond(trial, here, f"{_GPU} AND value < {float(gpu_below)}", at)
+        if not idle:
+            continue
+        some = np.flatnonzero(np.any(list(idle.values()), axis=0))
+        begin, until = int(at[some[0]]), int(at[some[-1]]) + TOLERANCE_NS + 1
+        near = Part(max(begin, here.start_ns or 0), min(until, here.end_ns or until), here.nodes, here.ranks)
+        for kind, metric, limit in limits:
+            full = _beyond(trial, near, f"metric = '{metric}' AND value > {float(limit)}", at)
+            if full:
+                yield from _stretches(node, kind, at, idle, full)
+
+
+def _beyond(trial: Trial, part: Part, where: str, at: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
+    """Return in which snapshots of a node each device had a reading that obeys a condition."""
+    asked = f"FROM samples WHERE {where} AND {part.sql('samples')}"
+    found = trial.sql(f"SELECT count(*) AS n, min(time) AS a, max(time) AS b {asked}")
+    count = -(-int(found["n"][0]) // _ROWS)
+    masks: dict[str, NDArray[np.bool_]] = {}
+    if not count:
+        return masks
+    # What obeys may be most of the samples: they are read in stretches that fit into memory.
+    edges = np.linspace(int(found["a"][0]), int(found["b"][0]) + 1, count + 1).astype(np.int64).tolist()
+    edges[-1] = int(found["b"][0]) + 1  # whatever rounding does
+    for start, end in itertools.pairwise(edges):
+        rows = Part(start, end, part.nodes, part.ranks).table(
+            trial, "samples", columns=("time", "device"), where=where
+        )
+        slot = np.searchsorted(at, rows["time"], side="right") - 1
+        near = (slot >= 0) & (rows["time"] - at[np.maximum(slot, 0)] <= TOLERANCE_NS)
+        devices, codes = coded(rows["device"])
+        for code, device in enumerate(devices.tolist()):
+            mask = masks.setdefault(device, np.zeros(len(at), bool))
+            mask[slot[near & (codes == code)]] = True
+    return masks
+
+
+def _stretches(
+    node: str,
+    kind: str,
+    at: NDArray[np.int64],
+    idle: dict[str, NDArray[np.bool_]],
+    full: dict[str, NDArray[np.bool_]],
+) -> Iterator[_Stretch]:
+    both = np.any(list(idle.values()), axis=0) & np.any(list(full.values()), axis=0)
+    edges = _edges(both)
+    if not len(edges):
+        return
+    every = np.array([*sorted(idle), *sorted(full)], object)
+    # The last stretch may end with the readings: one more that is none.
+    within = np.array(
+        [
+            np.logical_or.reduceat(np.append(mask, False), edges)[::2]
+            for of in (idle, full)
+            for _, mask in sorted(of.items())
+        ]
+    ).T
+    for low, high, mask in zip(edges[::2].tolist(), edges[1::2].tolist(), within, strict=True):
+        yield _Stretch(int(at[low]), int(at[high - 1]), node, -1, kind, ", ".join(every[mask]))
+
+
+def _edges(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return where stretches of true begin and where they have ended, in turns."""
+    return np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+
+
+def _outliers(steps: Table, sigmas: float) -> Iterator[_Stretch]:
+    for rank in np.unique(steps["rank"]).tolist():
+        mine = steps.where(steps["rank"] == rank)
+        took = mine["duration"].astype(np.float64)
+        slow = (
+            mine.where(took > took.mean() + sigmas * took.std()) if mine.rows > 1 else mine.where(slice(0, 0))
+        )
+        for row in slow.to_rows():
+            yield _Stretch(row["time"], row["time"] + row["duration"], row["node"], rank, "outlier", "")
+
+
+def _tops(trial: Trial, table: str, column: str, where: str, stretches: list[_Stretch]) -> list[str]:
+    """Tell of each stretch what took most of its time; only of the rank it is about, if it is about one."""
+    values = ", ".join(
+        f"({at}, {one.begin}, {one.end}, {literal(one.node)}, {one.rank})" for at, one in enumerate(stretches)
+    )
+    first, last = stretches[0].begin, max(one.end for one in stretches)
+    found = trial.sql(
+        f"SELECT i, {column} AS name, sum(least(time + duration, e) - greatest(time, b) + 1)::BIGINT AS ns "  # noqa: S608
+        f"FROM {table} t, (VALUES {values}) s(i, b, e, n, r) "
+        f"WHERE time BETWEEN {first - LONGEST_NS} AND {last} AND {where} "
+        "AND time <= e AND time + duration >= b AND t.node = n AND (r = -1 OR rank = r) GROUP BY ALL",
+        start_ns=first - LONGEST_NS,
+        end_ns=last + 1,
+    )
+    told = [""] * len(stretches)
+    for (at,), rows in groups(found["i"]).items():
+        shares = percent(sums(found["name"][rows].tolist(), found["ns"][rows].tolist()), _TOP)
+        told[int(at)] = ", ".join(f"{name} {share:.0f} %" for name, share in shares.items())
+    return told

@@ -1,0 +1,81 @@
+"""What the data loaders of a job did: waits, workers, queues, and what took unusually long."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.loading import loader_durations
+from holter.analysis.loading import loader_timeline as timeline
+from holter.analysis.loading.dataloading import loaders as loader_facts
+from holter.analysis.loading.stacks import callables
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+MOST = 100
+"""Outliers listed of each kind."""
+
+
+def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = None) -> dict[str, Any]:
+    """Return what data loading was like, whole or in a stretch of time; times in ns, shares in percent.
+
+    Returns:
+        `loaders`: facts of each, as the script made it. `next_batch`, `initialization`, `batch_time`,
+        `worker_life`: `count`, `median`, `longest` and `outliers`. `workers`: what each did. `hidden_pct`:
+        how much of the building of batches the training did not wait for. `queued`, `waited`, `handover`:
+        medians over batches. `ready`: the mean number of batches that lay ready. `callables`: what datasets
+        called, with shares of the time in which batches were built. What is not known is None.
+    """
+    where = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
+    spans = trial.table("spans", where=where, start_ns=start_ns, end_ns=end_ns)
+    events = trial.table("events")
+    facts = loader_facts(events)
+    counts = {fact["index"]: fact["workers"] for fact in facts if fact.get("workers") and "index" in fact}
+    followed = timeline.batches(spans, counts)
+    stacks = spans.where(spans["phase"] == "stack")
+    return {
+        "loaders": facts,
+        "next_batch": _told(loader_durations.next_batches(spans)),
+        "initialization": _told(loader_durations.initializations(spans)),
+        "batch_time": _told(loader_durations.batch_times(spans)),
+        "worker_life": _told(loader_durations.worker_lives(events)),
+        "workers": [asdict(worker) for worker in timeline.workers(spans)],
+        "batches": followed.rows,
+        "hidden_pct": timeline.hidden_pct(followed),
+        **{name: _median(followed, name) for name in ("queued", "waited", "handover")},
+        "ready": _mean(timeline.in_flight(followed), "ready"),
+        "callables": [
+            {"name": one.name, "stage": one.stage, "fetch_pct": one.fetch_pct}
+            for one in callables(zip(stacks["name"].tolist(), stacks["duration"].tolist(), strict=True))
+        ],
+    }
+
+
+def _told(durations: loader_durations.Durations) -> dict[str, Any]:
+    outliers = durations.outliers
+    return {
+        "count": durations.count,
+        "median": durations.median,
+        "longest": durations.longest,
+        "outliers": list(outliers.where(slice(0, MOST)).to_rows()),
+        "left_out": max(outliers.rows - MOST, 0),
+    }
+
+
+def _median(table: Table, name: str) -> int | None:
+    return int(np.median(table[name])) if table.rows else None
+
+
+def _mean(counted: Table, name: str) -> float | None:
+    """Return the mean over time of a count that changes; of several loaders together, None without any."""
+    total = length = 0
+    for rank, loader in {*zip(counted["rank"].tolist(), counted["loader"].tolist(), strict=True)}:
+        mine = counted.where((counted["rank"] == rank) & (counted["loader"] == loader))
+        took = np.diff(mine["time"])
+        total += int((mine[name][:-1] * took).sum())
+        length += int(took.sum())
+    return total / length if length else None

@@ -1,0 +1,63 @@
+"""The nodes of a job: what they are, which ranks they run, how they ended, how their clocks differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.jobs.clock_skew import clock_skew
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+    from holter.views.reading import Stretches
+
+
+def nodes_of(
+    trial: Trial,
+    nodes: Mapping[str, Mapping[str, Any]],
+    ranked: Table,
+    stretches: Stretches,
+    device: str | None,
+) -> list[dict[str, Any]]:
+    """Return the document's `nodes`.
+
+    Args:
+        trial: The job.
+        nodes: The facts of its nodes, by name.
+        ranked: Rows that tell which ranks run where: table `steps`, or `events` when there are none.
+        stretches: The parts of the job that are looked at.
+        device: The device of the framework, as in `cuda`; None when nobody said.
+    """
+    ranks = {name: _ranks(ranked.where(ranked["node"] == name)) for name in nodes}
+    read = _gpus_read(trial) if any(facts.get("gpus") is None for facts in nodes.values()) else {}
+    described = []
+    for name, facts in nodes.items():
+        kept = {key: facts.get(key) for key in ("cpus", "memory_bytes", "gpus")}
+        if kept["gpus"] is None and name in read:
+            kept["gpus"] = [{"name": None, "memory_bytes": None}] * read[name]
+        described.append({"node": name, **kept, "ranks": ranks[name], "status": facts.get("status")})
+    order = sorted((name for name in nodes if ranks[name]), key=lambda name: ranks[name][0])
+    if len(order) > 1:
+        where = "phase = 'communication'" + (f" AND {stretches.where}" if stretches.where else "")
+        spans = trial.table("spans", columns=("node", "step", "time", "duration"), where=where)
+        skews = clock_skew(spans, order, on_host=device in (None, "cpu"))
+        for node in described:
+            if (skew := skews.get(str(node["node"]))) is not None:
+                node["clock"] = skew.to_json()
+    return described
+
+
+def _gpus_read(trial: Trial) -> dict[str, int]:
+    """Return of how many GPUs each node has readings: nodes of imports say nothing of theirs."""
+    found = trial.sql(
+        "SELECT node, count(DISTINCT device) AS gpus FROM samples WHERE metric LIKE 'gpu.%' GROUP BY node"
+    )
+    return {str(row["node"]): int(row["gpus"]) for row in found.to_rows()}
+
+
+def _ranks(rows: Table) -> list[int]:
+    return [int(rank) for rank in np.unique(rows["rank"]) if rank >= 0]

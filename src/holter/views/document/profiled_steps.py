@@ -1,0 +1,107 @@
+"""The steps that a profiling window looked at last: rows for the verdict, numbers for documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.analysis.device.critical_path import critical_path, path_shares
+from holter.analysis.device.kernel_statistics import activity, kernel_precision
+from holter.views.document.cost import details
+from holter.views.document.trace_detail import detail, mfu, with_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holter.analysis.verdict.closer_look import Look
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+TABLES = {
+    "kernels": None,
+    "launches": None,
+    "memory_operations": None,
+    "syncs": None,
+    "operators": ("time", "duration", "rank", "thread", "step", "name", "kind"),
+}
+MOST_ROWS = 400_000
+"""So many operators and kernels are looked at, those of the newest steps; of one step in any case."""
+
+
+def read(trial: Trial) -> dict[str, Table] | None:
+    """Read the newest steps in a row that were profiled, as `closer_look` asks for them; None without any."""
+    if not any(trial.rows(name) for name in ("operators", "kernels")):
+        return None
+    counted = trial.sql(
+        "SELECT step, sum(rows)::BIGINT AS rows FROM ("
+        "SELECT step, count(*) AS rows FROM operators WHERE step >= 0 GROUP BY step UNION ALL "
+        "SELECT step, count(*) AS rows FROM kernels WHERE step >= 0 GROUP BY step"
+        ") GROUP BY step ORDER BY step DESC"
+    )
+    if not counted.rows:
+        return None
+    numbers, rows = counted["step"].tolist(), counted["rows"].tolist()
+    first, left = numbers[0], MOST_ROWS - rows[0]
+    for number, more in zip(numbers[1:], rows[1:], strict=True):
+        left -= more
+        if number != first - 1 or left < 0:
+            break
+        first = number
+    return _read(trial, _condition(first, numbers[0]))
+
+
+def _condition(first: int, last: int) -> str:
+    return f"step BETWEEN {int(first)} AND {int(last)}"
+
+
+def _read(trial: Trial, where: str) -> dict[str, Table]:
+    found = {name: trial.table(name, columns=columns, where=where) for name, columns in TABLES.items()}
+    columns = ("time", "duration", "rank", "step", "phase")
+    spans = trial.table("spans", columns=columns, where=f"{where} AND phase = 'step' AND worker = -1")
+    return {**found, "spans": spans}
+
+
+def operators(look: Look) -> dict[str, Any]:
+    """Return a description's `operators`."""
+    return {"cpu": list(look.operators.to_rows()), "gpu": list(look.gpu.to_rows())}
+
+
+def window(look: Look, tables: Mapping[str, Table]) -> dict[str, Any]:
+    """Return a description's `window`: which steps, and what accelerators did in them."""
+    device = look.device
+    return {
+        "step_start": look.first_step,
+        "step_end": look.last_step,
+        "step_ms": device.step_ms if device else None,
+        "ranks": list(look.ranks),
+        "breakdown": device.breakdown if device else None,
+        "activity": activity(tables) if device else None,
+        "precision": kernel_precision(tables) if device else None,
+        "critical_path": path_shares(critical_path(tables)) if device else None,
+    }
+
+
+def in_detail(trial: Trial, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `holter diagnose --detail` adds to a description's `window`: `mfu` and `detail`.
+
+    Args:
+        trial: The job.
+        told: Its description.
+    """
+    seen = told["window"]
+    where = _condition(seen["step_start"], seen["step_end"])
+    tables = with_shapes(trial, _read(trial, where), where)
+    spans = tables["spans"]
+    begin, end = int(spans["time"].min()), int((spans["time"] + spans["duration"]).max())
+    more = {name: trial.table(name, start_ns=begin, end_ns=end) for name in ("flows", "counters")}
+    said = details(trial.table("events"), "framework", "window")
+    trained_on = {str(one["device"]) for one in said if one.get("device")}
+    on_host = trained_on == {"cpu"}
+    gpus = () if on_host else (gpu for node in told["nodes"] for gpu in node["gpus"] or ())
+    devices = sorted({str(gpu["name"]) for gpu in gpus if gpu.get("name")})
+    steps = seen["step_end"] - seen["step_start"] + 1
+    window_ns = int(seen["step_ms"] * 1e6 * steps) if seen["step_ms"] else None
+    return {
+        "devices": devices,
+        "mfu": mfu(tables, devices, window_ns),
+        "detail": detail({**tables, **more}, devices, on_host=on_host),
+    }

@@ -1,0 +1,194 @@
+"""A trace that holter did not record, as the document that `holter diagnose --json` prints of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.device.critical_path import critical_path, path_shares
+from holter.analysis.device.idle_time import idle_time
+from holter.analysis.device.kernel_statistics import activity, kernel_precision, kernel_table, memory_table
+from holter.analysis.device.time_breakdown import time_breakdown
+from holter.analysis.host.operator_tree import operator_table
+from holter.analysis.verdict.device_facts import DeviceFacts, device_facts
+from holter.analysis.verdict.device_verdict import momentary, verdict
+from holter.views.document.trace_detail import detail, mfu, rows, with_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+VERSION = 1
+TABLES = {
+    "kernels": None,
+    "launches": None,
+    "memory_operations": None,
+    "syncs": None,
+    "operators": ("time", "duration", "rank", "thread", "name", "kind"),
+    "tracks": None,
+    "spans": ("time", "duration", "rank", "step", "phase"),
+}
+"""What the verdict reads, and of which columns; shapes and stacks of operators are most of a trace."""
+_MOST = 15
+
+
+def tables(trial: Trial) -> dict[str, Table]:
+    """Read what the analyses of a trace need."""
+    return {name: trial.table(name, columns=columns) for name, columns in TABLES.items()}
+
+
+def is_trace(trial: Trial) -> bool:
+    """Tell whether a job was imported and is judged by its events: those of devices, or else of the host.
+
+    Operators beside samples of the machine are a profile of another kind: it is judged as a recorded job is.
+    """
+    if "imported" not in trial.manifest:
+        return False
+
+    def some(table: str) -> bool:
+        return trial.table(table, columns=("time",)).rows > 0
+
+    return some("kernels") or some("memory_operations") or (some("operators") and not some("samples"))
+
+
+def describe_trace(
+    trial: Trial, *, skipped: Sequence[Mapping[str, str]] = (), in_detail: bool = False
+) -> dict[str, Any]:
+    """Describe an imported job with the keys of a recorded one's description, as far as a trace has them.
+
+    `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps; shares of `operators` are
+    of the own time of all of the host's operators, modules and Python functions, on all threads. `trace` says
+    what was read, and adds the definitions of others: `hta` and `tracelens` beside `all`.
+
+    Args:
+        trial: The job.
+        skipped: What of the files could not be read, each with `file` and `why`.
+        in_detail: Whether `trace` has `detail` too.
+    """
+    read, manifest = with_shapes(trial, tables(trial)), trial.manifest
+    facts = device_facts(read)
+    steps = read["spans"].where(read["spans"]["phase"] == "step")
+    length = steps["duration"] / 1e6
+    kernels = kernel_table(read, most=_MOST) if facts.kernels else None
+    host = operator_table(read, kinds=("operator", "module", "python"))
+    own_ns = host["own_ns"].clip(0)  # below 0 where what lies inside lasts longer, as nothing nests
+    host_ns = max(int(own_ns.sum()), 1)
+    return {
+        "schema": VERSION,
+        "job": {
+            "name": manifest["name"],
+            "status": "Completed",
+            "headline": None,
+            "failure": None,
+            "duration_s": _duration(manifest),
+        },
+        "ranks": list(facts.ranks),
+        "steps": {
+            "count": facts.steps,
+            "mean_ms": float(length.mean()),
+            "p50_ms": float(np.median(length)),
+            "max_ms": float(length.max()),
+        }
+        if steps.rows
+        else None,
+        "breakdown": None if momentary(read) else facts.breakdown or None,
+        "dataloading": None,
+        "operators": {
+            "cpu": [
+                {
+                    "name": name,
+                    "pct": 100.0 * own / host_ns,
+                    "total_ms": own / 1e6,
+                    "count": calls,
+                }
+                for name, own, calls in zip(
+                    host["name"][:_MOST].tolist(),
+                    own_ns[:_MOST].tolist(),
+                    host["calls"].tolist(),
+                    strict=False,
+                )
+            ],
+            "gpu": [
+                {
+                    "name": row["name"],
+                    "pct": row["share_pct"],
+                    "total_ms": row["total_ns"] / 1e6,
+                    "count": row["launches"],
+                }
+                for row in (kernels.to_rows() if kernels else ())
+            ],
+        },
+        "verdict": verdict(read, facts).to_json(),
+        "rules": [],
+        "trace": _trace(trial, read, facts, trial.imported, in_detail=in_detail),
+        "skipped": [*map(dict, skipped), *trial.skipped],
+    }
+
+
+def _duration(manifest: Mapping[str, Any]) -> float | None:
+    start, end = manifest.get("start"), manifest.get("end")
+    return (end - start) / 1e9 if start is not None and end is not None else None
+
+
+def _trace(
+    trial: Trial,
+    read: Mapping[str, Table],
+    facts: DeviceFacts,
+    imported: Mapping[str, Any],
+    *,
+    in_detail: bool,
+) -> dict[str, Any]:
+    told = (imported.get("facts") or {}).values()
+    listed = [device.get("name") for known in told for device in (known.get("devices") or [])]
+    devices = sorted({str(name) for name in listed if name})
+    more = {name: trial.table(name) for name in ("flows", "counters")} if in_detail else {}
+    return {
+        "files": dict(imported.get("files") or {}),
+        "devices": devices,
+        "mfu": mfu(read, devices) if facts.kernels else None,
+        "detail": detail({**read, **more}, devices, on_host=not devices) if in_detail else None,
+        "precision": kernel_precision(read),
+        "activity": activity(read),
+        "memory": rows(memory_table(read)),
+        "breakdowns": [
+            {
+                "definition": part.definition,
+                "rank": part.rank,
+                "device": part.device if part.device >= 0 else None,
+                "span_us": part.span_ns / 1e3,
+                "idle_us": part.idle_ns / 1e3,
+                "compute_us": part.compute_ns / 1e3,
+                "communication_us": part.communication_ns / 1e3,
+                "communication_exposed_us": part.communication_exposed_ns / 1e3,
+                "memory_us": part.memory_ns / 1e3,
+                "memory_exposed_us": part.memory_exposed_ns / 1e3,
+                "overlap_pct": part.overlap_pct,
+            }
+            for definition in ("all", "hta", "tracelens")
+            for part in time_breakdown(read, definition)
+        ],
+        "idle": [
+            {
+                "rank": part.rank,
+                "device": part.device,
+                "host_wait_us": part.host_wait_ns / 1e3,
+                "kernel_wait_us": part.kernel_wait_ns / 1e3,
+                "other_us": part.other_ns / 1e3,
+                "unknown_us": part.unknown_ns / 1e3,
+            }
+            for part in idle_time(read)
+        ],
+        "critical_path": path_shares(critical_path(read)),
+        "late_ranks": [
+            {"rank": late.rank, "cause": late.cause, "lateness_us": late.lateness_ns / 1e3,
+             "collectives": late.collectives, "later": late.later, "last": late.last}
+            for late in facts.late
+        ],
+        "odd_ranks": [
+            {"rank": odd.rank, "part": odd.part, "own_us": odd.own_ns / 1e3, "usual_us": odd.usual_ns / 1e3}
+            for odd in facts.odd
+        ],
+    }  # fmt: skip

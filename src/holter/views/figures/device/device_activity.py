@@ -1,0 +1,35 @@
+"""What accelerators spent their time on: kernels, memory, and how long the host waited for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.analysis.device.kernel_statistics import activity
+from holter.views.figures import Axis
+from holter.views.figures.device._shares import NOTHING, profiled, shares
+
+if TYPE_CHECKING:
+    from holter.views.figures import Figure, Reading
+
+MISSING = NOTHING
+_NAMES = {
+    "compute": "kernels that compute",
+    "communication": "kernels that communicate",
+    "memory": "copies and fills of memory",
+    "other": "other",
+    "sync": "host waits for the GPU",
+}
+
+
+def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
+    """Draw compute, communication, memory and waits as shares of their summed durations."""
+    if not reading.profiled.ran:
+        return None
+    found = activity(profiled(reading, rank, device))
+    return shares(
+        "GPU activity",
+        [_NAMES[name] for name in found],
+        list(found.values()),
+        Axis("summed durations", "%"),
+        note="Durations are added up, also of what ran at the same time.",
+    )

@@ -1,0 +1,30 @@
+"""What accelerators waited for while they were idle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.analysis.device.idle_time import idle_time
+from holter.views.figures import Axis
+from holter.views.figures.device._shares import NOTHING, profiled, shares
+
+if TYPE_CHECKING:
+    from holter.views.figures import Figure, Reading
+
+MISSING = NOTHING
+_PARTS = {
+    "host_wait_ns": "the host had not asked for work",
+    "kernel_wait_ns": "between two kernels",
+    "other_ns": "another stream or event",
+    "unknown_ns": "unknown",
+}
+
+
+def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
+    """Draw idle time between the first and the last work by who was waited for."""
+    found = idle_time(profiled(reading, rank, device))
+    values = {said: sum(getattr(one, part) for one in found) / 1e9 for part, said in _PARTS.items()}
+    known = {said: value for said, value in values.items() if value > 0}
+    return (
+        shares("Why GPUs idle", list(known), list(known.values()), Axis("idle time", "s")) if known else None
+    )

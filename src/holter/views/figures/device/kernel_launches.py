@@ -1,0 +1,19 @@
+"""Which kernels are launched most, of all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.views.figures.device._shares import NOTHING, kernels
+
+if TYPE_CHECKING:
+    from holter.views.figures import Figure, Reading
+
+MISSING = NOTHING
+
+
+def draw(
+    reading: Reading, *, most: int | None = None, rank: int | None = None, device: int | None = None
+) -> Figure | None:
+    """Draw the kernels that are launched most, and the rest as one part."""
+    return kernels(reading, "launches", most=most, rest=True, rank=rank, device=device)

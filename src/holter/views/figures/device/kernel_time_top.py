@@ -1,0 +1,19 @@
+"""How the kernels that take longest share their time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.views.figures.device._shares import NOTHING, kernels
+
+if TYPE_CHECKING:
+    from holter.views.figures import Figure, Reading
+
+MISSING = NOTHING
+
+
+def draw(
+    reading: Reading, *, most: int | None = None, rank: int | None = None, device: int | None = None
+) -> Figure | None:
+    """Draw the kernels that take longest, without the rest."""
+    return kernels(reading, "time", most=most, rest=False, rank=rank, device=device)

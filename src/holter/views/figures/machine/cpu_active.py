@@ -1,0 +1,21 @@
+"""How many of the readings found the processors doing anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.views.figures.machine._busy import readings
+
+if TYPE_CHECKING:
+    from holter.views.figures import Figure, Reading
+
+MISSING = (
+    "No samples of the processors were taken: traces of other profilers have none, `holter run` takes them."
+)
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw readings of single cores above 0 % and at it; of the whole node where there are no others."""
+    return readings(reading, "CPU active time", ("cpu.core.util",)) or readings(
+        reading, "CPU active time", ("cpu.util",)
+    )

@@ -1,0 +1,19 @@
+"""What went to and from disks."""
+
+from __future__ import annotations
+
+from holter.views.figures import Axis, Figure, Reading
+from holter.views.figures.machine._metrics import of_metrics
+
+MISSING = "No samples of disks were taken."
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw what was read and written."""
+    return of_metrics(
+        reading,
+        "Disks",
+        {"disk.read_bytes": "read", "disk.write_bytes": "written"},
+        Axis("rate", "MB/s"),
+        scale=1e-6,
+    )

@@ -1,0 +1,17 @@
+"""How full the memory of the GPUs was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.views.figures.machine._devices import of_devices
+
+if TYPE_CHECKING:
+    from holter.views.figures import Figure, Reading
+
+MISSING = "No GPU was seen, or it does not tell how full its memory is."
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw the mean of all GPUs, and the GPUs that were asked for."""
+    return of_devices(reading, "GPU memory", "gpu.mem.used_pct", all_of="all GPUs", label="in use")

@@ -1,0 +1,15 @@
+"""How long processors waited for input and output."""
+
+from __future__ import annotations
+
+from holter.views.figures import Axis, Figure, Reading
+from holter.views.figures.machine._metrics import of_metrics
+
+MISSING = "No samples of waiting for input and output were taken."
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw the share of time in which cores were idle because of it."""
+    return of_metrics(
+        reading, "Waiting for input and output", {"cpu.iowait": "cores idle"}, Axis("of the time", "%")
+    )

@@ -1,0 +1,13 @@
+"""How full the machine's memory was."""
+
+from __future__ import annotations
+
+from holter.views.figures import Axis, Figure, Reading
+from holter.views.figures.machine._metrics import of_metrics
+
+MISSING = "No samples of memory were taken."
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw the share in use."""
+    return of_metrics(reading, "Memory", {"mem.used_pct": "in use"}, Axis("in use", "%", top=100.0))

@@ -1,0 +1,15 @@
+"""What went over the network."""
+
+from __future__ import annotations
+
+from holter.views.figures import Axis, Figure, Reading
+from holter.views.figures.machine._metrics import of_metrics
+
+MISSING = "No samples of the network were taken."
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw what was received and sent."""
+    return of_metrics(
+        reading, "Network", {"net.rx": "received", "net.tx": "sent"}, Axis("rate", "MB/s"), scale=1e-6
+    )

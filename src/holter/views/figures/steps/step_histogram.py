@@ -1,0 +1,35 @@
+"""How steps are spread over durations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holter.analysis.steps.warmup import steady
+from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.wording import milliseconds
+
+MISSING = "There are no steady steps yet: warm-up and compilation are left out."
+_BINS = 60
+
+
+def draw(reading: Reading) -> Figure | None:
+    """Draw the histogram of steady steps, cut off where one of a thousand is longer."""
+    steps = reading.steps
+    times = np.empty(0)
+    if steps.rows:
+        inside = (steps["time"] + steps["duration"] > reading.since) & (steps["time"] < reading.until)
+        times = steps["duration"][steady(steps) & (inside | (reading.window is None))] / 1e6
+    if not len(times):
+        return None
+    most = float(np.percentile(times, 99.9))
+    beyond = int((times > most).sum())
+    counts, edges = np.histogram(times[times <= most], bins=min(_BINS, max(5, len(times) // 5)))
+    return Figure(
+        title="Distribution of step times",
+        kind="bars",
+        x=edges.tolist(),
+        x_axis=Axis("duration", "ms"),
+        y_axis=Axis("steps"),
+        series=[Series("steps", [float(count) for count in counts])],
+        note=f"Not drawn: {beyond:,} longer, up to {milliseconds(float(times.max()))}." if beyond else "",
+    )

@@ -1,0 +1,1 @@
+"""Charts of losses, learning rates and norms."""

@@ -1,0 +1,208 @@
+"""What a timeline tells of one event, of what it is connected with, and of names that are searched for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holter.store.parquet import queries as parquet
+from holter.views.timeline.reading import SOURCES, Lane, rows, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holter.views.timeline.lanes import Timeline
+    from holter.views.timeline.reading import Source
+
+_DEVICE = ("kernels", "memory_operations")
+_MOST_CONNECTIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a lane, as a picture shows it."""
+
+    lane: Lane
+    time: int
+    """Begin, ns since the epoch."""
+    duration: int
+    """ns."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An arrow between the event and another one, which `earlier` says the direction of."""
+
+    kind: str
+    """launch, or what a flow is: forward_backward, ..."""
+    event: Event
+    earlier: bool
+    """Whether the arrow leads from it to the event asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A name that events have, and the first of them."""
+
+    name: str
+    count: int
+    total_ns: int
+    first: Event
+
+
+def detail(timeline: Timeline, event: Event) -> dict[str, Any]:
+    """Return all columns of the row that an event is, and `table`.
+
+    Raises:
+        KeyError: No event of that lane begins at that time, with that duration and name.
+    """
+    for source in _of(event.lane):
+        query = (
+            f"SELECT * FROM {source.table} WHERE {_at(source, event.lane)} AND time = {event.time} "  # noqa: S608
+            f"AND duration = {event.duration} AND {source.name} = {parquet.literal(event.name)} LIMIT 1"
+        )
+        found = timeline.reading.ask(query)
+        for values in rows(found):
+            return {"table": source.table, **dict(zip(found, values, strict=True))}
+    raise KeyError(
+        f"no event {event.name!r} of lane {event.lane.id} at {event.time} lasts {event.duration} ns"
+    )
+
+
+def nearest(timeline: Timeline, event: Event, slack_ns: int) -> Event:
+    """Return the event that is meant by one whose begin and duration are known to `slack_ns` only.
+
+    Raises:
+        KeyError: No event of that lane and name is so near.
+    """
+    for source in _of(event.lane):
+        query = (
+            f"SELECT time, duration FROM {source.table} WHERE {_at(source, event.lane)} "  # noqa: S608
+            f"AND {source.name} = {parquet.literal(event.name)} "
+            f"AND time BETWEEN {event.time - slack_ns} AND {event.time + slack_ns} "
+            f"AND abs(duration - {event.duration}) <= {slack_ns} ORDER BY abs(time - {event.time}) LIMIT 1"
+        )
+        for begin, duration in rows(timeline.reading.ask(query)):
+            return Event(event.lane, begin, duration, event.name)
+    raise KeyError(f"no event {event.name!r} of lane {event.lane.id} near {event.time}")
+
+
+def connections(timeline: Timeline, event: Event) -> list[Connection]:
+    """Return what an event is connected with: a launch and what it launched; ends of arrows of its thread.
+
+    Correlation numbers are used again by later traces of a process. So what ran for a launch is the next of
+    its number, and what launched it is the last one before.
+
+    Raises:
+        KeyError: There is no such event.
+    """
+    row = detail(timeline, event)
+    if row["table"] in _DEVICE or row["table"] == "launches":
+        return list(_launched(timeline, row))
+    return list(_arrows(timeline, event))
+
+
+def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[Found]:
+    """Find names of events that hold a text, whether in capitals or not; those that took longest first.
+
+    Args:
+        timeline: Where to look.
+        words: The text.
+        limit: How many names at most.
+    """
+    needle = parquet.literal(words.lower())
+    terms = " UNION ALL ".join(
+        f"SELECT {s.name} AS name, duration, time, node, '{s.kind}' AS kind, rank, {s.device} AS device, "  # noqa: S608
+        f"{s.track} AS track FROM {s.table} WHERE {s.where} AND contains(lower({s.name}), {needle})"
+        for s in SOURCES
+    )
+    query = (
+        "SELECT name, count(*) AS n, sum(duration)::BIGINT AS total, min(time) AS time, "  # noqa: S608
+        "arg_min({'duration': duration, 'node': node, 'kind': kind, 'rank': rank, 'device': device, "
+        "'track': track}, time) AS first "
+        f"FROM ({terms}) GROUP BY name ORDER BY total DESC, name LIMIT {int(limit)}"
+    )
+    lanes = {lane.id: lane for lane in timeline.lanes}
+    found = []
+    for name, count, total, time, first in rows(timeline.reading.ask(query)):
+        duration = first.pop("duration")
+        found.append(Found(name, count, total, Event(lanes[Lane(**first).id], time, duration, name)))
+    return found
+
+
+def following(
+    timeline: Timeline, names: str | Sequence[str], after_ns: int, *, backward: bool = False
+) -> Event | None:
+    """Return the next event with one of some names after a time, or the last before it; None without any."""
+    compare, order = ("<", "DESC") if backward else (">", "")
+    listed = ", ".join(map(parquet.literal, [names] if isinstance(names, str) else names))
+    condition = f"{{name}} IN ({listed}) AND time {compare} {after_ns}"
+    return next(_events(timeline, condition, order), None)
+
+
+def depth(timeline: Timeline, event: Event) -> int:
+    """Return the line of its lane that an event lies on in pictures; 0 when none shows it by itself."""
+    end = event.time + max(event.duration, 1)
+    (strip,) = timeline.picture(event.time, end, lanes=[timeline.lane(event.lane.id)]).strips
+    found = strip.depth[(strip.time == event.time) & (strip.duration == event.duration) & (strip.count == 1)]
+    return int(found[0]) if len(found) else 0
+
+
+def _of(lane: Lane) -> Iterator[Source]:
+    return (source for source in SOURCES if source.kind == lane.kind)
+
+
+def _at(source: Source, lane: Lane) -> str:
+    place = f"node = {parquet.literal(lane.node)} AND rank = {lane.rank} AND {source.track} = {lane.track}"
+    return f"{source.where} AND {place} AND {source.device} = {lane.device}"
+
+
+def _launched(timeline: Timeline, row: dict[str, Any]) -> Iterator[Connection]:
+    if row["correlation"] <= 0:
+        return
+    same = f"correlation = {row['correlation']} AND rank = {row['rank']}"
+    same += f" AND node = {parquet.literal(row['node'])}"
+    if row["table"] == "launches":
+        for event in _events(timeline, f"{same} AND time >= {row['time']}", "", tables=_DEVICE):
+            yield Connection("launch", event, earlier=False)
+            return
+    for event in _events(timeline, f"{same} AND time <= {row['time']}", "DESC", tables=("launches",)):
+        yield Connection("launch", event, earlier=True)
+        return
+
+
+def _arrows(timeline: Timeline, event: Event) -> Iterator[Connection]:
+    lane = event.lane
+    here = f"node = {parquet.literal(lane.node)} AND rank = {lane.rank}"
+    first, last = event.time, event.time + max(event.duration, 1)
+    query = (
+        "SELECT kind, time AS begin, time + duration AS until, thread, target FROM flows "  # noqa: S608
+        f"WHERE {here} AND ((thread = {lane.track} AND time >= {first} AND time < {last}) OR "
+        f"(target = {lane.track} AND time + duration >= {first} AND time + duration < {last})) "
+        f"ORDER BY time LIMIT {_MOST_CONNECTIONS}"
+    )
+    for kind, begin, until, thread, target in rows(timeline.reading.ask(query)):
+        leaves = thread == lane.track and first <= begin < last
+        at, track = (until, target) if leaves else (begin, thread)
+        around = f"{here} AND thread = {track} AND time <= {at} AND time + duration >= {at}"
+        # The innermost is meant: it begins last.
+        inner = next(_events(timeline, around, "DESC, duration", tables=("operators",)), None)
+        if inner is not None:
+            yield Connection(kind, inner, earlier=not leaves)
+
+
+def _events(
+    timeline: Timeline, condition: str, order: str, *, tables: tuple[str, ...] | None = None
+) -> Iterator[Event]:
+    """Yield the events for which a condition holds, by time; `{name}` in it is what they are called."""
+    terms = " UNION ALL ".join(
+        f"SELECT time, duration, {s.name} AS name, lane FROM {s.table} JOIN wanted ON lane_kind = '{s.kind}' "  # noqa: S608
+        f"AND lane_node = node AND lane_rank = rank AND lane_device = {s.device} AND lane_track = {s.track} "
+        f"WHERE {s.where} AND {condition.replace('{name}', s.name)}"
+        for s in SOURCES
+        if tables is None or s.table in tables
+    )
+    query = f"SELECT * FROM ({terms}) ORDER BY time {order} LIMIT {_MOST_CONNECTIONS}"  # noqa: S608
+    for time, duration, name, lane in rows(timeline.reading.ask(query, wanted=wanted(timeline.lanes))):
+        yield Event(timeline.lanes[lane], time, duration, name)
