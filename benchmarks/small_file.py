@@ -15,10 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from holter.store.parquet.rows import unpressed
+
 from holter.importers import import_job
 from holter.store import small, tiny
 from holter.store.layout import SMALL
-from holter.store.rows import unpressed
 
 
 def main() -> None:

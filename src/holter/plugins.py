@@ -11,19 +11,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-PROVIDED = {
-    "holter.report.page": ("holter.pages.file", "page"),
-    "holter.rules.run": ("holter.job", "run_rules"),
-}
-"""Names that a room offers and a room above it provides: which module, and what it is called there."""
-
-
-def provided(name: str) -> Any:
-    """Return what a room above provides under `name`; raises `KeyError` when none does."""
-    module, own = PROVIDED[name]
-    return getattr(import_module(module), own)
-
-
 def modules(shelf: str, *folders: str) -> dict[str, ModuleType]:
     """Import every plug-in module of package `shelf` (`holter.rules`), by its file's name.
 

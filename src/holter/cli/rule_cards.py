@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holter.rules import Rule
 
 _WIDTH = 80
-_ORDER = ("training", "framework", "system", "reliability")
+_ORDER = ("training", "tensors", "data", "framework", "system", "reliability", "own")
 
 
 def list_rules(words: list[str]) -> int:
@@ -45,13 +45,13 @@ def list_rules(words: list[str]) -> int:
 
     out = _console()
     widest = max(map(len, rules))
-    for category in sorted({rule.category for rule in rules.values()}, key=_place):
+    for category in sorted({rule.category() for rule in rules.values()}, key=_place):
         out.print(Text(f"{category or 'other'}", style="bold"))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
         table.add_column(no_wrap=True, width=widest + 2)
         table.add_column(overflow="fold")
         for name, rule in rules.items():
-            if rule.category == category:
+            if rule.category() == category:
                 table.add_row(f"{name} *" if "default" in rule.packs else name, rule.description)
         out.print(Padding(table, (0, 0, 1, 2)))
     out.print(
@@ -94,7 +94,7 @@ def show_rule(words: list[str], named: Any) -> int:
         line(f"Advice: {rule.advice}")
     line(f"Reads: {', '.join(rule.reads)}")
     on = "on by default" if "default" in rule.packs else f"off by default; on with --rule {rule.__name__}"
-    line(f"Category: {rule.category}; severity: {rule.severity}; {on}")
+    line(f"Category: {rule.category()}; severity: {rule.severity}; {on}")
     line(f"Packs: {', '.join(rule.packs)}")
     if rule.also_called:
         line(f"Also called: {', '.join(rule.also_called)}")
@@ -115,7 +115,7 @@ def card(rule: type[Rule]) -> dict[str, Any]:
     return {
         "name": rule.__name__,
         "also_called": list(rule.also_called),
-        "category": rule.category,
+        "category": rule.category(),
         "severity": rule.severity,
         "default": "default" in rule.packs,
         "packs": list(rule.packs),

@@ -136,7 +136,8 @@ class Job(JobPart):
 
         Args:
             others: The jobs, or their URLs.
-            how: `price`, `epochs`, `nodes`, `epoch_steps`, `statistic`: see `holter.views.comparison.document`.
+            how: `price`, `epochs`, `nodes`, `epoch_steps` and `statistic`, as for
+                `holter.views.comparison.document`.
 
         Raises:
             ValueError: No other job is given, or a number is negative.
@@ -147,7 +148,10 @@ class Job(JobPart):
         return Document(compare([job.trial for job in jobs], **how))
 
     def python_profile(self, **chosen: Any) -> list[Document]:
-        """Return what profilers of Python found; `holter.views.document.python_profile` says what can be chosen."""
+        """Return what profilers of Python found.
+
+        `holter.views.document.python_profile` says what can be chosen.
+        """
         from holter.views.document.python_profile import python_profile
 
         return [Document(one) for one in python_profile(self.trial, **chosen)]

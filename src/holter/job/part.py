@@ -152,7 +152,8 @@ class JobPart:
         """Return when GPUs idled while cores were full or waited, and too long steps; and what ran then.
 
         Args:
-            limits: `gpu_below`, `core_above`, `iowait_above`, `sigmas`; see `holter.views.document.bottlenecks`.
+            limits: `gpu_below`, `core_above`, `iowait_above` and `sigmas`, as for
+                `holter.views.document.bottlenecks`.
         """
         from holter.views.document.bottlenecks import find_bottlenecks
 

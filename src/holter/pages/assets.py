@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-APP = Path(str(files("holter.dashboard").joinpath("app")))
+APP = Path(str(files("holter.pages").joinpath("app")))
 _KINDS = {".js": "text/javascript", ".css": "text/css"}
 _VENDOR = ("htm/preact/standalone.module.js", "uPlot.esm.js", "uPlot.css")
 

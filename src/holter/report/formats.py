@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from holter.plugins import provided
+from holter.pages.file import page
 from holter.views.comparison.changes_markdown import escaped
 from holter.views.figures import Reading, draw, names
 
@@ -32,8 +32,7 @@ def report(
     if kind == "html":
         reading = Reading(trial, price=price)
         reading.description["rules"] += rules
-        html: str = provided("holter.report.page")(reading)
-        return html
+        return page(reading)
     if kind == "json":
         return json.dumps(plain(document(trial, price)), ensure_ascii=False, allow_nan=False) + "\n"
     if kind == "ipynb":

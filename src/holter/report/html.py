@@ -103,7 +103,7 @@ def figure(of: Figure) -> str:
 
 def style(within: str = "") -> str:
     """Return the style of pages; `within` a selector, so that a notebook's own things keep theirs."""
-    text = files("holter.report").joinpath("page.css").read_text(encoding="utf-8")
+    text = files("holter.drawing").joinpath("page.css").read_text(encoding="utf-8")
     if within:
         text = f"@scope({within}){{{text.replace(':root', ':scope')}}}"
     return f"<style>{text}</style>"

@@ -1,8 +1,8 @@
 """Judge a job: one rule, one file; its contract is `Rule.evaluate`, from a window of tables to issues.
 
-To add a rule, add a file `my_rule.py` with one frozen dataclass `MyRule(Rule)`: parameters made by
-`parameter`, each followed by its sentence, what it `reads`, its card, and `evaluate`. The folder is the
-registry; installed packages add theirs under the entry point `holter.rules`.
+To add a rule, add a file `my_rule.py` to the folder of its category, with one frozen dataclass
+`MyRule(Rule)`: parameters made by `parameter`, each followed by its sentence, what it `reads`, its card, and
+`evaluate`. The folders are the registry; installed packages add theirs under the entry point `holter.rules`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holter.parameters import (
     plain,
     resolved,
 )
-from holter.plugins import modules, provided, strangers
+from holter.plugins import modules, strangers
 from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job import Job
 from holter.rules.engine.lookback import Lookback, Series
@@ -57,6 +57,8 @@ __all__ = [
 
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+CATEGORIES = ("system", "framework", "training", "tensors", "data", "reliability")
+"""The folders that hold rules, in the order in which they are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +95,6 @@ class Rule:
 
     reads: ClassVar[tuple[str, ...]] = ()
     """The tables it needs, narrowed where it can be: `steps`, `samples/gpu.util`, `spans/fetch`."""
-    category: ClassVar[str] = ""
-    """system, framework, training or reliability."""
     severity: ClassVar[Severity] = "warning"
     """How bad it usually is."""
     description: ClassVar[str] = ""
@@ -156,6 +156,12 @@ class Rule:
         return str(getattr(cls, "reference", cls.__name__))
 
     @classmethod
+    def category(cls) -> str:
+        """Return the folder that holds the rule; `own` for a rule of a user or of another package."""
+        package, _, folder = cls.__module__.rpartition(".")[0].rpartition(".")
+        return folder if package == __name__ and folder in CATEGORIES else "own"
+
+    @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
         """Return the declared parameters in their order."""
         rule: Any = cls
@@ -174,7 +180,7 @@ def catalogue() -> dict[str, type[Rule]]:
         BadRule: A module of the shelf without a rule, or a stranger that is no rule.
     """
     found: dict[str, type[Rule]] = {}
-    for name, module in modules(__name__).items():
+    for name, module in modules(__name__, *CATEGORIES).items():
         rules = [v for v in vars(module).values() if _is_rule(v) and v.__module__ == module.__name__]
         if len(rules) != 1 or _folded(rules[0].__name__) != _folded(name):
             raise BadRule(f"{module.__name__} must hold one rule, called as the file is")
@@ -234,10 +240,12 @@ def _folded(name: str) -> str:
 def __getattr__(name: str) -> Any:
     """Give `holter.rules.LowGPUUtilization` and its like, without importing all rules at the start.
 
-    `run(job, rules)` judges a job; it comes from a room above this one, which rules know nothing of.
+    `run(job, rules)` judges a job. It is the only name that comes from a package above this one.
     """
     if name == "run":
-        return provided(f"{__name__}.run")
+        from holter.job import run_rules
+
+        return run_rules
     if name == "rule_configs":
         from holter.rules.engine.configs import RuleConfigs
 

@@ -33,7 +33,7 @@ def page() -> str:
 
 def _row(rule: type[Rule]) -> str:
     link = f"[{rule.__name__}](#{rule.__name__.lower()})"
-    cells = (link, rule.description, rule.category, rule.severity, "yes" if "default" in rule.packs else "")
+    cells = (link, rule.description, rule.category(), rule.severity, "yes" if "default" in rule.packs else "")
     return f"| {' | '.join(cells)} |"
 
 

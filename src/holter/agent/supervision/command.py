@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BOOTSTRAP = Path(__file__).parents[1] / "recorder" / "bootstrap"
+BOOTSTRAP = Path(__file__).parents[2] / "recorder" / "bootstrap"
 """The folder through which every Python child finds the recorder."""
 
 

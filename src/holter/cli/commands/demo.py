@@ -19,7 +19,7 @@ EXAMPLES = """  holter demo
   holter demo healthy
   holter demo --list"""
 
-FOLDER = Path(__file__).with_name("demos")
+FOLDER = Path(__file__).parents[1] / "demos"
 DEFAULT = "slow_dataloader"
 
 

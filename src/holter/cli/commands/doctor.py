@@ -106,7 +106,7 @@ def _training(given: str | None) -> Iterator[Finding]:
         "import sys, importlib.util as u, importlib.metadata as m\n"
         "print('.'.join(map(str, sys.version_info[:3])))\n"
         "print(m.version('torch') if u.find_spec('torch') else '')\n"
-        f"sys.path.append({str(Path(__file__).parents[2])!r})\n"
+        f"sys.path.append({str(Path(__file__).parents[3])!r})\n"
         "try:\n"
         "    from holter.recorder import hotpath\n"
         "    print('compiled' if hotpath.compiled() else '')\n"

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from holter.dashboard.answers import HTML, kept, which
 from holter.dashboard.api import JOB
-from holter.plugins import provided
+from holter.pages.file import page
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -27,8 +27,7 @@ def routes(stores: Stores) -> list[Route]:
         await run_in_threadpool(stores.folder, job, store)
 
         def made(reading: Reading) -> bytes:
-            html: str = provided("holter.report.page")(reading)
-            return html.encode()
+            return page(reading).encode()
 
         # However many ask at once: it is made once, and takes one thread.
         name = f'attachment; filename="{job}.html"'

@@ -3,7 +3,7 @@
 #ifndef HOLTER_USUAL_H
 #define HOLTER_USUAL_H
 
-#include "../../pen.h"
+#include "pen.h"
 
 typedef struct Usual Usual;
 

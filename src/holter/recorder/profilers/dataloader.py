@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Profiler:
-    """Marks the steps that were asked for; `holter.analysis.loading.loader_timeline` tells what happened in them."""
+    """Marks the requested steps; `holter.analysis.loading.loader_timeline` says what happened in them."""
 
     def __init__(self, session: Session, window: Window) -> None:
         self._names = window.parameters.get("names")

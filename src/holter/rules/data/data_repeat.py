@@ -26,7 +26,6 @@ class DataRepeat(Rule):
     """Data-parallel ranks get the same batch at one step; or batches come in the same order again."""
 
     reads = ("tensors",)
-    category = "training"
     description = "batches are repeated over ranks or epochs"
     formula = (
         "same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning where their "

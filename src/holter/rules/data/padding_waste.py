@@ -26,7 +26,6 @@ class PaddingWaste(Rule):
     """Much of the batches of token ids is padding, which costs as much as text."""
 
     reads = ("tensors", "tensor_values")
-    category = "training"
     description = "batches are mostly padding"
     formula = (
         "mean share of padding in the last `batches` batches >= info, warn, critical, at two batches in a "

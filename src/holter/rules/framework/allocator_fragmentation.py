@@ -27,7 +27,6 @@ class AllocatorFragmentation(Rule):
         "scalars/cuda.alloc_retries",
         "scalars/cuda.ooms",
     )
-    category = "framework"
     description = "GPU memory is fragmented"
     formula = (
         "of the last steps' peaks: (reserved - allocated) / reserved >= waste_pct while reserved >= "

@@ -29,7 +29,6 @@ class BetweenStepOverhead(Rule):
     """
 
     reads = ("steps",)
-    category = "framework"
     description = "time is lost between steps"
     formula = "(gaps between steps + other within them) as percent of the loop without evaluation >= levels"
     advice = (

@@ -36,7 +36,6 @@ class CheckpointStall(Rule):
         "samples/proc.count",
         "samples/disk.write_bytes",
     )
-    category = "framework"
     description = "training waits while checkpoints are written"
     formula = (
         "blocked time from the end of one checkpoint to the end of the last one within an hour, as percent "

@@ -39,7 +39,6 @@ class CommNotOverlapped(Rule):
     """Data moves between ranks while a device computes nothing, for a large share of its steps."""
 
     reads = ("kernels", "memory_operations", "steps")
-    category = "framework"
     description = "communication is not hidden behind computation"
     formula = (
         "median over steps of (communication outside computation, less waiting for slower ranks) / step >= "

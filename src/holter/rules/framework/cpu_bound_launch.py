@@ -50,7 +50,6 @@ class CpuBoundLaunch(Rule):
         "samples/gpu.power_limit",
         READS,
     )
-    category = "framework"
     description = "the device waits for the host's launches"
     formula = (
         "gaps on a device whose next work was launched no earlier than 5 us before they began, outside data "

@@ -38,7 +38,6 @@ class Dataloader(Rule):
         "events/loader",
         "samples/cpu.load1",
     )
-    category = "framework"
     severity = "info"
     description = "too few or too many data-loader processes"
     formula = (

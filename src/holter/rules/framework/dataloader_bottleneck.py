@@ -37,7 +37,6 @@ class DataloaderBottleneck(Rule):
         "samples/cpu.util",
         "samples/cpu.iowait",
     )
-    category = "framework"
     description = "training waits for data"
     formula = (
         "data loading as percent of the last steps > info, warning, or critical; "

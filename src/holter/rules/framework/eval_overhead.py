@@ -19,7 +19,6 @@ class EvalOverhead(Rule):
     """Of whole cycles of training and evaluation, evaluation takes too large a share."""
 
     reads = ("steps",)
-    category = "framework"
     description = "evaluation takes much of the time"
     formula = (
         "evaluation as percent of the time from the end of the first one to the end of the last one >= info, "

@@ -19,7 +19,6 @@ class FirstStepSlow(Rule):
     """The first step takes many times as long as the later ones: autotuning, compiling, cold caches."""
 
     reads = ("steps",)
-    category = "framework"
     severity = "info"
     description = "the first step is very slow"
     formula = "the first step > ratio x the median of the later ones, and > min_s"

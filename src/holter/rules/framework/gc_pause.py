@@ -27,7 +27,6 @@ class GCPause(Rule):
     """In each step training waits for the rank whose garbage collector pauses longest; that adds up."""
 
     reads = ("steps", "spans/gc")
-    category = "framework"
     description = "garbage collection stops training"
     formula = (
         "sum over steps of the longest pause of any rank, as percent of their time >= info, warning, or "

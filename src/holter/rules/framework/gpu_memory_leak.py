@@ -28,7 +28,6 @@ class GPUMemoryLeak(Rule):
     """What a rank has allocated on its GPU at the end of steps rises steadily."""
 
     reads = ("scalars/cuda.allocated", "scalars/cuda.total")
-    category = "framework"
     description = "GPU memory grows steadily"
     formula = (
         "of minima of the allocated bytes over 10, 100, 1000 or 10000 steps: Mann-Kendall z >= min_z, "

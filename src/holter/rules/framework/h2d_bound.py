@@ -30,7 +30,6 @@ class H2DBound(Rule):
     """
 
     reads = ("steps", "spans/h2d", "scalars", "memory_operations", "kernels")
-    category = "framework"
     description = "copies to the device are not hidden"
     formula = "time in copies from host to device that nothing hides, as percent of the steps >= levels"
     advice = "Pin memory, copy with non_blocking=True while the batch before is computed, send smaller types."

@@ -40,7 +40,6 @@ class HostDeviceSyncStorm(Rule):
         "spans/compile",
         "spans/step",
     )
-    category = "framework"
     description = "the host waits for the device too often"
     formula = (
         "idle time of the device that begins in a sync or 200 us after, of the steps' time >= info, "

@@ -20,7 +20,6 @@ class LoaderWorkerImbalance(Rule):
     """One worker takes far longer for a batch than the others; batches come in order, so all wait for it."""
 
     reads = ("steps", "spans/fetch")
-    category = "framework"
     description = "one data-loader worker is slower than the others"
     formula = "a worker's median fetch > ratio x the median of the workers' medians, with min_fetches each"
     advice = "Give each worker files of the same size, shard by size, or set in_order=False on the loader."

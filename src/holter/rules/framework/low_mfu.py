@@ -27,7 +27,6 @@ class LowMFU(Rule):
     """The operations that the model needs are a small share of what its devices could do meanwhile."""
 
     reads = ("steps", "scalars/flops", "scalars/tokens")
-    category = "framework"
     description = "model operations are a small share of the device's peak"
     formula = (
         "MFU = operations per step and device / (median step x peak of the device) below info, warning, "

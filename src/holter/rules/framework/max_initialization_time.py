@@ -24,7 +24,6 @@ class MaxInitializationTime(Rule):
     """
 
     reads = ("steps", "scalars", "events/process", "events/framework")
-    category = "framework"
     description = "first step comes too late"
     formula = "time from the job's start to the first step > threshold"
     advice = "Stream the data, keep compiled code in a cache, import and build what is needed first."

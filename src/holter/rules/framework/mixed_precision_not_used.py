@@ -39,7 +39,6 @@ class MixedPrecisionNotUsed(Rule):
         "samples/gpu.tensor_active",
         READS,
     )
-    category = "framework"
     description = "tensor cores are not used"
     formula = (
         "matrix products and convolutions >= products_pct of kernel time, of it in reduced precision < "

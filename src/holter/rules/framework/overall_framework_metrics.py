@@ -24,7 +24,6 @@ class OverallFrameworkMetrics(Rule):
     """Time in each mode, in each part of the step, between steps, and in operators. It never fires."""
 
     reads = ("steps", "operators", "kernels")
-    category = "framework"
     severity = "info"
     description = "summary of time per phase and operator"
     formula = "never"

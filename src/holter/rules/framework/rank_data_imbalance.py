@@ -25,7 +25,6 @@ class RankDataImbalance(Rule):
     """In most steps one rank has far more tokens or samples than the others, which then wait for it."""
 
     reads = ("scalars",)
-    category = "framework"
     description = "ranks get unequal amounts of data"
     formula = "median over the last steps of (most - median of the ranks) / median, in percent >= levels"
     advice = "Batch by number of tokens, sort by length within a global batch, or balance the shards."

@@ -24,7 +24,6 @@ class RecompilationStorm(Rule):
     """Long after warm-up code is compiled again and again."""
 
     reads = ("steps",)
-    category = "framework"
     description = "code is recompiled again and again"
     formula = (
         "of the last 500 steps after the first 20: steps with a compilation >= recompiles_*, or compile time "

@@ -28,7 +28,6 @@ class StepOutlier(Rule):
     """Too many steps of a rank are far slower than usual; not by checkpoint, evaluation, or compilation."""
 
     reads = ("steps",)
-    category = "framework"
     description = "unusually slow steps"
     formula = (
         "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) "

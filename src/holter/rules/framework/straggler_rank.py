@@ -26,7 +26,6 @@ class StragglerRank(Rule):
     """The own work of one rank, without waiting, takes longer than that of the others, in most steps."""
 
     reads = ("steps",)
-    category = "framework"
     description = "one rank is slower than the others, which wait for it"
     formula = (
         "median own work of the last steps over that of the other ranks - 1 >= warning or critical, in 60 % "

@@ -35,7 +35,6 @@ class ThroughputRegression(Rule):
     """
 
     reads = ("steps", "scalars")
-    category = "framework"
     description = "training has become slower"
     formula = (
         "1 - the better of the last two blocks' medians / the best that two blocks in a row reached, or the "

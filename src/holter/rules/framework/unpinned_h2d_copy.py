@@ -28,7 +28,6 @@ class UnpinnedH2DCopy(Rule):
     """Batches reach the device from pageable memory, or by calls that block, and that takes time."""
 
     reads = ("memory_operations", "kernels", "launches", "steps", "events/loader")
-    category = "framework"
     description = "copies to the device cannot overlap"
     formula = (
         "pageable bytes >= half of those copied to the device, and copies outside computation >= "

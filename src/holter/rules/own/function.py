@@ -79,7 +79,6 @@ def rule(
                 "severity": severity,
                 "description": text.rstrip("."),
                 "advice": advice,
-                "category": "training",
                 "evaluate": evaluate,
             },
             frozen=True,

@@ -35,7 +35,6 @@ def expression(text: str) -> type[Rule]:
 
         what: ClassVar[Expression] = made
         reads = made.reads
-        category = "training"
         description = text
         formula = text
         consecutive = 1

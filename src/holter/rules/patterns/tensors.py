@@ -37,7 +37,6 @@ class TensorRule(Rule):
     """
 
     reads: ClassVar[tuple[str, ...]] = ("tensors",)
-    category = "training"
 
     roles: ClassVar[tuple[str, ...]] = ("",)
     """The roles that are looked at where no name is asked for; a final colon means all that begin so."""

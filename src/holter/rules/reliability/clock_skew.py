@@ -25,7 +25,6 @@ class ClockSkew(Rule):
     """A node's wall clock moved while the job ran, or nodes that step together end their steps apart."""
 
     reads = ("events/clock", "steps")
-    category = "reliability"
     severity = "info"
     description = "clocks of nodes do not agree"
     formula = (

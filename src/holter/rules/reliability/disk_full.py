@@ -25,7 +25,6 @@ class DiskFull(Rule):
     """Little space is left where the store is, or it shrinks so steadily that it will soon be used up."""
 
     reads = ("samples/disk.free_pct", "samples/disk.free")
-    category = "reliability"
     description = "disk runs full"
     formula = (
         "free < warning_pct and < enough_gib, or used up in < warning_h at the steady pace of the last 30"

@@ -57,7 +57,6 @@ class HardwareError(Rule):
         "samples/gpu.util",
         READS,
     )
-    category = "reliability"
     severity = "critical"
     description = "hardware reports errors"
     formula = (

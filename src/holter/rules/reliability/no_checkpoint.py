@@ -16,7 +16,6 @@ class NoCheckpoint(Rule):
     """For hours no checkpoint was finished, so a fault would cost all of them."""
 
     reads = ("steps", "spans/checkpoint")
-    category = "reliability"
     description = "no checkpoint for hours"
     formula = "time since the last checkpoint, or the first step, > max(after_h, 10 % of planned_h)"
     advice = "Save model and optimizer regularly; what is lost at a fault is the time since the last one."

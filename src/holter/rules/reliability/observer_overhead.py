@@ -23,7 +23,6 @@ class ObserverOverhead(Rule):
     """Holter's agent takes CPU that training needs, or its recorder takes the training's own time."""
 
     reads = ("steps", "samples/agent.cpu", "samples/cpu.util", "events/end")
-    category = "reliability"
     description = "holter itself costs too much"
     formula = (
         "mean CPU of the agent over 10 min as percent of the node's cores (a note where the CPUs are less "

@@ -41,7 +41,6 @@ class OutOfMemoryRisk(Rule):
         READS,
         "steps",
     )
-    category = "reliability"
     description = "memory is nearly used up"
     formula = (
         "peak reserved / device >= device_warning, device_critical (5 points less while it rises); host "

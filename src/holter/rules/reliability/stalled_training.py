@@ -27,7 +27,6 @@ class StalledTraining(Rule):
         "samples/gpu.power",
         "samples/gpu.power_limit",
     )
-    category = "reliability"
     severity = "critical"
     tells_once = True
     description = "training has stopped moving"

@@ -26,7 +26,6 @@ class StalledTrainingRule(Rule):
     """No tensor and no number has come for longer than threshold; without one, as StalledTraining judges."""
 
     reads = (*SAVED, *StalledTraining.reads)
-    category = "reliability"
     severity = "critical"
     description = "nothing saved for too long"
     formula = "no row of tensors or scalars for longer than threshold; without a threshold as StalledTraining"

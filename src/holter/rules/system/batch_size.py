@@ -34,7 +34,6 @@ class BatchSize(Rule):
         "scalars/cuda.allocated_peak",
         "steps",
     )
-    category = "system"
     severity = "info"
     description = "CPU, GPU and memory all little used"
     formula = (

@@ -22,7 +22,6 @@ class CPUBottleneck(Rule):
     """In too many snapshots of a node a GPU is low while the CPU is saturated."""
 
     reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", READS, "steps")
-    category = "system"
     description = "GPU low while CPU is saturated"
     formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold, above threshold"
     advice = (

@@ -34,7 +34,6 @@ class CPUOversubscription(Rule):
         "samples/proc.cpu",
         "samples/proc.count",
     )
-    category = "system"
     description = "threads fight for cores"
     formula = (
         "mean of the last minute: the job's part of the load per core while cores are busy; share of periods "

@@ -25,7 +25,6 @@ class EnergyWaste(Rule):
     """A large share of the energy of the GPUs that the job uses is spent while they idle."""
 
     reads = ("samples/gpu.power", "samples/gpu.util", READS)
-    category = "system"
     severity = "info"
     description = "energy spent on idle GPUs"
     formula = (

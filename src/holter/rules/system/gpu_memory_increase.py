@@ -26,7 +26,6 @@ class GPUMemoryIncrease(Rule):
     """A GPU uses clearly more memory than it did after training had settled. Slow growth: GPUMemoryLeak."""
 
     reads = ("samples/gpu.mem.used_pct", "samples/gpu.mem.busy", READS, "steps")
-    category = "system"
     description = "sudden growth of GPU memory"
     formula = (
         "modern: the medians of the last three windows all above that of the first window after patience "

@@ -28,7 +28,6 @@ class HostMemoryLeak(Rule):
     """The memory of the job's processes on a node shows a steady upward trend that does not level off."""
 
     reads = ("samples/proc.private", "samples/proc.rss", "samples/mem.available", "samples/shm.used")
-    category = "system"
     description = "host memory grows steadily"
     formula = (
         "of 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and 0.5 % of RAM "

@@ -39,7 +39,6 @@ class IOBottleneck(Rule):
         "spans/stack",
         "spans/step",
     )
-    category = "system"
     description = "GPU low while I/O waits are high"
     formula = (
         "share of snapshots with a GPU < gpu_threshold and I/O wait > io_threshold (or psi.io >= "

@@ -30,7 +30,6 @@ class LoadBalancing(Rule):
     """The utilizations of two GPUs are distributed differently, and their means differ."""
 
     reads = ("samples/gpu.util", READS, "steps")
-    category = "system"
     description = "GPUs are used unevenly"
     formula = (
         "Jensen-Shannon distance of two GPUs' histograms of utilization > threshold (modern: of its "

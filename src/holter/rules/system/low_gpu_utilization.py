@@ -26,7 +26,6 @@ class LowGPUUtilization(Rule):
     """A GPU's utilization is low, or it fluctuates, over the last minutes of training."""
 
     reads = ("samples/gpu.util", "samples/gpu.sm_active", READS, "steps")
-    category = "system"
     description = "GPU low or fluctuating"
     formula = (
         "p95 < threshold_p95 or mean < threshold_mean: low; "

@@ -22,7 +22,6 @@ class MemoryImbalance(Rule):
     """One rank's GPU is much fuller than those of most others: it limits the batch of all."""
 
     reads = ("scalars/cuda.allocated_peak", "scalars/cuda.total")
-    category = "system"
     description = "ranks use very different amounts of GPU memory"
     formula = (
         "(fullest rank - median rank) of the allocated peaks / device >= info; >= warning and the fullest"

@@ -29,7 +29,6 @@ class NetworkBottleneck(Rule):
         "samples/net.retrans",
         "steps",
     )
-    category = "system"
     description = "the network holds training back"
     formula = (
         "p95 of traffic >= full_pct of the link and communication >= exposed_pct of the steps; TCP "

@@ -37,7 +37,6 @@ class OverallSystemUsage(Rule):
     """Statistics of each node's CPU, GPU, memory, I/O and network. It never fires."""
 
     reads = tuple(f"samples/{metric}" for metrics, _ in _GROUPS.values() for metric in metrics)
-    category = "system"
     severity = "info"
     description = "summary of resource use"
     formula = "never"

@@ -38,7 +38,6 @@ class ProfilerReport(Rule):
     """
 
     reads = ("steps",)
-    category = "system"
     severity = "info"
     description = "report of all profiler rules"
     formula = "never"

@@ -33,7 +33,6 @@ class StorageBottleneck(Rule):
         "samples/disk.read_bytes",
         "steps",
     )
-    category = "system"
     description = "storage is too slow for training"
     formula = (
         "psi.io of the last minute >= pressure and data loading >= data of the steps (or twice of both: "

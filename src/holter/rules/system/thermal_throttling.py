@@ -48,7 +48,6 @@ class ThermalThrottling(Rule):
         "samples/gpu.mem_temp",
         READS,
     )
-    category = "system"
     description = "GPU clocks are lowered by heat or power"
     formula = (
         "of busy readings: share lowered by heat > info, warning, critical; by hardware or power brake; "

@@ -24,7 +24,6 @@ class UnusedGPU(Rule):
     """A GPU that the job may use never works and holds next to nothing, while another of the job works."""
 
     reads = ("samples/gpu.util", "samples/gpu.mem.used", READS, "scalars/cuda.total", "steps")
-    category = "system"
     description = "a GPU is visible and not used"
     formula = (
         "from the first step + after_s: highest utilization 0 and memory < memory_mib, while another GPU "

@@ -25,7 +25,6 @@ class DeadExperts(Rule):
     """The router of a mixture of experts sends nearly all tokens to a few, for hundreds of steps."""
 
     reads = ("tensor_values",)
-    category = "training"
     description = "experts get no tokens"
     formula = (
         "for `steps` steps, over all ranks: an expert below `least` of the uniform share: warning, over 25 % "

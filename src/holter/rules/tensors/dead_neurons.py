@@ -25,7 +25,6 @@ class DeadNeurons(Rule):
     """Units, or channels, that were active in none of the last thousands of samples."""
 
     reads = ("tensor_values",)
-    category = "training"
     description = "units never activate"
     formula = (
         "share of a layer's units active in 0 of >= min_samples samples of >= 4 saved steps, over all ranks, "

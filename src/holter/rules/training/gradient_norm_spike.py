@@ -28,7 +28,6 @@ class GradientNormSpike(Rule):
     """The global norm of the gradients, before clipping, leaves its usual range."""
 
     reads = ("scalars",)
-    category = "training"
     description = "gradient norm jumps, or vanishes"
     formula = (
         "in logarithms more than z MADs above the median of the last 128 norms, and more than factor x it: "

@@ -19,7 +19,6 @@ class LossScaleCollapse(Rule):
     """A gradient scaler skips too many steps, or has scaled down to nothing."""
 
     reads = ("scalars", "spans/skipped")
-    category = "training"
     description = "too many steps overflow in half precision"
     formula = (
         "after start_steps: share of skipped steps among the last 500 > 0.01 (info), 0.05 (warning), 0.20 "

@@ -20,7 +20,6 @@ class LossSpike(Rule):
     """The loss, the mean over ranks, jumps far above what was usual; and does it come back?"""
 
     reads = ("scalars",)
-    category = "training"
     description = "the training loss jumps"
     formula = (
         "more than z MADs above the median of the last 128 losses (where they are above 0, in logarithms "

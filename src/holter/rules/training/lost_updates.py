@@ -42,7 +42,6 @@ class LostUpdates(Rule):
     """
 
     reads = ("tensors", "scalars", "spans/optimizer", "spans/skipped")
-    category = "training"
     description = "rounding loses the optimizer's updates"
     formula = (
         "of weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / least mean update "

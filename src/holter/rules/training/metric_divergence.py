@@ -33,7 +33,6 @@ class MetricDivergence(Rule):
     """The training loss falls and a validation metric gets worse: the loss no longer serves the goal."""
 
     reads = ("scalars",)
-    category = "training"
     description = "validation metric worsens while the loss falls"
     formula = (
         "each of the last `evaluations` values of the metric worse than the median of the ten before by more "

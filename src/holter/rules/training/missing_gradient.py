@@ -23,7 +23,6 @@ class MissingGradient(Rule):
     """Trainable parameters whose gradient is absent or exactly zero, step after step, on every rank."""
 
     reads = ("tensors",)
-    category = "training"
     description = "trainable parameters get no gradient"
     formula = (
         "gradient None or all zero at `steps` saved optimizer steps in a row; experts are left out; info for "

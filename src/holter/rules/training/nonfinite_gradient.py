@@ -30,7 +30,6 @@ class NonFiniteGradient(Rule):
     """A gradient, or the loss, is NaN or infinite at a step that no gradient scaler skipped."""
 
     reads = ("scalars", "spans/skipped", "events/nonfinite", "tensors")
-    category = "training"
     severity = "critical"
     description = "gradients are NaN or infinite"
     formula = (

@@ -23,7 +23,6 @@ class NonFiniteLoss(Rule):
     """A loss is NaN or infinite: what training does from then on is lost."""
 
     reads = ("scalars",)
-    category = "training"
     severity = "critical"
     description = "loss is NaN or infinite"
     formula = "any value of a loss that is not finite"

@@ -47,7 +47,6 @@ class NumericHeadroom(Rule):
     """Activations near the largest number of their type, gradients below the smallest, or high logits."""
 
     reads = ("tensors", "scalars")
-    category = "training"
     description = "numbers are close to the limits of their type"
     formula = (
         "at two saved steps in a row: largest activation / 65504 (float16) >= 0.1, 0.25, 0.5; share of a "

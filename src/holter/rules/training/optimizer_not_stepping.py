@@ -33,7 +33,6 @@ class OptimizerNotStepping(Rule):
     """Parameters do not change though the learning rate is not zero; or the rate is at fault."""
 
     reads = ("tensors", "scalars", "spans/skipped")
-    category = "training"
     description = "optimizer steps change nothing"
     formula = (
         "change of every parameter 0 while lr > 0 and the step not skipped, at two saved steps at least: for "

@@ -31,7 +31,6 @@ class ReplicaDivergence(Rule):
     """Parameters, learning rate or loss scale that were the same on all ranks differ between them."""
 
     reads = ("tensors", "scalars")
-    category = "training"
     severity = "critical"
     description = "replicas of the model differ"
     formula = (

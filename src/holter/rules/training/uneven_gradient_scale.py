@@ -30,7 +30,6 @@ class UnevenGradientScale(Rule):
     """The gradients of some layers are far smaller than those of others, relative to their weights."""
 
     reads = ("tensors",)
-    category = "training"
     description = "gradient scales differ widely between layers"
     formula = (
         "q = rms(gradient) / rms(weight) of each matrix, median of 5 saved steps; log10 of p95(q) / p05(q) "

@@ -23,7 +23,6 @@ class ValidationNotRun(Rule):
     """No evaluation in the first part of the planned steps, or none for long after some."""
 
     reads = ("steps", "scalars")
-    category = "training"
     severity = "info"
     description = "validation is not run"
     formula = (

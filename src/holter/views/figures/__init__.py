@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Axis", "Figure", "Reading", "Series", "chosen", "draw", "names"]
 
+SUBJECTS = ("steps", "loading", "device", "machine", "training", "tensors")
+"""The folders that hold charts."""
 _FRACTION = re.compile(r"\d{1,18}(\.\d{0,18})?")
 Kind = Literal["lines", "stacked", "bars", "heatmap", "boxes", "shares", "stretches"]
 
@@ -252,7 +254,7 @@ def chosen(name: str, asked: Mapping[str, str]) -> dict[str, Any]:
 
 @cache
 def _charts() -> dict[str, Any]:
-    return dict(modules(__name__))
+    return modules(__name__, *SUBJECTS)
 
 
 def _chart(name: str) -> Any:
