@@ -7,7 +7,7 @@ import struct
 import tempfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,9 +17,8 @@ from holter.importers.report import Report, UnreadableError, own_fault
 from holter.importers.sagemaker.smdebug_folder import PARTS, folders
 from holter.importers.sagemaker.smdebug_tensors import MissingCollectionsError, TensorFolder
 from holter.importers.trace import Trace
-from holter.store import job, small
+from holter.store import job
 from holter.store.compact import MIN_FILES, compact
-from holter.store.layout import SMALL, parse_part
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -108,15 +107,12 @@ def import_job(
     except BaseException:
         folder.place.destroy()
         raise
-    said: dict[str, Any] = {"imported": report.said()}
-    if report.small:
-        said = {"imported": {}, "command": None}  # both stand in its one file
     folder.update(
         start=now_ns if report.start_ns is None else report.start_ns,
         end=now_ns if report.end_ns is None else report.end_ns,
         status="Completed",
         interval_ms=None,
-        **said,
+        imported=report.said(),
     )
     if kept and len(report.files) >= MIN_FILES:
         compact(folder)
@@ -227,26 +223,8 @@ class _Job:
 
     def close(self) -> None:
         """Write all that waits; raises `OSError` when the store cannot take it."""
-        self._write_small()
         for writer in self._writers.values():
             if not writer.close():
                 raise OSError(f"the store cannot be written: {writer.fault}")
         for node, cpus in self._cpus.items():
             self._folder.write_node(node, {"node": node, "cpus": cpus})
-
-    def _write_small(self) -> None:
-        """Write all in one file where that is all of the job, and little."""
-        writers = self._writers.values()
-        if not 0 < sum(writer.waiting for writer in writers) <= small.MOST_ROWS:
-            return
-        if any(parse_part(entry.key) for entry in self._folder.place.files()):
-            return
-        try:
-            said = {**self._report.said(), "command": self._folder.manifest().get("command")}
-            data = small.packed([rows for writer in writers for rows in writer.waits()], said)
-        except ValueError:
-            return
-        self._folder.place.write(SMALL, data, new=True)
-        self._report.small = True
-        for writer in writers:
-            writer.forget()

@@ -43,8 +43,6 @@ class Report:
     end_ns: int | None = None
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By file, what it says of its job: devices, world size, versions."""
-    small: bool = False
-    """Whether all was little, and lies in one file."""
 
     def skip(self, file: str, why: str, times: int = 1) -> None:
         """Count what could not be read of a file."""

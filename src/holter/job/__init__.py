@@ -26,11 +26,11 @@ def open(url: str) -> Job:
         LookupError: There is no such job, and the text names near ones; or the folder is none.
     """
     from holter.store.job import JobNotFound, at
-    from holter.store.layout import SMALL, parse_part
+    from holter.store.layout import parse_part
 
     folder = at(url)
     held = (entry.key for entry in folder.place.files()) if folder.fault else ()
-    if folder.fault and not any(key == SMALL or parse_part(key) for key in held):
+    if folder.fault and not any(parse_part(key) for key in held):
         raise JobNotFound(
             f"{url!r} is a folder, but no job: {folder.fault}, and it holds no table; `holter run` records a "
             "job, `holter import` makes one of traces"

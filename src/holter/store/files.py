@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import SCHEMA_VERSION
-from holter.store.layout import SMALL, Part, current, parse_part
+from holter.store.layout import Part, current, parse_part
 from holter.store.parquet import queries as parquet
 from holter.store.parquet.queries import BATCH
-from holter.store.small_files import SmallFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,19 +63,11 @@ class Catalog:
         self._checked: dict[Entry, DataFile | str] = {}
         self._skipped: dict[str, str] = {}
         self._connection = connection
-        self.small = SmallFiles(place)
-        """What a small job holds in one file."""
-
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """The folders of this machine below which the files lie that are read."""
-        return self.place.reads_from, self.small.folder
 
     @property
     def skipped(self) -> list[dict[str, str]]:
         """Files that were left out, and why."""
-        small = {SMALL: self.small.fault} if self.small.fault else {}
-        return [{"file": file, "why": why} for file, why in sorted({**self._skipped, **small}.items())]
+        return [{"file": file, "why": why} for file, why in sorted(self._skipped.items())]
 
     def files(self, table: str) -> list[DataFile]:
         """List the good files of a table that count now, in the order of their numbers.
@@ -86,7 +77,7 @@ class Catalog:
         """
         listed: dict[str, Entry] = {}
         parts: list[Part] = []
-        for entry in (*self.small.entries(table), *self._entries(table)):
+        for entry in self._entries(table):
             part = parse_part(entry.key)
             if part is None or entry.size < 0:
                 why = "is a folder" if entry.size < 0 else "its name is none of a data file"
@@ -123,11 +114,10 @@ class Catalog:
 
     def _check(self, unknown: Sequence[tuple[Part, Entry]], table: str) -> None:
         paths: dict[str, Path] = {}
-        own = {part.key: path for part, entry in unknown if (path := self.small.local(entry)) is not None}
-        self.place.fetch([entry for part, entry in unknown if part.key not in own])
+        self.place.fetch([entry for _, entry in unknown])
         for part, entry in unknown:
             try:
-                paths[part.key] = own.get(part.key) or self.place.local(entry)
+                paths[part.key] = self.place.local(entry)
             except FileNotFoundError as error:
                 raise Vanished(part.key) from error
             except OSError as error:

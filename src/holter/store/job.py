@@ -123,12 +123,7 @@ class JobFolder:
         self._write(EVALUATIONS, evaluations)
 
     def _write(self, key: str, document: Document, *, new: bool = False) -> None:
-        text = json.dumps(document, indent=1)
-        if "imported" in document:  # of a small trace, blanks and what says nothing were a tenth of all
-            own = "name", self.name
-            said = {key: one for key, one in document.items() if one not in (None, []) and (key, one) != own}
-            text = json.dumps(said, separators=(",", ":"))
-        self.place.write(key, text.encode(), new=new)
+        self.place.write(key, json.dumps(document, indent=1).encode(), new=new)
 
     def _kept(self, key: str) -> Document:
         """Return a document to change it: one that is out of reach must not be replaced by half of it."""

@@ -15,8 +15,6 @@ JOB_NAME = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9._]){0,127}")
 MANIFEST = "job.json"
 CONTROL = "control.json"
 EVALUATIONS = "evaluations.json"
-SMALL = "small.zst"
-"""All rows of a small imported job in one file (`small`)."""
 TOLD = "otlp.json"
 """Up to when metrics were pushed, and whether a fault was told; there once a job that pushes has ended."""
 NODES = "nodes"

@@ -36,7 +36,7 @@ class Reader:
     def __init__(self, place: Place, *, threads: int | None = None) -> None:
         self.connection = parquet.connect(threads=threads)
         self.catalog = Catalog(place, self.connection)
-        parquet.confine(self.connection, *self.catalog.folders)
+        parquet.confine(self.connection, place.reads_from)
 
     @property
     def skipped(self) -> list[dict[str, str]]:

@@ -32,23 +32,19 @@ class Trial:
         self._reader = Reader(folder.place, threads=threads)
 
     @property
-    def folders(self) -> tuple[Path, ...]:
-        """The folders of this machine below which the files lie that are read."""
-        return self._reader.catalog.folders
+    def reads_from(self) -> Path:
+        """The folder of this machine below which the files lie that are read."""
+        return self.folder.place.reads_from
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The job's manifest as it is now; of a small import with what stands in its one file."""
-        manifest = self.folder.manifest()
-        if "imported" in manifest and "command" not in manifest:
-            manifest["command"] = self._reader.catalog.small.document.get("command")
-        return manifest
+        """The job's manifest as it is now."""
+        return self.folder.manifest()
 
     @property
     def imported(self) -> dict[str, Any]:
         """What an import keeps of its files: `files`, `ranks` and `facts`; empty for other jobs."""
-        said: dict[str, Any] = self.folder.manifest().get("imported") or {}
-        return said or self._reader.catalog.small.document
+        return self.folder.manifest().get("imported") or {}
 
     @property
     def nodes(self) -> dict[str, dict[str, Any]]:

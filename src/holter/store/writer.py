@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.store.job import JobFolder
-    from holter.store.rows import Rows
 
 MAX_ROWS = 50_000
 """A file is written when so many rows wait …"""
@@ -138,18 +137,6 @@ class Writer:
                 self.dropped[name] = self.dropped.get(name, 0) + batch.rows
         self._batches.clear()
         return done
-
-    def waits(self) -> list[Rows]:
-        """Return all that waits, table by table, for who writes it otherwise."""
-        from holter.store.rows import Rows  # no agent beside a training needs it
-
-        return [
-            Rows(name, self.node, *batch.ordered()) for name, batch in self._batches.items() if batch.rows
-        ]
-
-    def forget(self) -> None:
-        """Drop all that waits: it was written otherwise."""
-        self._batches.clear()
 
     @property
     def waiting(self) -> int:

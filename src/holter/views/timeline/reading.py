@@ -88,7 +88,7 @@ class Reading:
         self.trial = trial
         self._connection = parquet.connect(threads=threads)
         self._connection.execute("SET parquet_metadata_cache = true")
-        parquet.confine(self._connection, *trial.folders)
+        parquet.confine(self._connection, trial.reads_from)
         for table in TABLES:
             self.refresh(table)
         self.names = self._all_names()
