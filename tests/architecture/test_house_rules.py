@@ -19,7 +19,6 @@ PYTHON = sorted(
 )
 VAGUE = {"utils", "util", "core", "common", "helpers", "helper", "base", "manager", "handler"} | {
     "processor",
-    "engine",
     "misc",
     "tools",
 }

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holter.rules import SEVERITIES, Issue, Job, Rule, Window, catalogue
+from holter.rules import CATEGORIES, SEVERITIES, Issue, Job, Rule, Window, catalogue
 from holter.schema.metrics import METRICS
 from holter.schema.phases import Phase
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 
 RULES = list(catalogue().values())
-CATEGORIES = {"system", "framework", "training", "reliability"}
 START = 1_700_000_000_000_000_000
 PHASES = {phase.name.lower() for phase in Phase}
 
@@ -38,7 +37,7 @@ def test_card(rule: type[Rule]) -> None:
     assert rule.__doc__
     assert rule.description
     assert rule.formula
-    assert rule.category in CATEGORIES
+    assert rule.category() in CATEGORIES
     assert rule.severity in SEVERITIES
     assert rule.advice or rule.formula == "never"
     assert set(rule.packs) <= PACKS

@@ -24,8 +24,8 @@ from holter.pages.assets import complete
 from holter.pages.file import page
 from holter.pages.file.bundle import bundle
 from holter.pages.text.overview import operations
+from holter.pages.text.report import body
 from holter.report.formats import notebook, report
-from holter.report.html import body
 from holter.schema.table import Table
 from holter.store.job import create
 from holter.store.trial import Trial

@@ -16,10 +16,11 @@ from tests.generated.story import NODE, story
 
 from holter.cli import main
 from holter.cli.joining import companions
+from holter.drawing.figure import figure
 from holter.evaluation import choose, documents, evaluate
 from holter.pages.text.measured import measured
+from holter.pages.text.report import body
 from holter.report import profiler_report
-from holter.report.html import body, figure
 from holter.report.rule_details import RULES
 from holter.store.trial import Trial
 from holter.views.document.description import describe

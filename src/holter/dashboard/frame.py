@@ -1,22 +1,18 @@
-"""What is around every page: head, navigation, the line that says how fresh it is."""
+"""What is around every page: the head, the navigation, and the line that says how fresh it is."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
 
 from starlette.responses import HTMLResponse
 
+from holter.drawing.figure import style
 from holter.pages import assets
-from holter.pages.alone import ALONE
-from holter.report.html import style
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-KEPT = ("from", "to", "axis")
-"""Parameters that stay as one goes from page to page: where one looks."""
 _BARE = (
     "The charts are pictures: the dashboard's third-party files are missing. In a checkout, "
     "<code>python hatch_build.py</code> fetches them from the npm registry; an installed wheel has them."
@@ -59,24 +55,3 @@ def framed(
         f'{notice}<main id="main" tabindex="-1"{told}>{inside}</main></body></html>',
         code,
     )
-
-
-def job_address(job: str, store: int, page: str = "overview", asked: Mapping[str, str] | None = None) -> str:
-    """Return the address of a job's page, looking where the one that asks looks."""
-    kept = {key: asked[key] for key in KEPT if asked and asked.get(key)}
-    if ALONE.get():
-        return f"#{page}{'?' if kept else ''}{urlencode(kept)}"
-    below = "" if page == "overview" else f"/{page.replace('_', '-')}"
-    return f"/jobs/{quote(job)}{below}?{urlencode({'store': store, **kept})}"
-
-
-def navigation(
-    job: str, store: int, pages: Sequence[tuple[str, str]], shown: str, asked: Mapping[str, str]
-) -> str:
-    """Return the links to a job's pages, `pages` being names and titles; `shown` is the one that is open."""
-    links = "".join(
-        f'<a href="{escape(job_address(job, store, name, asked), quote=True)}" data-page="{name}"'
-        f"{' aria-current=page' if name == shown else ''}>{escape(title)}</a>"
-        for name, title in pages
-    )
-    return f'<span class="job" title="{escape(job, quote=True)}">{escape(job)}</span>{links}'

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from holter.dashboard.answers import MOST_OFFSET, RefusalError, whole
-from holter.dashboard.frame import job_address
 from holter.dashboard.job_list import UNREAD
+from holter.pages.addresses import job_address
 from holter.views.jobs import RUNNING, ended_sick, said
 from holter.views.wording import duration
 

@@ -13,13 +13,14 @@ from starlette.routing import Route
 
 from holter.dashboard import early, listing
 from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
-from holter.dashboard.frame import framed, navigation
+from holter.dashboard.frame import framed
 from holter.dashboard.overlaid import overlaid, places
 from holter.dashboard.sides import side_by_side, told
+from holter.drawing.figure import figure
 from holter.pages import assets
+from holter.pages.addresses import navigation
 from holter.pages.islands import LATER, REFRESHED, island
 from holter.pages.job import FIRST, pages
-from holter.report.html import figure
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing

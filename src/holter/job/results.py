@@ -23,7 +23,7 @@ class Picture:
         return self.data if isinstance(self.data, str) else f"<figure {self.data.title!r}>"
 
     def _repr_html_(self) -> str:
-        from holter.report.html import figure, style
+        from holter.drawing.figure import figure, style
 
         return escape(self.data) if isinstance(self.data, str) else style(".holter") + figure(self.data)
 

@@ -6,10 +6,10 @@ from contextvars import ContextVar
 from html import escape
 from typing import TYPE_CHECKING
 
+from holter.drawing.figure import figure
 from holter.drawing.pieces import prose
 from holter.pages.alone import ALONE
 from holter.pages.assets import APP
-from holter.report.html import figure
 from holter.views.figures import draw
 
 if TYPE_CHECKING:

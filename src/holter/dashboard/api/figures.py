@@ -10,9 +10,9 @@ from starlette.routing import Route
 
 from holter.dashboard.answers import RefusalError, answered, encoded, kept, points_of, which, window_of
 from holter.dashboard.api import JOB
+from holter.drawing.figure import figure
 from holter.drawing.pieces import color
 from holter.drawing.svg import is_histogram
-from holter.report.html import figure
 from holter.views.figures import chosen, draw, names
 from holter.views.step_clock import step_clock
 

@@ -6,14 +6,15 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holter.drawing.figure import figure
 from holter.pages import assets
 from holter.pages.alone import ALONE
 from holter.pages.file.answers import answers
 from holter.pages.file.frame import framed
 from holter.pages.islands import island
 from holter.pages.job import pages
+from holter.pages.text.report import body
 from holter.pages.timelines import TIMELINES
-from holter.report.html import body, figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

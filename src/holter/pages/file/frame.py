@@ -7,9 +7,9 @@ import hashlib
 from html import escape
 from typing import TYPE_CHECKING
 
+from holter.drawing.figure import style
 from holter.pages.assets import APP
 from holter.pages.file.bundle import bundle
-from holter.report.html import style
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from holter.drawing.figure import figure
 from holter.drawing.pieces import prose
 from holter.pages.alone import ALONE
 from holter.pages.islands import island
-from holter.report.html import figure
 from holter.views.figures import chosen, draw
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.dashboard.frame import job_address
+from holter.pages.addresses import job_address
 from holter.pages.islands import charts, island
 from holter.pages.text.insights import rules
 

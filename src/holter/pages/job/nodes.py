@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from holter.dashboard.frame import KEPT
+from holter.pages.addresses import KEPT
 from holter.pages.alone import ALONE
 from holter.pages.islands import chart, charts, heatmap, island
 from holter.pages.text.sections import machine

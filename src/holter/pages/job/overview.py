@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
-from holter.dashboard.frame import job_address
+from holter.pages.addresses import job_address
 from holter.pages.islands import chart, charts, heatmap
 from holter.pages.text import overview, sections
 from holter.views.document.progress import progress

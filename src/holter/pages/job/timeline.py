@@ -6,10 +6,10 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from holter.drawing.figure import figure
 from holter.pages.islands import island
 from holter.pages.text.sections import table
 from holter.pages.timelines import TIMELINES
-from holter.report.html import figure
 from holter.views.timeline.summary import whole
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from holter.drawing.pie import pie
 from holter.pages.text.sections import table
-from holter.report.pie import pie
 from holter.schema.phases import JOB_PHASES
 from holter.views.jobs import RUNNING
 from holter.views.wording import duration, milliseconds, percent, reading_text, words

@@ -54,7 +54,7 @@ class Charts:
 
     def to_html(self) -> str:
         """Return the charts as HTML, to look at in any browser."""
-        from holter.report.html import figure, style
+        from holter.drawing.figure import figure, style
 
         drawn = "".join(map(figure, self.figures()))
         return (

@@ -1,16 +1,12 @@
-"""What a job's report says, section by section, and how a chart stands on a page."""
+"""The report of a job, section by section."""
 
 from __future__ import annotations
 
 from functools import partial
-from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from holter.drawing.pieces import color, prose, short
-from holter.drawing.rings import listed as listed_parts
-from holter.drawing.svg import svg
-from holter.drawing.thin import thin
+from holter.drawing.figure import figure
+from holter.drawing.pieces import prose
 from holter.pages.text import overview, remarks, sections
 from holter.pages.text.measured import measured, most_fired
 from holter.views.document.bill import bill_lines
@@ -83,27 +79,3 @@ def _charts(
         if why not in said:
             yield f'<p class="note">{prose(why)}</p>'
     said.update(absent)
-
-
-def figure(of: Figure) -> str:
-    """Draw one chart with its title, legend and note."""
-    of = thin(of)
-    several = of.kind in ("stacked", "stretches") or (of.kind == "lines" and len(of.series) > 1)
-    legend = "".join(
-        f'<li><i class="{color(series, at)}"></i>{short(series.name, 80)}</li>'
-        for at, series in enumerate(of.series)
-    )
-    note = f'<p class="note">{escape(of.note)}</p>' if of.note else ""
-    listed = f'<ul class="legend">{legend}</ul>' if several else ""
-    drawn = svg(of)
-    if of.kind == "shares":
-        drawn = f'<div class="parts">{drawn}{listed_parts(of)}</div>'
-    return f"<figure class=holter><h3>{escape(of.title)}</h3>{listed}{drawn}{note}</figure>"
-
-
-def style(within: str = "") -> str:
-    """Return the style of pages; `within` a selector, so that a notebook's own things keep theirs."""
-    text = files("holter.drawing").joinpath("page.css").read_text(encoding="utf-8")
-    if within:
-        text = f"@scope({within}){{{text.replace(':root', ':scope')}}}"
-    return f"<style>{text}</style>"
