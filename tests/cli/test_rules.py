@@ -14,12 +14,12 @@ def test_list_goes_by_category_and_fits_eighty_columns(holter):
     out = holter("rules", "list").out
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
-    categories = {rule.category for rule in catalogue().values()}
+    categories = {rule.category() for rule in catalogue().values()}
     heads = [n for n, line in enumerate(lines) if line.strip() in categories and not line.startswith(" ")]
     assert {lines[n].strip() for n in heads} == categories
     for name, rule in catalogue().items():
         at = next(n for n, line in enumerate(lines) if line.split()[:1] == [name])
-        assert lines[max(n for n in heads if n < at)].strip() == rule.category
+        assert lines[max(n for n in heads if n < at)].strip() == rule.category()
     listed = json.loads(holter("rules", "list", "--json").out)
     assert [rule["name"] for rule in listed["rules"]] == list(catalogue())
     assert "LowGPUUtilization" in listed["packs"]["essentials"]

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from holter.drawing.figure import figure as html
 from tests.cli.conftest import told
 from tests.dashboard.made import ADD, GEMM, HOSTILE, RUN_US, STEP_US, STEPS, imported
 
+from holter.drawing.figure import figure as html
 from holter.importers.importing import import_job
 from holter.store.job import find
 from holter.store.trial import Trial

@@ -7,12 +7,12 @@ import itertools
 import duckdb
 import numpy as np
 import pytest
-from holter.report.html import figure as html
 from tests.cli.conftest import job
 from tests.dashboard.conftest import settled
 from tests.dashboard.test_server import serving
 from tests.rules.tensors import tensor
 
+from holter.drawing.figure import figure as html
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 from holter.store.job import find
