@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from holter.importers.kineto import chrome_json
-from holter.importers.kineto.event_decoding import Blocks
+from holter.importers.kineto.event_decoding import BlockDecoder
 from holter.importers.kineto.event_shapes import shape
 from holter.importers.report import Report
 from holter.importers.trace import Trace
@@ -38,7 +38,7 @@ def block(events: list[dict[str, Any]]) -> memoryview:
 
 
 def test_the_second_block_is_decoded_by_category() -> None:
-    blocks = Blocks(shape)
+    blocks = BlockDecoder(shape)
     blocks.decode(block(EVENTS))
     operator, call, kernel, arrow, _ = blocks.decode(block(EVENTS))
     assert bytes(operator.args.dims) == b"[[2, 3]]"  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from tests.builds import UNDEFINED, build
 
 SCAN = """
 import sys
-from holter.importers import scanning, usual_events
+from holter.importers.kineto import scanning, usual_events
 scanner = scanning.Scanner(usual_events.RULES)
 found = scanner.scan(memoryview(sys.argv[1].encode()))
 print(found[0].events, len(scanner.new_names()))

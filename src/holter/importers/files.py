@@ -62,7 +62,7 @@ SHELF: tuple[Importer, ...] = (sagemaker, xplane, nsight, chrome_json)
 """In the order in which they are asked: those that know a file by its name and place first."""
 
 
-class Found(NamedTuple):
+class FileToImport(NamedTuple):
     """A file to import."""
 
     path: Path
@@ -73,7 +73,7 @@ class Found(NamedTuple):
 
 def files(
     paths: Sequence[Path], report: Report, room: Path, without: Collection[Path] = ()
-) -> Iterator[Found]:
+) -> Iterator[FileToImport]:
     """Yield the files to import; what cannot be read is told in the report.
 
     Args:
@@ -108,7 +108,7 @@ def files(
                 report.skip(str(file), str(error))
                 continue
             if importer is not None:
-                yield Found(file, str(file), importer)
+                yield FileToImport(file, str(file), importer)
             elif file == path or reason == _POINTER or (reason and _to_export(file, reason)):
                 report.skip(str(file), reason or "its format is none that is known")
         if len(inside) > MOST_FILES:
@@ -150,7 +150,7 @@ def _once(inside: list[Path], report: Report) -> list[Path]:
     return kept
 
 
-def _unpacked(archive: Path, report: Report, room: Path) -> Iterator[Found]:
+def _unpacked(archive: Path, report: Report, room: Path) -> Iterator[FileToImport]:
     """Yield the files of an archive, unpacked one by one under names of their own: theirs lead nowhere."""
     target = room / archive.name
     target.mkdir()
@@ -168,7 +168,7 @@ def _unpacked(archive: Path, report: Report, room: Path) -> Iterator[Found]:
                     shutil.copyfileobj(source, copy, 1 << 20)
                 importer = next((one for one in SHELF if one.recognizes(file)), None)
                 if importer is not None:
-                    yield Found(file, f"{archive}/{member.filename}", importer)
+                    yield FileToImport(file, f"{archive}/{member.filename}", importer)
                 shutil.rmtree(file.parent)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, ValueError) as error:
         report.skip(str(archive), f"the archive cannot be unpacked: {error}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers.kineto.threads import Threads, whole
+from holter.importers.kineto.threads import ThreadNumbers, whole
 from holter.importers.staging import Staging
 from holter.schema.tables import TABLES
 
@@ -66,7 +66,7 @@ class Trace:
         self.events = 0
         self._on_read = on_read
         self._steps: dict[tuple[str, int], tuple[int, int, str]] = {}
-        self.threads = Threads()
+        self.threads = ThreadNumbers()
         self.named: set[tuple[str | None, Any, Any]] = set()
         """What was named already: kind of name, process, thread."""
         self._streams: set[tuple[int, int]] = set()

@@ -15,7 +15,7 @@ from holter.importers.kineto.kernel_kinds import collective
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 COLLECTIVES = "Communication Kernel"
@@ -28,12 +28,14 @@ class _TaskArgs(msgspec.Struct, gc=False):
     stream: int | None = msgspec.field(default=None, name="Stream Id")
 
 
-def is_device(event: Event) -> bool:
+def is_device(event: TraceEvent) -> bool:
     """Tell whether an event is a task of a stream."""
     return b'"Task Type"' in bytes(event.args)
 
 
-def tasks(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def tasks(
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     """Take in tasks: computing ones are kernels, copies memory operations, the rest lies over a stream."""
     args = decode_args(events, _TaskArgs)
     device = trace.rank_by_name() or 0
@@ -67,7 +69,7 @@ def tasks(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: 
 
 
 def collectives(
-    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in whole collectives as kernels; their stream is not told."""
     device, count = trace.rank_by_name() or 0, len(events)
@@ -88,7 +90,7 @@ def collectives(
 
 
 def iterations(
-    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in iterations: steps."""
     for row, event in enumerate(events):

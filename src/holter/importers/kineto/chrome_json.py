@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 FORMAT = "chrome-json"
@@ -53,7 +53,9 @@ def may_be(path: Path) -> bool:
     )
 
 
-def read(path: Path, trace: Trace, *, rest: Callable[[list[Event]], list[Event]] | None = None) -> None:
+def read(
+    path: Path, trace: Trace, *, rest: Callable[[list[TraceEvent]], list[TraceEvent]] | None = None
+) -> None:
     """Read a file into a trace.
 
     Args:
@@ -78,8 +80,10 @@ def _usual(trace: Trace) -> UsualEvents | None:
     return UsualEvents(trace) if scanning.compiled() else None
 
 
-def _read(source: TraceEvents, trace: Trace, rest: Callable[[list[Event]], list[Event]] | None) -> None:
-    flows, pairs = marks.Flows(trace), marks.Pairs(trace)
+def _read(
+    source: TraceEvents, trace: Trace, rest: Callable[[list[TraceEvent]], list[TraceEvent]] | None
+) -> None:
+    flows, pairs = marks.Flows(trace), marks.OpenSlices(trace)
     for events in source:
         trace.events += len(events)
         trace.progress(source.read)
@@ -97,9 +101,9 @@ def _read(source: TraceEvents, trace: Trace, rest: Callable[[list[Event]], list[
     _facts(trace, source.header)
 
 
-def _groups(events: list[Event]) -> Iterator[tuple[str, str, list[Event]]]:
+def _groups(events: list[TraceEvent]) -> Iterator[tuple[str, str, list[TraceEvent]]]:
     """Yield the events of each kind and category; of what comes in pairs, both together and in order."""
-    by_category: defaultdict[str | None, list[Event]] = defaultdict(list)
+    by_category: defaultdict[str | None, list[TraceEvent]] = defaultdict(list)
     lists = map(by_category.__getitem__, map(_CATEGORY, events))
     deque(map(list.append, lists, events), 0)  # a loop without a line of Python
     for cat, group in by_category.items():
@@ -120,7 +124,7 @@ def _groups(events: list[Event]) -> Iterator[tuple[str, str, list[Event]]]:
 
 
 def _take(
-    trace: Trace, ph: str, cat: str, events: list[Event], flows: marks.Flows, pairs: marks.Pairs
+    trace: Trace, ph: str, cat: str, events: list[TraceEvent], flows: marks.Flows, pairs: marks.OpenSlices
 ) -> None:
     if ph == "M":
         marks.names(trace, events)
@@ -160,7 +164,9 @@ def _take(
         trace.skipped[f"an event of kind {ph[:20]!r}"] += len(events)
 
 
-def _other(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def _other(
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     cat = (events[0].cat or "").lower()
     if cat.endswith(("_runtime", "_driver")):
         host_events.runtime(trace, events, time, duration)
@@ -183,14 +189,14 @@ def _other(trace: Trace, events: list[Event], time: NDArray[np.int64], duration:
             take(trace, own, time[rows], duration[rows])
 
 
-def _sort(trace: Trace, event: Event) -> int:
+def _sort(trace: Trace, event: TraceEvent) -> int:
     """Tell what the events of a thread are by its name: 2 collectives of Ascend, 3 work of a device."""
     if trace.called(event.pid, event.tid)[0] == ascend.COLLECTIVES:
         return 2
     return 3 if named_devices.device_of(trace, event) is not None else 0
 
 
-def _instants(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
+def _instants(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
     about_memory = [True] if events[0].kind is not None else [event.name == "[memory]" for event in events]
     if all(about_memory):
         marks.memory(trace, events, time)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 KERNELS = frozenset(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"))
@@ -89,7 +89,7 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 def device_work(
-    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in what ran on accelerators: kernels, copies and fills, told apart by category and name."""
     if (events[0].cat or "").lower() in MEMORY:
@@ -105,7 +105,7 @@ def device_work(
 
 
 def _take(
-    trace: Trace, table: str, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+    trace: Trace, table: str, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     copied = table == "memory_operations"
     args = decode_args(events, WorkArgs if copied else KernelArgs)
@@ -123,7 +123,7 @@ def _take(
 
 
 def on_streams(
-    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in what lies over streams: ranges of the user from first to last kernel, and waits of streams."""
     device, stream = _where(trace, events, decode_args(events, WorkArgs))
@@ -210,7 +210,7 @@ def copy_kind(name: str) -> tuple[str, str]:
 
 
 def _where(
-    trace: Trace, events: list[Event], args: Sequence[WorkArgs]
+    trace: Trace, events: list[TraceEvent], args: Sequence[WorkArgs]
 ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
     """Return device and stream; -1 for a stream that the trace does not tell."""
     told_devices, told_streams = [a.device for a in args], [a.stream for a in args]
@@ -231,7 +231,7 @@ def placed(
     return device, stream
 
 
-def _stream(event: Event) -> int | None:
+def _stream(event: TraceEvent) -> int | None:
     if (event.cat or "").startswith("mtia"):
         return None  # there a thread is a unit of the chip
     number = whole(event.tid)

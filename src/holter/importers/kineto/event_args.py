@@ -14,7 +14,7 @@ from msgspec import Raw
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 
@@ -28,7 +28,7 @@ def details(trace: Trace, args: list[Any]) -> NDArray[np.int32]:
     return np.fromiter(map(trace.staging.texts.__getitem__, map(_ENCODE, args)), np.int32, len(args))
 
 
-def decode_args(events: list[Event], type_: Any) -> list[Any]:
+def decode_args(events: list[TraceEvent], type_: Any) -> list[Any]:
     """Decode what events carry, each into one object of a type whose fields all have defaults."""
     args: list[Any] = [*map(_ARGS, events)]
     if args and isinstance(args[0], type_):  # events of one block and category are of one shape
@@ -36,7 +36,7 @@ def decode_args(events: list[Event], type_: Any) -> list[Any]:
     return _decoded(b"\n".join(args), events, type_)
 
 
-def _decoded(joined: bytes, events: list[Event], type_: Any) -> list[Any]:
+def _decoded(joined: bytes, events: list[TraceEvent], type_: Any) -> list[Any]:
     decoder = _decoder(type_)
     try:
         decoded: list[Any] = decoder.decode_lines(joined)

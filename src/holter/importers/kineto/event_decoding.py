@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import msgspec
-from msgspec import Raw
+
+from holter.importers.kineto.events import TraceEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,30 +19,14 @@ MOST_MISSES = 8
 """After so many blocks in a row that are not of the usual shape, none is tried any more."""
 
 
-class Event(msgspec.Struct, gc=False):
-    """One event; `ts` and `dur` in microseconds, as some write them as text; `args` not decoded yet."""
-
-    ph: str = ""
-    cat: str | None = None
-    name: str | None = None
-    pid: int | str | None = None
-    tid: int | str | None = None
-    ts: int | float | str | None = None
-    dur: int | float | str | None = None
-    args: Raw = Raw(b"{}")
-    id: int | str | None = None
-    kind: ClassVar[str | None] = None
-    """What stands for all that `ph` can be, where that is one thing."""
+_DECODER = msgspec.json.Decoder(list[TraceEvent])
 
 
-_DECODER = msgspec.json.Decoder(list[Event])
-
-
-class Blocks:
+class BlockDecoder:
     """Decodes the blocks of one file. Given the type of each category, it learns which categories there are.
 
     One type for each category costs no more than one for all, and saves a second pass over what events
-    carry. A block in which anything is odd is decoded as `Event`, and its readers bear with what is odd.
+    carry. A block in which anything is odd is decoded as `TraceEvent`, and its readers bear with what is odd.
     """
 
     def __init__(
@@ -53,7 +38,7 @@ class Blocks:
         self._typed: Any = None
         self._misses = 0
 
-    def decode(self, text: memoryview) -> list[Event]:
+    def decode(self, text: memoryview) -> list[TraceEvent]:
         """Return the events of a list of them, but for those that are usual and taken in already.
 
         Raises:
@@ -69,10 +54,10 @@ class Blocks:
                 return events
         return self._decoded(text)
 
-    def _decoded(self, text: memoryview | bytes) -> list[Event]:
+    def _decoded(self, text: memoryview | bytes) -> list[TraceEvent]:
         if self._typed is not None:
             try:
-                events: list[Event] = self._typed.decode(text)
+                events: list[TraceEvent] = self._typed.decode(text)
             except msgspec.ValidationError:
                 self._misses += 1
             else:

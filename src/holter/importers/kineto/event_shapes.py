@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from holter.importers.kineto import device_events, host_events, marks
-from holter.importers.kineto.event_decoding import Event
+from holter.importers.kineto.events import TraceEvent
 
 _ALLOCATIONS = "cpu_instant_event"
 """Marks of PyTorch's allocator, and in some traces others."""
@@ -51,7 +51,7 @@ def shape(category: str) -> type[msgspec.Struct]:
     elif kind is None:
         fields = [("ph", str, ""), *_SLICE[1:], ("args", Raw, Raw(b"{}")), ("id", _WHO, None)]
     return msgspec.defstruct(
-        Event.__name__,
+        TraceEvent.__name__,
         fields,
         tag_field="cat",
         tag=category,

@@ -15,7 +15,7 @@ from holter.importers.trace import whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 LONGEST_DETAIL = 1 << 16
@@ -55,7 +55,7 @@ class RuntimeArgs(msgspec.Struct, gc=False):
 
 
 def operators(
-    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in operators, with their shapes, types and stacks."""
     carried = details(trace, decode_args(events, OperatorArgs))
@@ -76,14 +76,18 @@ def operator_rows(
     _steps(trace, name, time, duration)  # the first versions called steps operators
 
 
-def ranges(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def ranges(
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     """Take in ranges that the user or the framework named; those of steps are steps too."""
     name, no_details = trace.text(_names(events)), trace.same("", len(events))
     _append(trace, name, trace.threads.numbers(events), time, duration, "annotation", no_details)
     _steps(trace, name, time, duration)
 
 
-def python(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def python(
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     """Take in calls of Python functions, and of modules, whose names say so."""
     python_rows(trace, trace.text(_names(events)), trace.threads.numbers(events), time, duration)
 
@@ -101,7 +105,9 @@ def python_rows(
     _append(trace, name, thread, time, duration, kinds, trace.same("", len(name)))
 
 
-def runtime(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def runtime(
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     """Take in calls of the runtime and the driver: launches, waits for the device, and others."""
     correlation = whole_numbers([args.correlation for args in decode_args(events, RuntimeArgs)], 0)
     threads = trace.threads.numbers(events)
@@ -149,7 +155,7 @@ def calls(
 
 
 def named(
-    trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64], kind: str
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64], kind: str
 ) -> None:
     """Take in stretches of time on threads that are of no kind known here, with all they carry."""
     given = [bytes(event.args) for event in events]
@@ -194,7 +200,7 @@ def _is_module(name: str) -> bool:
     return name.startswith("nn.Module: ")
 
 
-def _names(events: list[Event]) -> list[str]:
+def _names(events: list[TraceEvent]) -> list[str]:
     return [event.name or "" for event in events]
 
 

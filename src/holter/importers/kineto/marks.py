@@ -15,7 +15,7 @@ from holter.importers.trace import MOST_NAMES, Trace, whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
 
 MOST_OPEN = 1_000_000
 """Arrows and slices that wait for their other end, at most."""
@@ -52,7 +52,7 @@ class Flows:
         self._trace = trace
         self._waiting: dict[tuple[Any, Any], tuple[str, int, int]] = {}
 
-    def take(self, events: list[Event], time: NDArray[np.int64]) -> None:
+    def take(self, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
         """Take in ends of arrows: `ph` is s, t or f."""
         rows: list[tuple[int, int, int, int, str]] = []
         for event, at in zip(events, time.tolist(), strict=True):
@@ -95,19 +95,19 @@ class Flows:
             self._trace.skipped["an arrow with one end"] += len(self._waiting)
 
 
-class Pairs:
+class OpenSlices:
     """Makes slices of events that begin (B) and end (E) them, thread by thread; the newest ends first."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._open: dict[Any, list[tuple[Event, int]]] = {}
+        self._open: dict[Any, list[tuple[TraceEvent, int]]] = {}
         self._count = 0
 
     def take(
-        self, events: list[Event], time: NDArray[np.int64]
-    ) -> tuple[list[Event], NDArray[Any], NDArray[Any]]:
+        self, events: list[TraceEvent], time: NDArray[np.int64]
+    ) -> tuple[list[TraceEvent], NDArray[Any], NDArray[Any]]:
         """Return the slices that these events close: what began them, when, and how long they took."""
-        closed: list[tuple[Event, int, int]] = []
+        closed: list[tuple[TraceEvent, int, int]] = []
         for event, at in zip(events, time.tolist(), strict=True):
             key = (event.pid, event.tid) if event.ph in "BE" else (event.cat, event.id, event.pid)
             stack = self._open.setdefault(key, [])
@@ -128,7 +128,7 @@ class Pairs:
                     closed.append((begun, since, at - since))
         return _columns(closed)
 
-    def close(self, last: int) -> tuple[list[Event], NDArray[Any], NDArray[Any]]:
+    def close(self, last: int) -> tuple[list[TraceEvent], NDArray[Any], NDArray[Any]]:
         """Return what is open still, as if it ended with the trace."""
         left = [(event, at, max(0, last - at)) for stack in self._open.values() for event, at in stack]
         if left:
@@ -138,12 +138,12 @@ class Pairs:
         return _columns(left)
 
 
-def _columns(rows: list[tuple[Event, int, int]]) -> tuple[list[Event], NDArray[Any], NDArray[Any]]:
+def _columns(rows: list[tuple[TraceEvent, int, int]]) -> tuple[list[TraceEvent], NDArray[Any], NDArray[Any]]:
     times = np.array([row[1:] for row in rows], np.int64).reshape(-1, 2)
     return [row[0] for row in rows], times[:, 0], times[:, 1]
 
 
-def names(trace: Trace, events: list[Event]) -> None:
+def names(trace: Trace, events: list[TraceEvent]) -> None:
     """Take in what processes and threads are called, and where they stand."""
     seen = trace.named
     new = {key: e for e in events if (key := (e.name, e.pid, e.tid)) not in seen}
@@ -162,7 +162,7 @@ def names(trace: Trace, events: list[Event]) -> None:
             trace.name(event.pid, event.tid, text, args.sort_index)
 
 
-def memory(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
+def memory(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
     """Take in what PyTorch's allocator told: bytes allocated and reserved, else how much they changed."""
     told = decode_args(events, MemoryArgs)
     memory_rows(
@@ -203,7 +203,7 @@ def memory_rows(
                 )
 
 
-def counters(trace: Trace, events: list[Event], time: NDArray[np.int64]) -> None:
+def counters(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
     """Take in counters, each series by itself."""
     at: list[int] = []
     processes: list[int] = []

@@ -20,7 +20,7 @@ from holter.importers.trace import whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 _XLA = re.compile(r"/device:(?P<kind>GPU|TPU|XLA_GPU|CUSTOM)[^:]*:(?P<number>\d{1,4})(?!\d)")
@@ -36,7 +36,7 @@ class _Args(msgspec.Struct, gc=False):
     bytes: int | str = msgspec.field(default=0, name="num_bytes")
 
 
-def device_of(trace: Trace, event: Event) -> int | None:
+def device_of(trace: Trace, event: TraceEvent) -> int | None:
     """Return the device that an event ran on by the name of its process; None for one of the host."""
     if event.pid in _WHOLE:
         return whole(event.tid) or 0
@@ -55,7 +55,9 @@ def device_of(trace: Trace, event: Event) -> int | None:
     return int(xla["number"]) if runs else None
 
 
-def work(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: NDArray[np.int64]) -> None:
+def work(
+    trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
+) -> None:
     """Take in kernels, copies and fills."""
     devices = np.array([device_of(trace, event) or 0 for event in events], np.int16)
     streams = np.array([_stream(trace, event) for event in events], np.int32)
@@ -80,7 +82,7 @@ def work(trace: Trace, events: list[Event], time: NDArray[np.int64], duration: N
         )
 
 
-def _stream(trace: Trace, event: Event) -> int:
+def _stream(trace: Trace, event: TraceEvent) -> int:
     """Return the stream by the name of its thread, else the thread; -1 where only the device is told."""
     if event.pid in _WHOLE:
         return -1

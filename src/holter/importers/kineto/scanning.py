@@ -39,7 +39,7 @@ _NAMES, _CARRIED = range(2)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class Rule(NamedTuple):
+class ScanRule(NamedTuple):
     """What is taken of the events of a category."""
 
     category: str
@@ -132,7 +132,7 @@ class Scanner:
         LookupError: Nothing is compiled here, or not for this user.
     """
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[ScanRule]) -> None:
         self._library = _library()
         if self._library is None:
             raise LookupError("nothing is compiled that takes events apart")
@@ -213,7 +213,7 @@ class Scanner:
         places = [first, *told[known:count]]
         return [whole[a - first : b - first] for a, b in pairwise(places)]
 
-    def _spelled(self, rules: Sequence[Rule]) -> _Rules:
+    def _spelled(self, rules: Sequence[ScanRule]) -> _Rules:
         keys = list(
             dict.fromkeys(key for rule in rules for key in (*rule.numbers, *rule.details, *rule.others))
         )

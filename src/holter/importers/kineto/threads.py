@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _THREAD, _PROCESS, _OWN = attrgetter("pid", "tid"), attrgetter("pid"), attrgetter("tid")
 
 
-class Threads(dict[tuple[Any, Any], int]):
+class ThreadNumbers(dict[tuple[Any, Any], int]):
     """Numbers threads: by their own number, unless another process has one of that number."""
 
     def __init__(self) -> None:

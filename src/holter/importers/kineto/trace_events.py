@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from holter.importers.kineto.event_decoding import Blocks, Event
+from holter.importers.kineto.event_decoding import BlockDecoder
+from holter.importers.kineto.events import TraceEvent
 from holter.importers.report import UnreadableError
 
 zlib: Any
@@ -81,12 +82,12 @@ class TraceEvents:
     ) -> None:
         """Take what is tried first: the type of each category of events; what takes usual ones in itself."""
         self.path = path
-        self._decoder = Blocks(shape, usual)
+        self._decoder = BlockDecoder(shape, usual)
         self.header: dict[str, Any] = {}
         self.read = 0
         self._skipped = skipped
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Iterator[list[TraceEvent]]:
         # Whoever frees that much is believed to need it again: from now on the allocator of the C library
         # keeps what blocks are built in, where it would give it back and take it anew, page by page.
         bytearray(16 * BLOCK)
@@ -153,7 +154,7 @@ class TraceEvents:
                 self._skipped["a second list of trace events, of which nothing is read"] += 1
             self.header.update(found)
 
-    def _decode(self, rest: bytes, block: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:
+    def _decode(self, rest: bytes, block: bytes, *, last: bool) -> tuple[list[TraceEvent], bytes, bool]:
         """Return the events of what was left and a block, what is left now, and whether the list ended."""
         text = bytearray().join((b"[", rest, block))
         with memoryview(text) as view:
@@ -168,14 +169,14 @@ class TraceEvents:
                 return events, bytes(view[match.end() :]), end
         return self._decode_leniently(bytes(text[1:]), last=last)
 
-    def _decode_leniently(self, text: bytes, *, last: bool) -> tuple[list[Event], bytes, bool]:
+    def _decode_leniently(self, text: bytes, *, last: bool) -> tuple[list[TraceEvent], bytes, bool]:
         try:
             letters = text.translate(_CONTROL).decode()
         except UnicodeDecodeError as error:
             if error.start < len(text) - 4:
                 self._skipped["text that is not UTF-8, replaced"] += 1
             letters = text.translate(_CONTROL).decode("utf-8", "replace")
-        events: list[Event] = []
+        events: list[TraceEvent] = []
         at = 0
         while True:
             if at > _BEHIND:  # each error counts the lines before it
@@ -201,7 +202,9 @@ class TraceEvents:
             else:
                 events.append(event)
 
-    def _remainder(self, events: list[Event], letters: str, *, last: bool) -> tuple[list[Event], bytes, bool]:
+    def _remainder(
+        self, events: list[TraceEvent], letters: str, *, last: bool
+    ) -> tuple[list[TraceEvent], bytes, bool]:
         """Return what an unfinished event begins with, to be read on with the next block."""
         if not last and len(letters) < LONGEST_EVENT:
             return events, letters.encode(), False
@@ -255,11 +258,11 @@ class TraceEvents:
         yield b"".join(waiting)
 
 
-def _event(found: Any) -> Event | None:
+def _event(found: Any) -> TraceEvent | None:
     """Build an event of what the lenient parser found; None when it is none."""
     if not isinstance(found, dict):
         return None
-    event = Event()
+    event = TraceEvent()
     try:
         event.ph = str(found.get("ph", ""))
         for name in ("cat", "name"):

@@ -11,7 +11,7 @@ from holter.importers.kineto.device_events import KernelArgs, WorkArgs, computin
 from holter.importers.kineto.host_events import OperatorArgs, calls, operator_rows, python_rows
 from holter.importers.kineto.kernel_kinds import collective, is_communication
 from holter.importers.kineto.moments import BELOW_ZERO, of_fractions
-from holter.importers.kineto.scanning import ARROW, MARK, NONE, Rule, Scanned, Scanner
+from holter.importers.kineto.scanning import ARROW, MARK, NONE, Scanned, Scanner, ScanRule
 
 if TYPE_CHECKING:
     import msgspec
@@ -30,22 +30,22 @@ def _fields(type_: type[msgspec.Struct]) -> list[str]:
     return [*type_.__struct_encode_fields__]
 
 
-_OPERATOR = Rule("cpu_op", details=_fields(OperatorArgs))
-_KERNEL = Rule(
+_OPERATOR = ScanRule("cpu_op", details=_fields(OperatorArgs))
+_KERNEL = ScanRule(
     "kernel",
     numbers=_WORK[:3],
     details=_fields(KernelArgs)[len(_fields(WorkArgs)) :],
     others=_fields(WorkArgs)[3:],
 )
-_COPIES = [Rule(cat, numbers=_WORK, others=("direction",)) for cat in ("gpu_memcpy", "gpu_memset")]
+_COPIES = [ScanRule(cat, numbers=_WORK, others=("direction",)) for cat in ("gpu_memcpy", "gpu_memset")]
 _CALLS = [
-    Rule(f"{maker}_{part}", numbers=("correlation",))
+    ScanRule(f"{maker}_{part}", numbers=("correlation",))
     for maker in ("cuda", "hip", "xpu")
     for part in ("runtime", "driver")
 ]
-_PYTHON = Rule("python_function")
-_ALLOCATIONS = Rule("cpu_instant_event", MARK, numbers=_MEMORY)
-_ARROWS = [Rule(cat, ARROW) for cat in sorted(marks.LAUNCH_FLOWS)]
+_PYTHON = ScanRule("python_function")
+_ALLOCATIONS = ScanRule("cpu_instant_event", MARK, numbers=_MEMORY)
+_ARROWS = [ScanRule(cat, ARROW) for cat in sorted(marks.LAUNCH_FLOWS)]
 RULES = (_OPERATOR, _KERNEL, *_COPIES, *_CALLS, _PYTHON, _ALLOCATIONS, *_ARROWS)
 
 
@@ -111,7 +111,7 @@ class UsualEvents:
         """Give its memory back."""
         self._scanner.close()
 
-    def _append(self, rule: Rule, scanned: Scanned, rows: NDArray[np.int64]) -> None:
+    def _append(self, rule: ScanRule, scanned: Scanned, rows: NDArray[np.int64]) -> None:
         trace = self._trace
         time = of_fractions(scanned.time[rows])
         numbers = scanned.numbers[rows].T

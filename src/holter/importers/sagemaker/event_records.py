@@ -46,7 +46,7 @@ class BadRecordError(ValueError):
     """A record is none, or holds no tensor that can be read."""
 
 
-class Event(NamedTuple):
+class EventRecord(NamedTuple):
     """One tensor of one step."""
 
     wall_time: float
@@ -54,7 +54,7 @@ class Event(NamedTuple):
     array: NDArray[Any]
 
 
-def event(record: bytes) -> Event:
+def event(record: bytes) -> EventRecord:
     """Read one framed record, of which the checksums are not looked at: smdebug writes a constant there.
 
     Raises:
@@ -70,7 +70,7 @@ def event(record: bytes) -> Event:
     (seconds,) = struct.unpack("<d", wall_time)
     if not math.isfinite(seconds) or abs(seconds) > 9e9:
         raise BadRecordError(f"its time is {seconds}")
-    return Event(seconds, _bytes(value, 1).decode("utf-8", "replace"), _array(_bytes(value, 8)))
+    return EventRecord(seconds, _bytes(value, 1).decode("utf-8", "replace"), _array(_bytes(value, 8)))
 
 
 def _array(data: bytes) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from holter.importers.kineto.trace_events import microseconds
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 
 if TYPE_CHECKING:
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 _STEP = "Step:ModeKeys."
@@ -42,7 +42,7 @@ class Phases:
         self._parts: list[tuple[float, float, str, str]] = []
         self._steps: list[tuple[float, float, str, int]] = []
 
-    def rest(self, events: list[Event]) -> list[Event]:
+    def rest(self, events: list[TraceEvent]) -> list[TraceEvent]:
         """Return the events that are neither."""
         kept = []
         for event, args in zip(events, decode_args(events, _Args), strict=True):
@@ -52,7 +52,7 @@ class Phases:
                 kept.append(event)
         return kept
 
-    def _take(self, event: Event, args: _Args) -> bool:
+    def _take(self, event: TraceEvent, args: _Args) -> bool:
         phase = self._names.get(event.pid, "")
         ts, took = microseconds(event.ts), microseconds(event.dur)
         if event.ph != "X" or ts is None or not took or took < 0:

@@ -47,7 +47,7 @@ METRICS = {
 """Our metric by type, and by the dimension of metrics of a device or the name of the others."""
 
 
-class Reading(msgspec.Struct, gc=False):
+class MetricReading(msgspec.Struct, gc=False):
     """One line of a file of system metrics; time in seconds since the epoch."""
 
     type: str = msgspec.field(name="Type")
@@ -101,7 +101,7 @@ def read(path: Path, trace: Trace) -> None:
 
 def _system(path: Path, trace: Trace) -> None:
     """Read lines of JSON; a bad one costs only itself."""
-    readings: list[Reading] = []
+    readings: list[MetricReading] = []
     for reading in lines(path, trace.skipped):
         # A block ends between two snapshots, so that each has all its cores.
         apart = bool(readings) and reading.timestamp - readings[-1].timestamp > TOLERANCE_NS / 1e9
@@ -115,9 +115,9 @@ def _system(path: Path, trace: Trace) -> None:
         raise UnreadableError("none of its lines is a reading of a metric")
 
 
-def lines(path: Path, skipped: Counter[str]) -> Iterator[Reading]:
+def lines(path: Path, skipped: Counter[str]) -> Iterator[MetricReading]:
     """Yield the readings of a file of system metrics; counts the lines that are none."""
-    decode = msgspec.json.Decoder(Reading).decode
+    decode = msgspec.json.Decoder(MetricReading).decode
     with path.open("rb") as file:
         while line := file.readline(1 << 20):
             if text := line.strip(b" \t\r\n,[]"):  # the first versions wrote a list
@@ -127,7 +127,7 @@ def lines(path: Path, skipped: Counter[str]) -> Iterator[Reading]:
                     skipped["a line that is no reading"] += 1
 
 
-def _append(trace: Trace, readings: list[Reading]) -> None:
+def _append(trace: Trace, readings: list[MetricReading]) -> None:
     known = [(r, metric, device) for r in readings if (metric := _metric(r)) for device in [_device(r)]]
     if len(known) < len(readings):
         trace.skipped["a metric that is not known"] += len(readings) - len(known)
@@ -164,13 +164,13 @@ def _append_mean(trace: Trace, time: NDArray[np.int64], value: NDArray[np.float6
     )
 
 
-def _metric(reading: Reading) -> str | None:
+def _metric(reading: MetricReading) -> str | None:
     return METRICS.get((reading.type, reading.dimension or "")) or METRICS.get(
         (reading.type, reading.name or "")
     )
 
 
-def _device(reading: Reading) -> str:
+def _device(reading: MetricReading) -> str:
     if reading.type == "network":
         return "" if reading.dimension in ("Algorithm", "", None) else reading.dimension.lower()
     return reading.name or "" if reading.type in ("cpu", "gpu") else ""

@@ -12,7 +12,7 @@ from holter.importers.kineto.threads import whole
 from holter.importers.kineto.trace_events import microseconds
 
 if TYPE_CHECKING:
-    from holter.importers.kineto.event_decoding import Event
+    from holter.importers.kineto.events import TraceEvent
 
 
 class Lanes:
@@ -24,9 +24,9 @@ class Lanes:
         self._suffix = suffix
         self._base = base
         self._names: dict[Any, str] = {}
-        self._open: defaultdict[Any, list[tuple[Event, dict[str, Any]]]] = defaultdict(list)
+        self._open: defaultdict[Any, list[tuple[TraceEvent, dict[str, Any]]]] = defaultdict(list)
 
-    def take(self, event: Event) -> dict[str, Any] | None:
+    def take(self, event: TraceEvent) -> dict[str, Any] | None:
         """Return a row when an event completes one."""
         args = _args(event)
         if event.ph == "M":
@@ -51,7 +51,7 @@ class Lanes:
             return self._row(begun, own | args, began, ts - began)
         return None
 
-    def _row(self, event: Event, args: dict[str, Any], ts: float, took: float) -> dict[str, Any] | None:
+    def _row(self, event: TraceEvent, args: dict[str, Any], ts: float, took: float) -> dict[str, Any] | None:
         if took < 0:
             self.skipped["an event that ends before it begins"] += 1
             return None
@@ -76,7 +76,7 @@ class Lanes:
         }
 
 
-def _args(event: Event) -> dict[str, Any]:
+def _args(event: TraceEvent) -> dict[str, Any]:
     if not event.args:
         return {}
     try:
