@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import runpy
 from importlib import import_module
 from pathlib import Path
 
@@ -68,11 +69,17 @@ def test_named_options_exist(path: Path, help_of: dict[str, str]) -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    names = sorted(path.name for path in (ROOT / "docs/decisions").glob("*.md"))
+    names = sorted(path.name for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs/decisions").glob("*.md")), ids=_id)
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/decisions").glob("[0-9]*.md")), ids=_id)
 def test_a_decision_says_what_was_rejected(path: Path) -> None:
     text = path.read_text()
     assert all(heading in text for heading in ("## Context", "## Choice", "## Rejected", "## Consequence"))
+
+
+def test_the_index_of_decisions_is_current() -> None:
+    page = runpy.run_path(str(ROOT / "scripts/decisions.py"))["page"]()
+    told = (ROOT / "docs/decisions/index.md").read_text()
+    assert told == page, "run: python scripts/decisions.py > docs/decisions/index.md"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 from tests.jobs.starting import ROOT
 from tests.jobs.test_documentation import BASH, PYTHON
+from tests.recorder.reading import edges, pythons
+
+import holter
 
 INSTALL = re.compile(r"`pip install -e '?\.(\[[a-z,]+\])?'?((?: [a-z0-9-]+)*)`")
 """What a page says of the environment: extras of holter's, and packages beside it."""
@@ -56,31 +60,33 @@ SEEN = {
 def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return the folder of programs of the environment that a page asks for: one for each set of packages."""
     made = tmp_path_factory.mktemp("environments")
-    pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is not here")
-    # A wheel, and not the checkout: what the build leaves out is missing here as it is for users.
-    _pip(
-        Path(sys.executable),
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        f"--wheel-dir={made / 'dist'}",
-        str(ROOT),
+    # The wheel of a release: what the build leaves out is missing here as it is for users.
+    done = subprocess.run(
+        [str(ROOT / "scripts/release"), str(made / "dist")],
+        env={**os.environ, "HOLTER_VENV": sys.prefix},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = (made / "dist").glob("holter-*.whl")
+    assert "abi3-manylinux" in wheel.name
+    assert len(list((made / "dist").glob("holter-*.tar.gz"))) == 1
 
     @cache
-    def programs(extras: str, packages: tuple[str, ...]) -> Path:
-        venv = made / "-".join(["venv", *packages, extras.strip("[]")]).rstrip("-")
-        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    def programs(extras: str, packages: tuple[str, ...], python: str = sys.executable) -> Path:
+        version = Path(python).name
+        venv = made / "-".join(["venv", version, *packages, extras.strip("[]")]).rstrip("-")
+        subprocess.run([python, "-m", "venv", str(venv)], check=True)
         constraints = ("--constraint", str(ROOT / "constraints.txt"))
         _pip(venv / "bin/python", "install", "-q", *constraints, f"{wheel}{extras}", *packages)
         return venv / "bin"
 
-    def of(page: str) -> Path:
+    def of(page: str, python: str = sys.executable) -> Path:
         told = INSTALL.search(page)
         assert told, "the page does not say what to install"
-        return programs(told[1] or "", tuple(told[2].split()))
+        return programs(told[1] or "", tuple(told[2].split()), python)
 
     return of
 
@@ -139,6 +145,33 @@ def test_a_tutorial_as_written(name: str, tmp_path: Path, surroundings: Callable
         # The pages on reading use the job that the tutorial made.
         for program in PYTHON.findall((ROOT / "docs/how-to/read-with-duckdb.md").read_text()):
             assert _typed(f"python - <<'END'\n{program}\nEND", tmp_path, programs).strip()
+
+
+@pytest.mark.slow
+def test_the_demo_runs_from_the_wheel(tmp_path: Path, surroundings: Callable[..., Path]) -> None:
+    programs = surroundings("`pip install -e '.[demo]'`")
+    output = _typed(
+        "holter --version; holter demo --store jobs; holter jobs --store jobs", tmp_path, programs
+    )
+    assert output.startswith(f"holter {holter.__version__}")
+    assert "Data loading takes" in output
+
+
+@pytest.mark.slow
+def test_holter_and_the_training_have_environments_of_their_own(
+    tmp_path: Path, surroundings: Callable[..., Path]
+) -> None:
+    """holter is installed under the newest Python and without torch; the training runs in another one."""
+    newest = pythons()[edges()[-1]]
+    programs = surroundings("`pip install -e .`", newest)
+    training = surroundings("`pip install -e '.[demo]'`") / "python"
+    script = (
+        f"holter run --job apart --store jobs -- {training} {ROOT}/tests/jobs/trainings/plain.py --steps 300"
+    )
+    output = _typed(f"{script}\nholter describe apart --store jobs --json > told.json", tmp_path, programs)
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told["steps"]["count"] == 300, output
+    assert told["job"]["status"] == "Completed"
 
 
 def test_every_tutorial_is_typed() -> None:
