@@ -102,7 +102,7 @@ class Trace:
         if "bytes" in columns:
             columns["bytes"] = columns["bytes"].clip(0, MOST_BYTES)
         if not good.all():
-            self.skipped["a time that is missing or outside of the range of clocks"] += int((~good).sum())
+            self.skipped["a time outside of all clocks"] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}
             time, end = time[good], end[good]
         if not len(time):

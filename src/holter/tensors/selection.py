@@ -86,7 +86,7 @@ class Tensors:
         return is_member(collection_of(self.source, self._collection), name, roles)
 
     def __getitem__(self, name: str) -> Tensor:
-        """Return one tensor; raises `TensorUnavailable` (a `LookupError`) when the selection does not hold it."""
+        """Return one tensor; raises `TensorUnavailable` (a `LookupError`) if it is not selected."""
         if name not in self._tensors:
             # Its rows, which are wanted next, tell sooner than a list of all names.
             known = self._everything and self.source.rows(name).rows
