@@ -144,7 +144,7 @@ def train(data: Dataset, *, epochs: int, batch: int, workers: int) -> float:
 
 
 def main() -> None:
-    """Read the options, make photos where there are none, train."""
+    """Read the options, make photos if the folder has none, train."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--data", type=Path, help="folder of PNG files; made anew when it has none")
     options.add_argument("--photos", type=int, default=256, help="how many to make")

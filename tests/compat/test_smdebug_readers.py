@@ -73,7 +73,7 @@ def test_readings(folder):
     reader = LocalSystemMetricsReader(str(folder))
     found = reader.get_events(0)
     assert len(found) == 2 * 120 * 9
-    assert reader.skipped == {"a line that is no reading": 2}
+    assert reader.skipped == {"a line without a reading": 2}
     first = found[0]
     assert (first.type, first.name, first.dimension, first.value) == ("cpu", "cpu0", "CPUUtilization", 95.0)
     assert first.timestamp == made.BEGIN_S + 0.25
@@ -82,7 +82,7 @@ def test_readings(folder):
     assert len(reader.get_events(at, at, TimeUnits.SECONDS)) == 2, "both ends belong to a range"
     at = (made.BEGIN + made.us(30.25)) * 1000
     assert len(reader.get_events(at, at, TimeUnits.NANOSECONDS)) == 2
-    assert reader.skipped == {"a line that is no reading": 2}, "counted once, however often it is read"
+    assert reader.skipped == {"a line without a reading": 2}, "counted once, however often it is read"
 
 
 def test_events(folder):

@@ -160,7 +160,7 @@ def test_readings_may_stand_in_a_list(tmp_path, imported):
 def test_a_corrupt_line_costs_itself(data, imported):
     tables, report = imported(data / "sagemaker/1591160699.algo-1.json.corrupt")
     (counts,) = report.skipped.values()
-    assert dict(counts) == {"a line that is no reading": 1}
+    assert dict(counts) == {"a line without a reading": 1}
     assert len(tables.table("samples", where="metric NOT IN ('cpu.util', 'cpu.iowait')")) == 13
 
 
@@ -212,7 +212,7 @@ def test_readings_made_here(tmp_path, imported):
         ("mem.used_pct", ""): 30,
     }
     (counts,) = report.skipped.values()
-    assert dict(counts) == {"a metric that is not known": 1, "a line that is no reading": 1}
+    assert dict(counts) == {"a metric that is not known": 1, "a line without a reading": 1}
 
 
 def test_what_names_say():

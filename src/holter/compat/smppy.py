@@ -54,7 +54,7 @@ class SMProfiler:
         return cls._instance
 
     def configure(self, config: Config) -> None:
-        """Take options; with `EnableCuda` "0" nothing is captured. An unknown one is told of."""
+        """Take options; with `EnableCuda` "0" nothing is captured. A warning names an unknown option."""
         for name in config.profiler:
             if name not in OPTIONS:
                 near = get_close_matches(name, OPTIONS, n=1)

@@ -110,7 +110,7 @@ def files(
             if importer is not None:
                 yield FileToImport(file, str(file), importer)
             elif file == path or reason == _POINTER or (reason and _to_export(file, reason)):
-                report.skip(str(file), reason or "its format is none that is known")
+                report.skip(str(file), reason or "its format is unknown")
         if len(inside) > MOST_FILES:
             report.skip(str(path), f"files beyond the first {MOST_FILES:,}", len(inside) - MOST_FILES)
 

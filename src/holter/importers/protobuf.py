@@ -57,7 +57,7 @@ def varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def whole(value: Value) -> int:
-    """Return a number with its sign; 0 for what is none."""
+    """Return a signed number; 0 for a field of another kind."""
     if not isinstance(value, int):
         return 0
     return value - (1 << 64) if value >= 1 << 63 else value

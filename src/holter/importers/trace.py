@@ -102,7 +102,7 @@ class Trace:
         if "bytes" in columns:
             columns["bytes"] = columns["bytes"].clip(0, MOST_BYTES)
         if not good.all():
-            self.skipped["a time that is none, or beyond all clocks"] += int((~good).sum())
+            self.skipped["a time outside of all clocks"] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}
             time, end = time[good], end[good]
         if not len(time):
@@ -260,7 +260,7 @@ class Trace:
         return self._last
 
     def rank_by_name(self) -> int | None:
-        """Return the rank that the file's name tells, if it does; the number of a machine is none."""
+        """Return the rank in the file's name, None without one. A machine's number is not a rank."""
         name = self.path.name
         found = [(word.lower(), number) for word, number in _RANK_IN_NAME.findall(name)]
         words = {word for word, _ in found}
@@ -274,7 +274,7 @@ class Trace:
 
 
 def whole_numbers(values: Iterable[Any], default: int = -1) -> NDArray[np.int64]:
-    """Return numbers out of numbers and texts; `default` for what is none."""
+    """Return numbers from numbers and texts; `default` for anything else."""
     listed = values if isinstance(values, list) else list(values)
     try:
         array = np.array(listed)

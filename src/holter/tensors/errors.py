@@ -84,7 +84,7 @@ class MissingCollectionFiles(TensorError):
 
 
 class IndexReaderException(TensorError):
-    """A file of saved tensors is damaged, or is none."""
+    """A file is damaged, or does not hold saved tensors."""
 
     def __init__(self, message: str, file: str = "", offset: int | None = None) -> None:
         self.file, self.offset = file, offset

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_reductions(names: Iterable[str]) -> None:
-    """Raise `ValueError` for a name that is no reduction; its text names the nearest."""
+    """Raise `ValueError` for an unknown reduction; the text names the nearest one."""
     for name in names:
         if name not in REDUCTIONS:
             raise ValueError(

@@ -50,7 +50,7 @@ class Tensors:
             role: Only tensors with this role, as `weight`, or `act_out` for `act_out:relu` too.
 
         Raises:
-            ValueError: A pattern is none, or there is no such collection; the text names near ones.
+            ValueError: A pattern is invalid, or the collection does not exist; the text names near ones.
         """
         self.source = source
         self._said = f"{', '.join(map(repr, patterns)) or 'any'}"
@@ -86,7 +86,7 @@ class Tensors:
         return is_member(collection_of(self.source, self._collection), name, roles)
 
     def __getitem__(self, name: str) -> Tensor:
-        """Return one tensor; raises `TensorUnavailable` (a `LookupError`) when it is none of these."""
+        """Return one tensor; raises `TensorUnavailable` (a `LookupError`) if it is not selected."""
         if name not in self._tensors:
             # Its rows, which are wanted next, tell sooner than a list of all names.
             known = self._everything and self.source.rows(name).rows
@@ -240,7 +240,7 @@ class Tensors:
 
 
 def collection_of(source: Source, name: str) -> Collection:
-    """Return a collection; raises `ValueError` that names the nearest when there is none."""
+    """Return a collection; raises `ValueError` with the nearest name when it does not exist."""
     known = source.told.collections
     if name not in known:
         raise ValueError(

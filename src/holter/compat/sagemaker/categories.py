@@ -124,7 +124,7 @@ class PythonProfilingConfig(Category):
         super().__post_init__()
         for value, kind in ((self.python_profiler, PythonProfiler), (self.cprofile_timer, cProfileTimer)):
             if not isinstance(value, kind):
-                raise TypeError(f"{value!r} is none of {kind.__name__}: {', '.join(kind.__members__)}")
+                raise TypeError(f"{value!r} is not one of {kind.__name__}: {', '.join(kind.__members__)}")
         if self.profile_default_steps:
             self.cprofile_timer = cProfileTimer.DEFAULT
 

@@ -114,7 +114,7 @@ class ProfilerConfig:
 
     Raises:
         TypeError: A value of the wrong type.
-        ValueError: An interval that is none, or both kinds of profile.
+        ValueError: An invalid interval, or both kinds of profile.
     """
 
     def __init__(

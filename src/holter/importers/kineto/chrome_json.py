@@ -30,7 +30,7 @@ _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
 _TIME, _DURATION, _CATEGORY = attrgetter("ts"), attrgetter("dur"), attrgetter("cat")
 _UNTOLD = ("", "op", "gpu_functions")
-"""Categories of traces whose devices are told by the names of processes."""
+"""Categories of traces in which the names of processes say which device they stand for."""
 _OMITTED = {
     "Iteration Start: PyTorch Profiler": "marks of the profiler",
     "Record Window End": "marks of the profiler",

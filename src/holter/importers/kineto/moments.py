@@ -42,7 +42,7 @@ def of_fractions(exact: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _one(microseconds: Any) -> int:
-    """Return one time in nanoseconds, of text too, as torch_npu writes it; the latest where it is none."""
+    """Return one time in nanoseconds, also from text (torch_npu); the latest time for anything else."""
     try:
         exact = Decimal(microseconds) * 1000
         return int(exact) if abs(exact) < 2**62 else 2**62

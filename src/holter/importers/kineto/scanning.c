@@ -209,7 +209,7 @@ static int string(cursor *c, slice *s) {
     }
 }
 
-/* A value of any kind, as it is written. Brackets match; what else is wrong inside, who decodes it finds. */
+/* A value of any kind, as it is written. Only brackets are checked; the decoder finds other faults. */
 static int value(cursor *c, slice *s) {
     char open[MOST_DEPTH];
     int depth = 0;

@@ -56,7 +56,7 @@ _LENIENT = json.JSONDecoder(strict=False)
 
 
 def microseconds(value: int | float | str | None) -> int | float | None:
-    """Return a time or a duration as a number; None where it is none."""
+    """Return a time or a duration as a number; None for anything else."""
     if isinstance(value, str):
         try:
             return float(value)
@@ -259,7 +259,7 @@ class TraceEvents:
 
 
 def _event(found: Any) -> TraceEvent | None:
-    """Build an event of what the lenient parser found; None when it is none."""
+    """Build an event from the result of the lenient parser; None for anything else."""
     if not isinstance(found, dict):
         return None
     event = TraceEvent()

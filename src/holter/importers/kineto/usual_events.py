@@ -80,7 +80,7 @@ class UsualEvents:
             if found is None:
                 return None
             names, details = self._scanner.new_names(), self._scanner.new_details()
-        except ValueError:  # texts that are none: who decodes them bears with it
+        except ValueError:  # not a number: the decoder of single events copes with it
             self._forget()
             return None
         self._told += names

@@ -43,7 +43,7 @@ _LENGTHS = {1: 8, 5: 4}
 
 
 class BadRecordError(ValueError):
-    """A record is none, or holds no tensor that can be read."""
+    """A record is damaged, or holds no tensor that can be read."""
 
 
 class EventRecord(NamedTuple):
@@ -58,7 +58,7 @@ def event(record: bytes) -> EventRecord:
     """Read one framed record, of which the checksums are not looked at: smdebug writes a constant there.
 
     Raises:
-        BadRecordError: It is none; the text says what is wrong.
+        BadRecordError: The record is damaged; the text says how.
     """
     if len(record) < 16 or struct.unpack("<Q", record[:8])[0] != len(record) - 16:
         raise BadRecordError(f"{len(record)} bytes are no record")

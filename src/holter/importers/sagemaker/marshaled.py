@@ -112,7 +112,7 @@ class _Reader:
             try:
                 found[key] = self.value(depth + 1)
             except TypeError:
-                raise UnreadableError(f"a key that is none, at byte {self._at}") from None
+                raise UnreadableError(f"an invalid key at byte {self._at}") from None
         return found
 
     def _again(self) -> Any:

@@ -116,7 +116,7 @@ def _system(path: Path, trace: Trace) -> None:
 
 
 def lines(path: Path, skipped: Counter[str]) -> Iterator[MetricReading]:
-    """Yield the readings of a file of system metrics; counts the lines that are none."""
+    """Yield the readings of a file of system metrics; counts the lines that cannot be read."""
     decode = msgspec.json.Decoder(MetricReading).decode
     with path.open("rb") as file:
         while line := file.readline(1 << 20):
@@ -124,7 +124,7 @@ def lines(path: Path, skipped: Counter[str]) -> Iterator[MetricReading]:
                 try:
                     yield decode(text)
                 except (ValueError, RecursionError):
-                    skipped["a line that is no reading"] += 1
+                    skipped["a line without a reading"] += 1
 
 
 def _append(trace: Trace, readings: list[MetricReading]) -> None:

@@ -162,7 +162,7 @@ class TensorFolder:
             self._seen[path] = (0, 0)  # it is never written again
             match = INDEX.fullmatch(path.name)
             if match is None or int(match[1]) >= 10**9:
-                self._fault(path, "its name is none of an index")
+                self._fault(path, "its name is not that of an index file")
             else:
                 found.append((path, int(match[1]), match[2]))
         return found

@@ -161,7 +161,7 @@ def worker(rank: int) -> str:
 
 
 def rank_of(worker: str) -> int:
-    """Return the rank of a worker; raises `InvalidWorker` for what is none."""
+    """Return the rank of a worker; raises `InvalidWorker` for an unknown one."""
     prefix, _, number = worker.rpartition("_")
     if prefix != "worker" or not number.isdecimal():
         raise InvalidWorker(worker)

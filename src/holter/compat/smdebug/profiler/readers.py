@@ -41,11 +41,11 @@ class MetricsReader(Generic[Event]):
         self.source.refresh()
 
     def get_timestamp_of_first_available_file(self) -> int:
-        """Return the time of the first file, microseconds since the epoch; 0 when there is none."""
+        """Return the time of the first file, microseconds since the epoch; 0 without files."""
         return self.source.available(self._EVENTS)[0]
 
     def get_timestamp_of_latest_available_file(self) -> int:
-        """Return the time of the last file, microseconds since the epoch; 0 when there is none."""
+        """Return the time of the last file, microseconds since the epoch; 0 without files."""
         return self.source.available(self._EVENTS)[1]
 
     def get_events(

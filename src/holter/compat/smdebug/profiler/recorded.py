@@ -71,7 +71,7 @@ class Recorded:
         """Nothing is kept."""
 
     def available(self, events: bool) -> tuple[int, int]:
-        """Return when the first row began and the last one ended, microseconds; 0 where there is none."""
+        """Return when the first row began and the last one ended, microseconds; 0 without rows."""
         if events not in self._range:
             tables = _TABLES if events else ("samples",)
             ends = [self._ends(table) for table in tables]

@@ -48,7 +48,7 @@ class Source(Protocol):
         """Yield each event that overlaps [start, end] once, in pieces that fit into memory."""
 
     def available(self, events: bool) -> tuple[int, int]:
-        """Return the first and the last time of events, or of readings; 0 where there are none."""
+        """Return the first and the last time of events, or of readings; 0 without any."""
 
     def forget(self) -> None:
         """Let go of what is kept in memory."""

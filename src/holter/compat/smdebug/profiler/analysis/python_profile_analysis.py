@@ -72,7 +72,7 @@ class PythonProfileAnalysis:
         return self._segments
 
     def list_profile_stats(self, refresh_stats: bool = True) -> Any:
-        """Return a frame of all segments, a row a file; empty, with a message, when there are none."""
+        """Return a frame of all segments, one row for each file; empty without segments."""
         found = self._all(refresh_stats)
         if not found:
             _log.warning("no segment profiled by %s below %s", self.name, self.path)

@@ -76,7 +76,7 @@ def wanted(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Return what tells whether a name fits one of some regular expressions.
 
     Raises:
-        ValueError: One is none.
+        ValueError: One of them is invalid.
     """
     given = [patterns] if isinstance(patterns, str) else list(patterns)
     compiled = []

@@ -190,7 +190,7 @@ class PandasFrame:
         """Return microseconds since the epoch of a time as the frames write it.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The value is invalid.
         """
         seconds, _, fraction = str(timestamp).rpartition(":")
         try:
