@@ -98,17 +98,16 @@ def test_a_second_list_of_events_is_told(written, store, capsys):
 
 def test_a_damaged_import_says_so_and_advises_no_new_recording(written, store, capsys):
     assert main(["import", str(written([EVENT])), "--job", "mine"]) == 0
-    small = store / "mine/small.zst"
-    small.write_bytes(small.read_bytes()[:60])
+    (table,) = (store / "mine/operators").rglob("*.parquet")
+    table.write_bytes(table.read_bytes()[:60])
     for command in ("describe", "diagnose"):
         capsys.readouterr()
         assert main([command, "mine"]) == 0
         out = " ".join(capsys.readouterr().out.split())
-        assert "small.zst: damaged: " in out
+        assert table.name in out
         assert "DamagedError" not in out
         assert "holter run --" not in out
         assert "cannot be read" in out
-        assert "command:" not in out
 
 
 def test_gpus_that_only_readings_tell_of_are_counted(tmp_path, store, capsys):

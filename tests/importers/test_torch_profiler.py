@@ -214,7 +214,7 @@ def test_a_given_trace_says_what_the_file_says(name, data, imported):
     )
     assert set(stored["name"].tolist()) >= called
     size = sum(f.stat().st_size for f in tables.folder.place.path.rglob("*") if f.is_file())
-    if len(told) > 300:  # of a toy, its names alone take more
+    if path.stat().st_size > 1_000_000:  # each table of a small trace is a file with its own footer
         assert size <= path.stat().st_size / 3
 
 
