@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holter.analysis.loading.dataloading import DataLoading
-from holter.analysis.loading.stacks import Callable
+from holter.analysis.loading.stacks import SampledCallable
 from holter.analysis.machine.load import Load
 from holter.analysis.verdict.advice import data_pipeline
 from holter.analysis.verdict.facts import Facts
@@ -16,9 +16,9 @@ STAGES = {"decode": 15.0, "transform": 75.0}
 def starved(*, workers=2, cpus=2, cpu=100.0, trainer=None, rest=(30.0, 8.0), device="cpu", **more) -> Facts:
     """Compute of 30 ms (8 at best), batches of 600 ms in one worker: 300 ms a step with two."""
     found = [
-        Callable(name="slow (t.py:1)", stage="transform", fetch_pct=80.0, stages={"transform": 80.0}),
-        Callable(name="decode (t.py:2)", stage="decode", fetch_pct=19.0, stages={"decode": 19.0}),
-        Callable(name="rare (t.py:3)", stage="transform", fetch_pct=1.0, stages={"transform": 1.0}),
+        SampledCallable(name="slow (t.py:1)", stage="transform", fetch_pct=80.0, stages={"transform": 80.0}),
+        SampledCallable(name="decode (t.py:2)", stage="decode", fetch_pct=19.0, stages={"decode": 19.0}),
+        SampledCallable(name="rare (t.py:3)", stage="transform", fetch_pct=1.0, stages={"transform": 1.0}),
     ]
     fields = {"fetch_ms": 600.0, "busy_pct": 98.0, "callables": found, "stages": STAGES, **more}
     return Facts(

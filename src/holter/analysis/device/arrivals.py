@@ -63,7 +63,7 @@ def collectives(kernels: Table, work: Work) -> Collectives:
     return Collectives(keys, begin, end, measure(busy, np.minimum(since, begin), begin))
 
 
-class Arrivals(NamedTuple):
+class MatchedCollective(NamedTuple):
     """Collectives that several ranks took part in: one row a rank, one column a collective."""
 
     key: str
@@ -100,7 +100,7 @@ def _beyond_others(values: Ints) -> Ints:
     return np.asarray(values - (nth((count - 2) // 2) + nth((count - 1) // 2)) // 2, dtype=np.int64)
 
 
-def arrivals(by_rank: Mapping[int, Collectives]) -> tuple[list[Arrivals], list[str]]:
+def arrivals(by_rank: Mapping[int, Collectives]) -> tuple[list[MatchedCollective], list[str]]:
     """Match the collectives of ranks, the k-th of a kind with the k-th.
 
     Returns:
@@ -131,18 +131,18 @@ def arrivals(by_rank: Mapping[int, Collectives]) -> tuple[list[Arrivals], list[s
     return found, refused
 
 
-def _matched(key: str, rows: dict[int, list[int]], by_rank: Mapping[int, Collectives]) -> Arrivals:
+def _matched(key: str, rows: dict[int, list[int]], by_rank: Mapping[int, Collectives]) -> MatchedCollective:
     def stacked(column: str) -> Ints:
         return np.stack([getattr(by_rank[rank], column)[i] for rank, i in rows.items()])
 
     begin, end = stacked("begin"), stacked("end")
     clock = np.median(end - np.median(end, axis=0), axis=1).astype(np.int64)
-    return Arrivals(
+    return MatchedCollective(
         key, np.array(list(rows)), begin - clock[:, None], end - clock[:, None], stacked("busy_before"), clock
     )
 
 
-def _end_spread(these: Arrivals) -> float:
+def _end_spread(these: MatchedCollective) -> float:
     return float(np.median(np.ptp(these.end, axis=0)))
 
 
@@ -168,7 +168,7 @@ class LateRank:
     """By how much longer than the others' its accelerator computed before those collectives."""
 
 
-def late_ranks(matched: Sequence[Arrivals], span_ns: int) -> list[LateRank]:
+def late_ranks(matched: Sequence[MatchedCollective], span_ns: int) -> list[LateRank]:
     """Find the ranks that are late, the dearest first.
 
     One is when it comes later than the median of the others so often that chance does not explain it (a

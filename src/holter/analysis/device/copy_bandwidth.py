@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.work import COPIES, Names, check_definition, device_work, hta_rounded
+from holter.analysis.device.work import COPIES, NameCodes, check_definition, device_work, hta_rounded
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def copy_bandwidth(tables: Mapping[str, Table], *, definition: str = "all") -> T
         keep &= _kept(tables, copies)
         begin, end = hta_rounded(begin, end)
         end = np.where(end == begin, begin + 1000, end)
-    kinds = Names()
+    kinds = NameCodes()
     code = kinds.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copies["kind"].tolist())
     rows = np.flatnonzero(keep & (end != begin))
     time = np.concatenate([begin[rows], end[rows]])

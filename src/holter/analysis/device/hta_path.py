@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.analysis.device.launching import HTA_CALLS
-from holter.analysis.device.longest_way import Edge, Graph
+from holter.analysis.device.longest_path import Edge, Graph
 from holter.analysis.device.work import Work, device_work, hta_rounded, launch_of
 from holter.analysis.host.operator_tree import host
 from holter.schema.table import Table

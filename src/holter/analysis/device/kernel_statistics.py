@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.kernel_names import product
-from holter.analysis.device.work import KINDS, Names, device_work
+from holter.analysis.device.work import KINDS, NameCodes, device_work
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def kernel_precision(tables: Mapping[str, Table]) -> dict[str, float]:
     """
     kernels = tables.get("kernels") or Table.empty("kernels")
     kernels = kernels.where(kernels["kind"] != "communication")
-    names = Names()
+    names = NameCodes()
     code = names.codes(kernels["name"])
     total = np.bincount(code, weights=kernels["duration"], minlength=len(names))
     shares: dict[str, float] = {}
@@ -181,7 +181,7 @@ def memory_table(tables: Mapping[str, Table]) -> Table:
         time; NaN where the trace does not tell bytes), the longest first.
     """
     copies = tables.get("memory_operations") or Table.empty("memory_operations")
-    names = Names()
+    names = NameCodes()
     pairs = zip(copies["kind"].tolist(), copies["memory"].tolist(), strict=True)
     code = names.codes([f"{kind}\n{memory}" for kind, memory in pairs])
     number = np.bincount(code, minlength=len(names))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.work import Names
+from holter.analysis.device.work import NameCodes
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def memory_timelines(tables: Mapping[str, Table], word: str = "memory") -> list[
         word: What the name holds, in whatever case; the importers call memory so.
     """
     counters = tables.get("counters") or Table.empty("counters")
-    names = Names()
+    names = NameCodes()
     code = names.codes(counters["name"])
     wanted = [i for i, name in enumerate(names) if word.lower() in name.lower()]
     found = []

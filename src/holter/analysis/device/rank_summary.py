@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.arrivals import Arrivals, Collectives, LateRank, arrivals, collectives, late_ranks
+from holter.analysis.device.arrivals import (
+    Collectives,
+    LateRank,
+    MatchedCollective,
+    arrivals,
+    collectives,
+    late_ranks,
+)
 from holter.analysis.device.time_breakdown import TimeBreakdown, broken_down, split
 from holter.analysis.device.work import device_work
 from holter.schema.table import Table
@@ -53,7 +60,7 @@ class RankSummary:
     """The largest difference first."""
     late: list[LateRank]
     """The dearest first."""
-    arrivals: list[Arrivals]
+    arrivals: list[MatchedCollective]
     refused: list[str]
     """Collectives that could not be matched between ranks, and why."""
 

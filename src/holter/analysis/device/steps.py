@@ -71,7 +71,7 @@ def device_ranges(tables: Mapping[str, Table], begin: Ints, end: Ints, rank: Int
     return Table({"time": first, "duration": last - first, "works": works})
 
 
-def step_times(tables: Mapping[str, Table]) -> Table:
+def device_step_times(tables: Mapping[str, Table]) -> Table:
     """Return the steps with their time on the accelerator.
 
     Returns:

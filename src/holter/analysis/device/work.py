@@ -49,7 +49,7 @@ _HTA_MEMORY = re.compile(r"(hip)?Mem(cpy|set)|dma")
 _TRACELENS_COMMUNICATION = re.compile(r"rccl|nccl|cross_device_reduce", re.IGNORECASE)
 
 
-class Names(dict[str, int]):
+class NameCodes(dict[str, int]):
     """Numbers names in the order in which they first come."""
 
     def __missing__(self, name: str) -> int:
@@ -64,7 +64,7 @@ class Names(dict[str, int]):
 
 def matching(names: Iterable[str], test: Callable[[str], object]) -> NDArray[np.bool_]:
     """Tell of each name whether it passes a test; each distinct one is tested once."""
-    known = Names()
+    known = NameCodes()
     codes = known.codes(names)
     passed = np.fromiter((bool(test(name)) for name in known), dtype=bool, count=len(known))
     return passed[codes]
@@ -121,7 +121,7 @@ def device_work(tables: Mapping[str, Table], definition: str = "all") -> Work:
     """
     check_definition(definition)
     kernels, copies = (tables.get(n) or Table.empty(n) for n in ("kernels", "memory_operations"))
-    names = Names()
+    names = NameCodes()
     kernel_names = names.codes(kernels["name"])
     known = len(names)
     copy_names = names.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copies["kind"].tolist())
@@ -195,7 +195,7 @@ def _with_waits(work: Work, waits: Table) -> Work:
     waits = waits.where(waits["thread"] >= 0)
     if not waits.rows:
         return work
-    names = Names(zip(work.names, range(len(work.names)), strict=True))
+    names = NameCodes(zip(work.names, range(len(work.names)), strict=True))
     begin = waits["time"]
     none = np.zeros(waits.rows, dtype=np.int64)
     columns = (

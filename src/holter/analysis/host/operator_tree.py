@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device.work import Names, device_work, launch_of, matching
+from holter.analysis.device.work import NameCodes, device_work, launch_of, matching
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def host(tables: Mapping[str, Table]) -> Host:
     correlation[operators.rows : operators.rows + launches.rows] = launches["correlation"]
     rank, thread, begin = joined("rank"), joined("thread"), joined("time")
     end = begin + joined("duration")
-    names = Names()
+    names = NameCodes()
     name = names.codes(np.concatenate([part["name"] for part in parts]))
     order = np.lexsort((-end, begin, thread, rank))
     rank, thread, begin, end = rank[order], thread[order], begin[order], end[order]

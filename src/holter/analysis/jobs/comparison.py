@@ -26,7 +26,7 @@ Statistic = Literal["median", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StepTimeChange:
     """Step time of one job over that of another; `low` to `high` is its 95 % interval."""
 
     before_ms: float
@@ -83,7 +83,7 @@ def _occurrence(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def step_change(
     before: NDArray[np.float64], after: NDArray[np.float64], statistic: Statistic = "median"
-) -> Change | None:
+) -> StepTimeChange | None:
     """Compare two series of step times; None when either has fewer than `FEWEST` steps.
 
     The interval is that of a moving-block bootstrap (Künsch 1989, blocks of about the cube root of the
@@ -101,7 +101,7 @@ def step_change(
     random = np.random.default_rng(0)
     ratios = _draws(after, statistic, random) / _draws(before, statistic, random)
     low, high = np.percentile(ratios, (2.5, 97.5))
-    return Change(old, new, new / old, float(low), float(high), (len(before), len(after)))
+    return StepTimeChange(old, new, new / old, float(low), float(high), (len(before), len(after)))
 
 
 def _draws(times: NDArray[np.float64], statistic: Statistic, random: np.random.Generator) -> NDArray[Any]:

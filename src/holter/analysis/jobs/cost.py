@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class CostSaving:
     """What a change is worth over a whole run. Negative: it costs extra."""
 
     hours_before: float
@@ -27,7 +27,7 @@ class Saving:
 
 def saving(
     before_h: float, after_h: float, *, epochs: float = 1, price: float | None = None, nodes: float = 1
-) -> Saving:
+) -> CostSaving:
     """Compute what is saved when an epoch takes `after_h` hours in place of `before_h`.
 
     Args:
@@ -46,7 +46,7 @@ def saving(
             raise ValueError(f"{name} must be a finite number and at least 0, not {value!r}")
     before, after = epochs * before_h, epochs * after_h
     saved = before - after
-    return Saving(
+    return CostSaving(
         hours_before=before,
         hours_after=after,
         hours_saved=saved,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.loading.stacks import Callable, callables
+from holter.analysis.loading.stacks import SampledCallable, callables
 from holter.analysis.loading.waits import holding, inside, outside, split_waits, within
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.loop_thread import by_loop
@@ -45,7 +45,7 @@ class DataLoading:
 
     `read`, `decode`, `transform` come from stack samples; without these they are one stage, `fetch`.
     """
-    callables: list[Callable] = field(default_factory=list)
+    callables: list[SampledCallable] = field(default_factory=list)
     """What the dataset called, with shares of the fetch time."""
     workers: int | None = None
     pin_memory: bool | None = None
@@ -208,7 +208,7 @@ def _work(spans: Table, waits: Table) -> tuple[Table, Table, Table]:
     return fetches, joins, stacks
 
 
-def _named(split: dict[str, float] | None, found: list[Callable], share: float) -> dict[str, float]:
+def _named(split: dict[str, float] | None, found: list[SampledCallable], share: float) -> dict[str, float]:
     if split is None:
         return {}
     weights: dict[str, float] = {}

@@ -40,7 +40,7 @@ _READ_NAME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One frame of a stack sample, as `qualname (file:line)` says it."""
 
     text: str
@@ -53,19 +53,19 @@ class Frame:
         return self.qualname.rsplit(".", 1)[-1]
 
 
-def frames(stack: str) -> list[Frame]:
+def frames(stack: str) -> list[StackFrame]:
     """Split a stack, outermost frame first; a frame of unknown form is its own name."""
     found = []
     for text in stack.split(";"):
         match = _FRAME.match(text.strip())
         if match:
-            found.append(Frame(text.strip(), match["qualname"], match["file"].replace("\\", "/")))
+            found.append(StackFrame(text.strip(), match["qualname"], match["file"].replace("\\", "/")))
         elif text.strip():
-            found.append(Frame(text.strip(), text.strip(), ""))
+            found.append(StackFrame(text.strip(), text.strip(), ""))
     return found
 
 
-def below_dataset(stack: list[Frame]) -> list[Frame]:
+def below_dataset(stack: list[StackFrame]) -> list[StackFrame]:
     """Return the frames below the dataset's own ones; empty when the dataset itself was running.
 
     Datasets that wrap datasets (a subset, a concatenation) are passed through: the innermost one counts.
@@ -84,11 +84,11 @@ def below_dataset(stack: list[Frame]) -> list[Frame]:
     return stack[last + 1 :]
 
 
-def _works(frame: Frame) -> bool:
+def _works(frame: StackFrame) -> bool:
     return frame.function not in _OWN and frame.function not in _CALLS
 
 
-def entry(stack: list[Frame]) -> Frame | None:
+def entry(stack: list[StackFrame]) -> StackFrame | None:
     """Return the callable that the dataset called: below it, and below what only calls others."""
     below = below_dataset(stack)
     for i, frame in enumerate(below):
@@ -97,7 +97,7 @@ def entry(stack: list[Frame]) -> Frame | None:
     return stack[-1] if stack else None
 
 
-def _is_wrapper(frame: Frame, called: Frame) -> bool:
+def _is_wrapper(frame: StackFrame, called: StackFrame) -> bool:
     if frame.function not in _CALLS:
         return False
     if frame.function not in ("__call__", "forward"):
@@ -109,7 +109,7 @@ def _is_wrapper(frame: Frame, called: Frame) -> bool:
     return any(word in owner for word in _WRAPPERS)
 
 
-def stage(stack: list[Frame]) -> str:
+def stage(stack: list[StackFrame]) -> str:
     """Tell whether a stack sample is `read`, `decode` or `transform`.
 
     The innermost frame that is known decides, so that a transform which opens its image lazily decodes there.
@@ -130,7 +130,7 @@ def _words(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Callable:
+class SampledCallable:
     """What the dataset called, and the share of the sampled fetch time that went into it."""
 
     name: str
@@ -142,7 +142,7 @@ class Callable:
     """Stage → percent of fetch."""
 
 
-def callables(samples: Iterable[tuple[str, float]]) -> list[Callable]:
+def callables(samples: Iterable[tuple[str, float]]) -> list[SampledCallable]:
     """Group stack samples by the callable that the dataset called, the dearest first.
 
     Args:
@@ -168,7 +168,7 @@ def callables(samples: Iterable[tuple[str, float]]) -> list[Callable]:
     for place, stages in by_place.items():
         share = {name: 100.0 * weight / total for name, weight in stages.items()}
         result.append(
-            Callable(
+            SampledCallable(
                 name=max(texts[place].items(), key=lambda item: item[1])[0],
                 stage=max(share.items(), key=lambda item: item[1])[0],
                 fetch_pct=sum(share.values()),

@@ -12,7 +12,7 @@ from holter.analysis.verdict.evidence import counted, ms, part_name
 if TYPE_CHECKING:
     from holter.analysis.jobs.stragglers import Straggler
     from holter.analysis.loading.dataloading import DataLoading
-    from holter.analysis.loading.stacks import Callable
+    from holter.analysis.loading.stacks import SampledCallable
     from holter.analysis.verdict.facts import Facts
 
 _WORTH = 0.97
@@ -89,7 +89,7 @@ class _Pipeline:
     workers: int
     strain: float
     """Measured step over what `fetch / workers` would make it: workers that slow each other down."""
-    dear: list[Callable]
+    dear: list[SampledCallable]
 
     @classmethod
     def of(cls, facts: Facts, loading: DataLoading, step: float) -> _Pipeline:
@@ -120,7 +120,7 @@ class _Pipeline:
         return max(self.rest + handover, self.strain * fetch / workers)
 
 
-def _prepared(pipeline: _Pipeline, items: list[Callable]) -> Advice:
+def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
     removed = sum(item.fetch_pct for item in items) / 100
     left = pipeline.fetch - removed * (pipeline.fetch - pipeline.collate)
     expected = pipeline.expected(fetch=left)
