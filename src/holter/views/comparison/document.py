@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from holter.analysis.jobs.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.jobs.cost import saving
 from holter.analysis.steps.epochs import epoch_s
-from holter.analysis.verdict.advice import RECORD_STEPS
 from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.job_advice import RECORD_STEPS
 from holter.schema.phases import JOB_PHASES
 from holter.views.document.description import describe
 from holter.views.reading import steps_of
