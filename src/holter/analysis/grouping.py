@@ -1,4 +1,4 @@
-"""Rows by what they have in common."""
+"""Groups rows by equal values of their columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def coded(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return the distinct texts of a column as they come, and of each row which one it has."""
+    """Return the distinct texts of a column in order of appearance, and the index of each row's text."""
     number = {text: at for at, text in enumerate(dict.fromkeys(texts.tolist()))}
     codes = np.fromiter(map(number.__getitem__, texts.tolist()), np.int32, len(texts))
     names = np.empty(len(number), object)

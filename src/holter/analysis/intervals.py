@@ -1,4 +1,4 @@
-"""Sets of intervals on the time axis: union, difference, and how much of a set lies where."""
+"""Sets of intervals on the time axis: union, difference and overlap."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING = Intervals(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def union(begin: ArrayLike, end: ArrayLike) -> Intervals:
-    """Join intervals given in any order; those that overlap or touch become one, empty ones none."""
+    """Join intervals in any order: overlapping and adjacent ones become one, empty ones are dropped."""
     b, e = np.asarray(begin, dtype=np.int64), np.asarray(end, dtype=np.int64)
     b, e = b[e > b], e[e > b]
     if not len(b):
@@ -41,7 +41,7 @@ def union(begin: ArrayLike, end: ArrayLike) -> Intervals:
 
 
 def difference(whole: Intervals, without: Intervals) -> Intervals:
-    """Return what of `whole` lies outside `without`."""
+    """Return the part of `whole` outside `without`."""
     edges = np.unique(np.concatenate([*whole, *without]))
     begin, end = edges[:-1], edges[1:]
     keep = inside(whole, begin) & ~inside(without, begin)
@@ -49,7 +49,7 @@ def difference(whole: Intervals, without: Intervals) -> Intervals:
 
 
 def inside(these: Intervals, moments: ArrayLike) -> NDArray[np.bool_]:
-    """Tell of each moment whether the set covers it; an end is outside."""
+    """Return for each moment whether the set covers it; the end of an interval is outside."""
     at = np.asarray(moments, dtype=np.int64)
     before = np.searchsorted(these.begin, at, side="right") - 1
     found = before >= 0

@@ -1,4 +1,4 @@
-"""What ran at some moments, or during some stretches of time, and how much of it."""
+"""Counts events that run at given moments or during given intervals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who comes late to the collectives, where the others' kernels run, and wait, until the last one is there.
+"""Finds ranks that enter collectives late while the kernels of the other ranks wait.
 
-Most of the time of a communication kernel is waiting. Ranks leave a collective together, so that its ends
-tell how far the ranks' clocks are apart, and its begins, on clocks set right, who arrived when.
+Communication kernels mostly wait. Ranks leave a collective together, so the ends of its kernels give the
+clock skew between ranks. With corrected clocks, the begins give the arrival of each rank.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COST_PCT = 5.0
 CHANCE = 0.05
 """How likely it may be, over all ranks, that one is late so often by chance."""
 END_SPREAD = 0.25
-"""Ends that lie further apart than this share of the begins are no ends of the same collectives."""
+"""Ends further apart than this share of the begins belong to different collectives."""
 END_SPREAD_NS = 100_000
 """Unless they lie no further apart than this."""
 
@@ -37,7 +37,7 @@ class Collectives(NamedTuple):
     """The communication kernels of one rank, in the order of time."""
 
     key: tuple[str, ...]
-    """What they have in common with other ranks': process group and collective, or the kernel's name."""
+    """Key that is equal on all ranks: process group and collective, or the kernel's name."""
     begin: Ints
     end: Ints
     busy_before: Ints
@@ -169,7 +169,7 @@ class LateRank:
 
 
 def late_ranks(matched: Sequence[MatchedCollective], span_ns: int) -> list[LateRank]:
-    """Find the ranks that are late, the dearest first.
+    """Find the ranks that are late, the costliest first.
 
     One is when it comes later than the median of the others so often that chance does not explain it (a
     binomial test at `CHANCE`, shared among the ranks), and when that adds up to `COST_PCT` of the time.

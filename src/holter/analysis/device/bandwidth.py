@@ -1,4 +1,4 @@
-"""How fast collectives move data: algorithm and bus bandwidth by collective and size of message."""
+"""Computes algorithm and bus bandwidth of collectives by collective and message size."""
 
 from __future__ import annotations
 

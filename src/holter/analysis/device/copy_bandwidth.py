@@ -1,4 +1,4 @@
-"""How fast copies and fills move memory: over time, and summed up by kind."""
+"""Computes the bandwidth of copies and fills over time and by kind."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def copy_bandwidth_summary(tables: Mapping[str, Table], *, definition: str = "al
 
 
 def _kept(tables: Mapping[str, Table], copies: Table) -> NDArray[np.bool_]:
-    """Tell which copies HTA counts."""
+    """Return which copies HTA counts."""
     others = {name: table for name, table in tables.items() if name in ("launches", "operators")}
     work = device_work({**others, "memory_operations": copies}, "hta")
     counted = set(zip(work.rank.tolist(), work.correlation.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Memory of an accelerator over time, as the counters of a trace tell it: its peak and its growth."""
+"""Computes peak and growth of an accelerator's memory over time, from the counters of a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All ranks of a trace beside each other: who computes, communicates, idles; the odd one; who is late."""
+"""Compares the ranks of a trace: time breakdown of each, outliers among ranks, and late ranks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COMPARED = ("compute_ns", "communication_ns", "memory_ns", "idle_ns")
 
 @dataclass(frozen=True, kw_only=True)
 class RankPart:
-    """What is kept of one rank's device; a few hundred bytes and its collectives."""
+    """Summary of one rank's device: a few hundred bytes and its collectives."""
 
     breakdown: TimeBreakdown
     collectives: Collectives
@@ -59,14 +59,14 @@ class RankSummary:
     odd: list[OddRank]
     """The largest difference first."""
     late: list[LateRank]
-    """The dearest first."""
+    """The costliest first."""
     arrivals: list[MatchedCollective]
     refused: list[str]
     """Collectives that could not be matched between ranks, and why."""
 
 
 def rank_parts(tables: Mapping[str, Table]) -> list[RankPart]:
-    """Reduce the tables of one rank, or of several, to what a comparison needs.
+    """Reduce the tables of one or several ranks to the data of a comparison.
 
     Args:
         tables: `kernels` and `memory_operations`. A thousand ranks are read one by one and only this kept.

@@ -1,4 +1,4 @@
-"""Two traces compared name by name: which operators and kernels came, went, grew or shrank."""
+"""Compares two traces by name: new, missing, longer and shorter operators and kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the host did, as a tree: which operator called which, own and total time, modules, gradients."""
+"""Builds the call tree of the host: operators with own and total time, modules and gradients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDING_NS = 1000
 
 
 class Host(NamedTuple):
-    """What threads did, each event below the one that it ran in; sorted by rank, thread and begin."""
+    """Events of host threads with their parents; sorted by rank, thread and begin."""
 
     rank: Ints
     thread: Ints
@@ -37,7 +37,7 @@ class Host(NamedTuple):
     kind: NDArray[Any]
     """That of table `operators`, or launch, or sync."""
     parent: Ints
-    """Index of the event around it on its thread; -1 for none."""
+    """Index of the enclosing event on its thread; -1 without one."""
     correlation: Ints
     """Of launches; else 0."""
     row: Ints
@@ -112,7 +112,7 @@ def _parents(begin: Ints, end: Ints, same: NDArray[Any]) -> Ints:
 
 
 def own(total: Ints, parent: Ints) -> Ints:
-    """Take from each event what lies in its children."""
+    """Compute own time: subtract the time of its children from each event."""
     inside = parent >= 0
     below = np.bincount(parent[inside], weights=total[inside], minlength=len(total))
     return np.asarray(total - below.astype(np.int64), dtype=np.int64)
@@ -176,7 +176,7 @@ def operator_table(
 
 
 def _inside_itself(tree: Host, chosen: Ints) -> NDArray[np.bool_]:
-    """Tell which events have one of their own name somewhere around them."""
+    """Return which events have an ancestor of the same name."""
     nested = np.zeros(len(chosen), dtype=bool)
     at = tree.parent[chosen]
     left = np.arange(len(chosen))

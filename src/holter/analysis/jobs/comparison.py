@@ -1,4 +1,4 @@
-"""Compare the step times of two jobs: how much longer steps take, and how sure that is."""
+"""Compares the step times of two jobs: the ratio and its confidence interval."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 FEWEST = 20
-"""Steady steps that each job must have before anything is said of a difference."""
+"""Steady steps that each job needs for a comparison."""
 _MOST = 5000
-"""More steps than this are first merged into as many stretches."""
+"""Longer series are averaged down to about this many values."""
 _DRAWS = 2000
 TIMED = ("time", "duration", "rank", "step", "compile")
 """Columns of table `steps` that `step_times` reads."""
@@ -39,12 +39,12 @@ class StepTimeChange:
 
     @property
     def certain(self) -> bool:
-        """Whether there is a difference at all, as far as can be told."""
+        """Whether the interval excludes equal step times."""
         return self.low > 1 or self.high < 1
 
 
 def judge(low: float, high: float, most: float) -> Literal["pass", "regression", "inconclusive"]:
-    """Say whether steps got slower by more than a share (0.05 = 5 %), or that it cannot be told.
+    """Judge whether steps are slower by more than a share (0.05 = 5 %).
 
     Args:
         low: Low end of the ratio's interval.
@@ -62,7 +62,7 @@ def step_times(steps: Table) -> NDArray[np.float64]:
     if not used.rows:
         return np.empty(0)
     order = np.argsort(used["time"], kind="stable")
-    # A step number comes again in another attempt: a step is told by its number and how often it came before.
+    # Step numbers repeat in another attempt: number and occurrence together identify a step.
     number, rank = used["step"][order].astype(np.int64), used["rank"][order].astype(np.int64)
     key = _occurrence(rank * (number.max() + 2) + number) * (number.max() + 2) + number
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -119,6 +119,6 @@ def _draws(times: NDArray[np.float64], statistic: Statistic, random: np.random.G
 
 
 def parts_ms(steps: Table) -> dict[str, float]:
-    """Return the mean time of a steady step in each exclusive part, ms; empty when there are none."""
+    """Return the mean time of a steady step in each exclusive part, ms; empty without steady steps."""
     mask = steady(steps)
     return {part: float(steps[part][mask].mean()) / 1e6 for part in BREAKDOWN} if mask.any() else {}

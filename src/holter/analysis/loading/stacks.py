@@ -1,4 +1,4 @@
-"""What a dataset spends its time on: callables below its own code, from stack samples, and their stage."""
+"""Finds the callables that take a dataset's time, and their stage, from stack samples."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def below_dataset(stack: list[StackFrame]) -> list[StackFrame]:
         return stack[1:]
     last = own[0]
     for i in own[1:]:
-        # A container with an index operator far below (a lookup in a transform) is no dataset.
+        # A container with an index operator far below (a lookup in a transform) is not a dataset.
         if any(_works(frame) for frame in stack[last + 1 : i]):
             break
         last = i
@@ -89,7 +89,7 @@ def _works(frame: StackFrame) -> bool:
 
 
 def entry(stack: list[StackFrame]) -> StackFrame | None:
-    """Return the callable that the dataset called: below it, and below what only calls others."""
+    """Return the callable that the dataset calls; wrappers that only call others are skipped."""
     below = below_dataset(stack)
     for i, frame in enumerate(below):
         if i + 1 == len(below) or not _is_wrapper(frame, below[i + 1]):
@@ -110,7 +110,7 @@ def _is_wrapper(frame: StackFrame, called: StackFrame) -> bool:
 
 
 def stage(stack: list[StackFrame]) -> str:
-    """Tell whether a stack sample is `read`, `decode` or `transform`.
+    """Classify a stack sample as `read`, `decode` or `transform`.
 
     The innermost frame that is known decides, so that a transform which opens its image lazily decodes there.
     """
@@ -131,7 +131,7 @@ def _words(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SampledCallable:
-    """What the dataset called, and the share of the sampled fetch time that went into it."""
+    """A callable of the dataset, and its share of the sampled fetch time."""
 
     name: str
     """`qualname (file:line)`; the line where it was called most."""
@@ -143,7 +143,7 @@ class SampledCallable:
 
 
 def callables(samples: Iterable[tuple[str, float]]) -> list[SampledCallable]:
-    """Group stack samples by the callable that the dataset called, the dearest first.
+    """Group stack samples by the callable of the dataset, the most expensive first.
 
     Args:
         samples: (stack, time it stands for) each; the same stack may come many times.

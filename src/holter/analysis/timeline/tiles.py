@@ -1,4 +1,4 @@
-"""Levels of detail of a timeline: events too short to be seen merged into blocks, long ones kept as they are.
+"""Computes levels of detail of a timeline: short events are merged into blocks, and long ones are kept.
 
 Level n has blocks of 1024 · 4ⁿ ns. An event that is at least as long as a block of level n, and shorter than
 one of level n + 1, is kept as a row of level n. Shorter ones are merged, at each level: those that begin in
