@@ -1,8 +1,8 @@
-"""Sets of intervals on the time axis: union, difference and overlap."""
+"""Sets of intervals on the time axis: union, difference, overlap, and events at moments and in intervals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -91,3 +91,27 @@ def gaps(begin: ArrayLike, end: ArrayLike) -> Gaps:
     reach = np.maximum.accumulate(e[order])
     idle = b[order][1:] > reach[:-1]
     return Gaps(reach[:-1][idle], b[order][1:][idle], order[1:][idle])
+
+
+def times_at(begin: NDArray[Any], end: NDArray[Any], moments: ArrayLike) -> NDArray[np.int64]:
+    """Return for each event how many of the moments lie in [begin, end]."""
+    ordered = np.sort(np.asarray(moments, dtype=np.int64))
+    found = np.searchsorted(ordered, end, side="right") - np.searchsorted(ordered, begin, side="left")
+    return np.asarray(found, dtype=np.int64)
+
+
+def times_during(
+    begin: NDArray[Any], end: NDArray[Any], starts: ArrayLike, ends: ArrayLike
+) -> NDArray[np.int64]:
+    """Return for each event how many of the intervals [start, end] it overlaps.
+
+    Raises:
+        ValueError: The numbers of starts and ends differ.
+    """
+    first, last = (np.sort(np.asarray(given, dtype=np.int64)) for given in (starts, ends))
+    if len(first) != len(last):
+        raise ValueError(
+            f"{len(first)} starts and {len(last)} ends are given, but each interval needs one of each"
+        )
+    begun = np.searchsorted(first, end, side="right")
+    return np.asarray(begun - np.searchsorted(last, begin, side="left"), dtype=np.int64)
