@@ -92,7 +92,7 @@ def test_a_card_with_too_much_to_say_keeps_its_end(slow):
 
 
 def test_a_card_with_room_cuts_nothing_and_says_nothing_twice(slow):
-    sentence = "45 % of each step is spent outside of every known part."
+    sentence = "45 % of each step is spent outside all known parts."
     long = "one two three four five " * 9 + "end of it"
     verdict = {
         **slow["verdict"],
@@ -104,7 +104,7 @@ def test_a_card_with_room_cuts_nothing_and_says_nothing_twice(slow):
     card = drawn({**slow, "verdict": verdict, "dataloading": None, "rules": []})
     assert "end of it" in card
     assert "…" not in card
-    assert card.count("outside of every known part") == 1
+    assert card.count("outside all known parts") == 1
 
 
 def test_what_a_job_says_cannot_steer_the_terminal(slow):

@@ -66,7 +66,7 @@ def documents(tmp_path_factory) -> dict[Path, dict]:
     }
     rules = [{"name": "StepOutlier", "rule": "StepOutlier", "parameters": {}}]
     recorded = {"code": {"revision": "a"}, "packages": {"torch": "2"}, "settings": {}}
-    verdict = {"suspect": "compute", "sentence": "Nothing holds it back.", "headline": None}
+    verdict = {"suspect": "compute", "sentence": "No bottleneck found.", "headline": None}
     folder.update(
         launch={"id": "x", "nodes": 1}, framework=framework, failure=failure, rules=rules, recorded=recorded,
         verdict=verdict, price=3.0, total_steps=100, tags={"a": "b"}, stopped_by={"rule": "x", "reason": "y"},

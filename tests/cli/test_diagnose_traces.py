@@ -85,7 +85,7 @@ def test_a_trace_gets_a_verdict_and_a_card(holter, tmp_path):
     waiting_for_batches().write(tmp_path / "trace.json.gz")
     shown = holter("diagnose", "trace.json.gz")
     assert shown.code == 0
-    assert "Data loading holds the accelerator up: idle 60 % of each step (10 ms)" in shown.out
+    assert "Data loading holds the accelerator up: it idles 60 % of each step (10 ms)" in shown.out
     assert "num_workers" in shown.out
     assert len(shown.out.splitlines()) <= 20
     assert max(map(len, shown.out.splitlines())) <= 100
@@ -110,7 +110,7 @@ def test_a_folder_of_ranks_tells_who_is_late(holter, tmp_path):
     document = json.loads(holter("diagnose", "ranks", "--json").out)
     assert document["ranks"] == [0, 1, 2, 3]
     assert document["verdict"]["suspect"] == "communication"
-    assert document["verdict"]["sentence"].startswith("Rank 2 holds the others up: late at 12 of 12")
+    assert document["verdict"]["sentence"].startswith("Rank 2 holds the others up: it is late at 12 of 12")
     (late,) = document["trace"]["late_ranks"]
     assert (late["rank"], late["cause"]) == (2, "host")
 
@@ -155,7 +155,7 @@ def test_events_without_duration_have_no_shares_of_time(holter, tmp_path, catego
         trace.host(name, 10, 0, category, device=0, stream=7)
     path = trace.write(tmp_path / "moment.json")
     answer = holter("diagnose", str(path))
-    assert "All events of the trace lie at one moment and none has a duration" in answer.out
+    assert "All events of the trace have the same time and no duration" in answer.out
     assert "0 %" not in answer.out
     assert "0.0 %" not in holter("diagnose", str(path), "--detail").out.partition("Operators")[0]
     assert json.loads(holter("diagnose", str(path), "--json").out)["breakdown"] is None

@@ -51,7 +51,7 @@ def test_of_two_trainings_at_once_one_counts_and_the_other_is_named(trained: dic
     assert STEPS - 6 <= told["steps"]["count"] < 2 * STEPS
     named = "; ".join(told["verdict"]["missing"])
     assert "optimizer steps of rank 0's thread" in named
-    assert ("both end them" in named) == (len(set(ended["thread"].tolist())) > 1 and _overlap(ended))
+    assert ("both end steps" in named) == (len(set(ended["thread"].tolist())) > 1 and _overlap(ended))
 
 
 def _overlap(ended: Table) -> bool:

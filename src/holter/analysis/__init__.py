@@ -1,1 +1,1 @@
-"""Compute: pure functions from tables to tables and plain values; nothing here touches a file."""
+"""Computes numbers from tables with pure functions, without access to files."""

@@ -1,4 +1,4 @@
-"""Rows by what they have in common."""
+"""Groups rows by equal values of their columns, and adds amounts up by name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 
 def coded(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return the distinct texts of a column as they come, and of each row which one it has."""
+    """Return the distinct texts of a column in order of appearance, and the index of each row's text."""
     number = {text: at for at, text in enumerate(dict.fromkeys(texts.tolist()))}
     codes = np.fromiter(map(number.__getitem__, texts.tolist()), np.int32, len(texts))
     names = np.empty(len(number), object)
@@ -27,3 +29,24 @@ def groups(*columns: NDArray[Any]) -> dict[tuple[Any, ...], NDArray[np.int64]]:
     order = np.argsort(codes, kind="stable")
     edges = np.searchsorted(codes[order], np.arange(1, len(number)))
     return dict(zip(number, np.split(order, edges), strict=True)) if number else {}
+
+
+def sums(names: Iterable[str], amounts: Iterable[int]) -> dict[str, int]:
+    """Add amounts up by name, the largest first, without zeros."""
+    found: dict[str, int] = {}
+    for name, amount in zip(names, amounts, strict=True):
+        if amount:
+            found[name] = found.get(name, 0) + int(amount)
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def of_largest(totals: dict[str, int]) -> dict[str, float]:
+    """Return each as a share of the largest, which is 1."""
+    most = max(totals.values(), default=0)
+    return {name: total / most for name, total in totals.items()} if most else {}
+
+
+def percent(totals: dict[str, int], most: int) -> dict[str, float]:
+    """Return the first `most` totals as percent of all."""
+    every = sum(totals.values())
+    return {name: 100.0 * total / every for name, total in list(totals.items())[:most]} if every else {}

@@ -1,8 +1,8 @@
-"""Sets of intervals on the time axis: union, difference, and how much of a set lies where."""
+"""Sets of intervals on the time axis: union, difference, overlap, and events at moments and in intervals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ NOTHING = Intervals(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def union(begin: ArrayLike, end: ArrayLike) -> Intervals:
-    """Join intervals given in any order; those that overlap or touch become one, empty ones none."""
+    """Join intervals in any order: overlapping and adjacent ones become one, empty ones are dropped."""
     b, e = np.asarray(begin, dtype=np.int64), np.asarray(end, dtype=np.int64)
     b, e = b[e > b], e[e > b]
     if not len(b):
@@ -41,7 +41,7 @@ def union(begin: ArrayLike, end: ArrayLike) -> Intervals:
 
 
 def difference(whole: Intervals, without: Intervals) -> Intervals:
-    """Return what of `whole` lies outside `without`."""
+    """Return the part of `whole` outside `without`."""
     edges = np.unique(np.concatenate([*whole, *without]))
     begin, end = edges[:-1], edges[1:]
     keep = inside(whole, begin) & ~inside(without, begin)
@@ -49,7 +49,7 @@ def difference(whole: Intervals, without: Intervals) -> Intervals:
 
 
 def inside(these: Intervals, moments: ArrayLike) -> NDArray[np.bool_]:
-    """Tell of each moment whether the set covers it; an end is outside."""
+    """Return for each moment whether the set covers it; the end of an interval is outside."""
     at = np.asarray(moments, dtype=np.int64)
     before = np.searchsorted(these.begin, at, side="right") - 1
     found = before >= 0
@@ -91,3 +91,27 @@ def gaps(begin: ArrayLike, end: ArrayLike) -> Gaps:
     reach = np.maximum.accumulate(e[order])
     idle = b[order][1:] > reach[:-1]
     return Gaps(reach[:-1][idle], b[order][1:][idle], order[1:][idle])
+
+
+def times_at(begin: NDArray[Any], end: NDArray[Any], moments: ArrayLike) -> NDArray[np.int64]:
+    """Return for each event how many of the moments lie in [begin, end]."""
+    ordered = np.sort(np.asarray(moments, dtype=np.int64))
+    found = np.searchsorted(ordered, end, side="right") - np.searchsorted(ordered, begin, side="left")
+    return np.asarray(found, dtype=np.int64)
+
+
+def times_during(
+    begin: NDArray[Any], end: NDArray[Any], starts: ArrayLike, ends: ArrayLike
+) -> NDArray[np.int64]:
+    """Return for each event how many of the intervals [start, end] it overlaps.
+
+    Raises:
+        ValueError: The numbers of starts and ends differ.
+    """
+    first, last = (np.sort(np.asarray(given, dtype=np.int64)) for given in (starts, ends))
+    if len(first) != len(last):
+        raise ValueError(
+            f"{len(first)} starts and {len(last)} ends are given, but each interval needs one of each"
+        )
+    begun = np.searchsorted(first, end, side="right")
+    return np.asarray(begun - np.searchsorted(last, begin, side="left"), dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Who comes late to the collectives, where the others' kernels run, and wait, until the last one is there.
+"""Finds ranks that enter collectives late while the kernels of the other ranks wait.
 
-Most of the time of a communication kernel is waiting. Ranks leave a collective together, so that its ends
-tell how far the ranks' clocks are apart, and its begins, on clocks set right, who arrived when.
+Communication kernels mostly wait. Ranks leave a collective together, so the ends of its kernels give the
+clock skew between ranks. With corrected clocks, the begins give the arrival of each rank.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COST_PCT = 5.0
 CHANCE = 0.05
 """How likely it may be, over all ranks, that one is late so often by chance."""
 END_SPREAD = 0.25
-"""Ends that lie further apart than this share of the begins are no ends of the same collectives."""
+"""Ends further apart than this share of the begins belong to different collectives."""
 END_SPREAD_NS = 100_000
 """Unless they lie no further apart than this."""
 
@@ -37,7 +37,7 @@ class Collectives(NamedTuple):
     """The communication kernels of one rank, in the order of time."""
 
     key: tuple[str, ...]
-    """What they have in common with other ranks': process group and collective, or the kernel's name."""
+    """Key that is equal on all ranks: process group and collective, or the kernel's name."""
     begin: Ints
     end: Ints
     busy_before: Ints
@@ -63,7 +63,7 @@ def collectives(kernels: Table, work: Work) -> Collectives:
     return Collectives(keys, begin, end, measure(busy, np.minimum(since, begin), begin))
 
 
-class Arrivals(NamedTuple):
+class MatchedCollective(NamedTuple):
     """Collectives that several ranks took part in: one row a rank, one column a collective."""
 
     key: str
@@ -100,7 +100,7 @@ def _beyond_others(values: Ints) -> Ints:
     return np.asarray(values - (nth((count - 2) // 2) + nth((count - 1) // 2)) // 2, dtype=np.int64)
 
 
-def arrivals(by_rank: Mapping[int, Collectives]) -> tuple[list[Arrivals], list[str]]:
+def arrivals(by_rank: Mapping[int, Collectives]) -> tuple[list[MatchedCollective], list[str]]:
     """Match the collectives of ranks, the k-th of a kind with the k-th.
 
     Returns:
@@ -131,18 +131,18 @@ def arrivals(by_rank: Mapping[int, Collectives]) -> tuple[list[Arrivals], list[s
     return found, refused
 
 
-def _matched(key: str, rows: dict[int, list[int]], by_rank: Mapping[int, Collectives]) -> Arrivals:
+def _matched(key: str, rows: dict[int, list[int]], by_rank: Mapping[int, Collectives]) -> MatchedCollective:
     def stacked(column: str) -> Ints:
         return np.stack([getattr(by_rank[rank], column)[i] for rank, i in rows.items()])
 
     begin, end = stacked("begin"), stacked("end")
     clock = np.median(end - np.median(end, axis=0), axis=1).astype(np.int64)
-    return Arrivals(
+    return MatchedCollective(
         key, np.array(list(rows)), begin - clock[:, None], end - clock[:, None], stacked("busy_before"), clock
     )
 
 
-def _end_spread(these: Arrivals) -> float:
+def _end_spread(these: MatchedCollective) -> float:
     return float(np.median(np.ptp(these.end, axis=0)))
 
 
@@ -168,8 +168,8 @@ class LateRank:
     """By how much longer than the others' its accelerator computed before those collectives."""
 
 
-def late_ranks(matched: Sequence[Arrivals], span_ns: int) -> list[LateRank]:
-    """Find the ranks that are late, the dearest first.
+def late_ranks(matched: Sequence[MatchedCollective], span_ns: int) -> list[LateRank]:
+    """Find the ranks that are late, the costliest first.
 
     One is when it comes later than the median of the others so often that chance does not explain it (a
     binomial test at `CHANCE`, shared among the ranks), and when that adds up to `COST_PCT` of the time.

@@ -1,4 +1,4 @@
-"""How fast collectives move data: algorithm and bus bandwidth by collective and size of message."""
+"""Computes algorithm and bus bandwidth of collectives by collective and message size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.device.work import Names
+from holter.analysis.device.work import NameCodes
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def bandwidths(kernels: Table, *, definition: str = "all") -> Table:
     groups: dict[tuple[Any, ...], dict[int, NDArray[np.int64]]] = {}
     names = ("collective", "process_group", "group_size", "bytes", "rank")
     keys = list(zip(*(rows[name].tolist() for name in names), strict=True))
-    code = Names()
+    code = NameCodes()
     numbers = code.codes(map(repr, keys))
     first = {number: keys[i] for i, number in reversed(list(enumerate(numbers.tolist())))}
     for number, key in sorted(first.items()):

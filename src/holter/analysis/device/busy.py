@@ -1,4 +1,4 @@
-"""How busy accelerators were, moment by moment, as far as they were looked at."""
+"""Computes how busy accelerators are over time, for the recorded intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast copies and fills move memory: over time, and summed up by kind."""
+"""Computes the bandwidth of copies and fills over time and by kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.work import COPIES, Names, check_definition, device_work, hta_rounded
+from holter.analysis.device.work import COPIES, NameCodes, check_definition, device_work, hta_rounded
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def copy_bandwidth(tables: Mapping[str, Table], *, definition: str = "all") -> T
         keep &= _kept(tables, copies)
         begin, end = hta_rounded(begin, end)
         end = np.where(end == begin, begin + 1000, end)
-    kinds = Names()
+    kinds = NameCodes()
     code = kinds.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copies["kind"].tolist())
     rows = np.flatnonzero(keep & (end != begin))
     time = np.concatenate([begin[rows], end[rows]])
@@ -115,7 +115,7 @@ def copy_bandwidth_summary(tables: Mapping[str, Table], *, definition: str = "al
 
 
 def _kept(tables: Mapping[str, Table], copies: Table) -> NDArray[np.bool_]:
-    """Tell which copies HTA counts."""
+    """Return which copies HTA counts."""
     others = {name: table for name, table in tables.items() if name in ("launches", "operators")}
     work = device_work({**others, "memory_operations": copies}, "hta")
     counted = set(zip(work.rank.tolist(), work.correlation.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The critical path: the chain of pieces, each waiting for the one before, that a trace's time consists of.
+"""Computes the critical path: the chain of dependent pieces of work that fills a trace's time.
 
 Walked back from the end of the last work. Work that began right behind other work waited for that; work that
 was asked for only after everything before it had ended waited for the host; and the host, where it waited for

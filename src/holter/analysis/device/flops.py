@@ -1,4 +1,4 @@
-"""What a step should cost and what a device can do: floating-point operations, and peaks by device name."""
+"""Floating-point operations of a training step, and peak rates by device name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The critical path as Holistic Trace Analysis defines it: the longest way through a graph of events.
+"""Computes the critical path of Holistic Trace Analysis: the longest path through a graph of events.
 
 Each operator, call of the runtime, kernel and copy has a begin and an end. On a thread each is followed by
 the next, the time between belongs to whatever was running; between two outermost operators no time passes. A
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.analysis.device.launching import HTA_CALLS
-from holter.analysis.device.longest_way import Edge, Graph
+from holter.analysis.device.longest_path import Edge, Graph
 from holter.analysis.device.work import Work, device_work, hta_rounded, launch_of
 from holter.analysis.host.operator_tree import host
 from holter.schema.table import Table
@@ -97,7 +97,7 @@ class _Calls(NamedTuple):
 
 
 def _threads(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int]) -> _Calls:
-    """Put in what threads did, each thread by itself."""
+    """Add the events of each thread."""
     tree = host(tables)
     begin, end = hta_rounded(tree.begin, tree.end)
     told = np.isin(tree.kind, ("operator", "runtime", "launch", "sync"))
@@ -141,7 +141,7 @@ def _threads(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int])
 
 
 def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int], calls: _Calls) -> None:
-    """Put in what ran on devices, and who waited for it."""
+    """Add the work of devices and the waits for it."""
     launches = tables["launches"]
     work = device_work(tables)
     begin, end = hta_rounded(work.begin, work.end)

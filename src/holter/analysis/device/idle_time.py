@@ -1,4 +1,4 @@
-"""Why an accelerator idled: the host had not asked for work yet, a kernel was slow to start, or else."""
+"""Attributes idle time of an accelerator to the host, to kernel start-up, or to other reasons."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class IdleTime:
     other_ns: int
     """It had, and the gap is longer: an event of another stream, a dependency."""
     unknown_ns: int
-    """What ended the gap has no launch in the trace."""
+    """The work that ends the gap has no launch in the trace."""
     host_waits: Intervals
     """The gaps that wait for the host."""
 
@@ -51,7 +51,7 @@ class IdleTime:
 def idle_time(
     tables: Mapping[str, Table], definition: str = "all", *, kernel_delay_ns: int = KERNEL_DELAY_NS
 ) -> list[IdleTime]:
-    """Attribute idle time to who was waited for.
+    """Attribute idle time to its reasons.
 
     Args:
         tables: `kernels`, `memory_operations`, `launches`.

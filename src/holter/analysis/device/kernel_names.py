@@ -1,4 +1,4 @@
-"""What a kernel's name says: whether it multiplies matrices, in which precision, on tensor cores or not."""
+"""Reads kernel names: matrix products, their precision, and use of tensor cores."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Product(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def product(name: str) -> Product | None:
-    """Tell what kind of matrix product a kernel of this name computes; None when it is something else.
+    """Return the kind of matrix product of a kernel by its name; None for other kernels.
 
     The names are those of cuBLAS, cuDNN, CUTLASS, hipBLASLt (Tensile), Composable Kernel, MIOpen, Triton and
     the usual attention kernels.

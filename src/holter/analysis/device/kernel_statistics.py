@@ -1,4 +1,4 @@
-"""Which kernels take the time and which are launched most; in which precision; how activity divides up."""
+"""Statistics of kernels: time, launches, precision, and the division of device activity."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.kernel_names import product
-from holter.analysis.device.work import KINDS, Names, device_work
+from holter.analysis.device.work import KINDS, NameCodes, device_work
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OTHERS = "others"
-"""The name of the row that joins what did not get one of its own."""
+"""Name of the row that joins all remaining kernels."""
 
 _PRECISION = (
     ("fp8", re.compile(r"e4m3|e5m2|fp8|float8", re.IGNORECASE)),
@@ -133,7 +133,7 @@ def _statistics(
 
 @lru_cache(maxsize=65536)
 def precision(name: str) -> str:
-    """Tell in which precision a kernel of this name works; `other` where the name does not say.
+    """Return the precision of a kernel by its name; `other` if the name does not show it.
 
     Of a matrix product its inputs', else of the data that the name mentions: a kernel that reads bfloat16 and
     sums in float counts as bf16.
@@ -151,7 +151,7 @@ def kernel_precision(tables: Mapping[str, Table]) -> dict[str, float]:
     """
     kernels = tables.get("kernels") or Table.empty("kernels")
     kernels = kernels.where(kernels["kind"] != "communication")
-    names = Names()
+    names = NameCodes()
     code = names.codes(kernels["name"])
     total = np.bincount(code, weights=kernels["duration"], minlength=len(names))
     shares: dict[str, float] = {}
@@ -162,7 +162,7 @@ def kernel_precision(tables: Mapping[str, Table]) -> dict[str, float]:
 
 
 def activity(tables: Mapping[str, Table]) -> dict[str, float]:
-    """Divide what devices did into compute, communication, memory and sync, percent of the summed durations.
+    """Divide device activity into compute, communication, memory and sync, percent of the summed durations.
 
     Sync is the time in which the host waited for a device: no device records one of its own.
     """
@@ -181,7 +181,7 @@ def memory_table(tables: Mapping[str, Table]) -> Table:
         time; NaN where the trace does not tell bytes), the longest first.
     """
     copies = tables.get("memory_operations") or Table.empty("memory_operations")
-    names = Names()
+    names = NameCodes()
     pairs = zip(copies["kind"].tolist(), copies["memory"].tolist(), strict=True)
     code = names.codes([f"{kind}\n{memory}" for kind, memory in pairs])
     number = np.bincount(code, minlength=len(names))

@@ -1,4 +1,4 @@
-"""How work reaches an accelerator: from launch to run, what waits in its queue, and who cannot keep up."""
+"""Analyzes launches: delay from launch to run, queue length, and host-bound kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STARVED_LEAST = 20
 def launch_delays(
     tables: Mapping[str, Table], definition: str = "all", *, calls: Sequence[str] | None = None
 ) -> Table:
-    """Pair each launch with what it started.
+    """Pair each launch with the work that it starts.
 
     Args:
         tables: `kernels`, `memory_operations`, `launches`.

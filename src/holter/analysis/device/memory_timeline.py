@@ -1,4 +1,4 @@
-"""Memory of an accelerator over time, as the counters of a trace tell it: its peak and its growth."""
+"""Computes peak and growth of an accelerator's memory over time, from the counters of a trace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.work import Names
+from holter.analysis.device.work import NameCodes
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def memory_timelines(tables: Mapping[str, Table], word: str = "memory") -> list[
         word: What the name holds, in whatever case; the importers call memory so.
     """
     counters = tables.get("counters") or Table.empty("counters")
-    names = Names()
+    names = NameCodes()
     code = names.codes(counters["name"])
     wanted = [i for i, name in enumerate(names) if word.lower() in name.lower()]
     found = []

@@ -1,4 +1,4 @@
-"""What one call of an operator should cost: FLOP and bytes out of shapes, types and arguments."""
+"""Computes the cost of an operator call, in FLOP and bytes, from shapes, types and arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 
 
 def operator_cost(name: str, detail: str, definition: str = "all") -> Cost | None:
-    """Return what one call of an operator costs by its shapes; None for what is not known here.
+    """Return the cost of an operator call by its shapes; None for unknown operators.
 
     Known are matrix products (2·M·N·K), convolutions (2·N·C_out·H·W·C_in/groups·K_h·K_w, backward as much for
     each gradient that was asked for, both where that is not told) and attention (2·B·H·N_q·N_kv·(D + D_v),
@@ -66,7 +66,7 @@ def operator_cost(name: str, detail: str, definition: str = "all") -> Cost | Non
 
 
 def _shape(told: Any) -> Shape:
-    """Return a shape; an empty one for what is none, as a list of tensors or a text."""
+    """Return a shape; an empty one for other arguments, as lists of tensors or texts."""
     fits = isinstance(told, list) and all(type(n) is int and 0 <= n < _MOST for n in told)
     return told if fits else []
 

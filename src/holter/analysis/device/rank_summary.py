@@ -1,4 +1,4 @@
-"""All ranks of a trace beside each other: who computes, communicates, idles; the odd one; who is late."""
+"""Compares the ranks of a trace: time breakdown of each, outliers among ranks, and late ranks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.arrivals import Arrivals, Collectives, LateRank, arrivals, collectives, late_ranks
+from holter.analysis.device.arrivals import (
+    Collectives,
+    LateRank,
+    MatchedCollective,
+    arrivals,
+    collectives,
+    late_ranks,
+)
 from holter.analysis.device.time_breakdown import TimeBreakdown, broken_down, split
 from holter.analysis.device.work import device_work
 from holter.schema.table import Table
@@ -26,7 +33,7 @@ _COMPARED = ("compute_ns", "communication_ns", "memory_ns", "idle_ns")
 
 @dataclass(frozen=True, kw_only=True)
 class RankPart:
-    """What is kept of one rank's device; a few hundred bytes and its collectives."""
+    """Summary of one rank's device: a few hundred bytes and its collectives."""
 
     breakdown: TimeBreakdown
     collectives: Collectives
@@ -52,14 +59,14 @@ class RankSummary:
     odd: list[OddRank]
     """The largest difference first."""
     late: list[LateRank]
-    """The dearest first."""
-    arrivals: list[Arrivals]
+    """The costliest first."""
+    arrivals: list[MatchedCollective]
     refused: list[str]
     """Collectives that could not be matched between ranks, and why."""
 
 
 def rank_parts(tables: Mapping[str, Table]) -> list[RankPart]:
-    """Reduce the tables of one rank, or of several, to what a comparison needs.
+    """Reduce the tables of one or several ranks to the data of a comparison.
 
     Args:
         tables: `kernels` and `memory_operations`. A thousand ranks are read one by one and only this kept.

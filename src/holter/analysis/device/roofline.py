@@ -1,4 +1,4 @@
-"""What was made of what operators cost: FLOP a second beside the peaks of the device, roofline and MFU."""
+"""Compares the achieved FLOP per second of operators with the device's peaks: roofline and MFU."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _costs(tree: Host, tables: Mapping[str, Table], definition: str) -> Iterator
 
 
 class Utilization(NamedTuple):
-    """How much of what a device could compute a trace made use of."""
+    """Utilization of a device's peak compute rate."""
 
     flops: int
     """Of the known operators, recomputation included."""

@@ -1,4 +1,4 @@
-"""Steps and annotated ranges on the accelerator: how long what they launched ran, and how a step divides."""
+"""Device time of steps and annotated ranges, and the division of a step among roles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROLES = ("kernel", "memcpy", "memset", "runtime", "data_loading", "cpu", "other"
 
 
 def device_ranges(tables: Mapping[str, Table], begin: Ints, end: Ints, rank: Ints) -> Table:
-    """Say when what was launched within ranges of the host ran.
+    """Return the device time of the work launched within ranges of the host.
 
     A range on the device lasts from the begin of the first work launched inside it to the end of the last, on
     whatever thread of that rank, as SageMaker Profiler counts a step.
@@ -71,7 +71,7 @@ def device_ranges(tables: Mapping[str, Table], begin: Ints, end: Ints, rank: Int
     return Table({"time": first, "duration": last - first, "works": works})
 
 
-def step_times(tables: Mapping[str, Table]) -> Table:
+def device_step_times(tables: Mapping[str, Table]) -> Table:
     """Return the steps with their time on the accelerator.
 
     Returns:

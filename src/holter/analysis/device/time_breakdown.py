@@ -1,4 +1,4 @@
-"""Where an accelerator's time went: computing, communicating, copying, idle, and what hid behind what."""
+"""Breaks down an accelerator's time: compute, communication, copies, idle time and overlap."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TimeBreakdown:
     memory_exposed_ns: int
     """Copies and fills while nothing computed or communicated."""
     other_exposed_ns: int
-    """What is none of these, while none of these ran: only with definition `hta`."""
+    """Other work while none of these runs: only with definition `hta`."""
 
     @property
     def idle_ns(self) -> int:

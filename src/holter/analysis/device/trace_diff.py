@@ -1,4 +1,4 @@
-"""Two traces compared name by name: which operators and kernels came, went, grew or shrank."""
+"""Compares two traces by name: new, missing, longer and shorter operators and kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.device.work import Names
+from holter.analysis.device.work import NameCodes
 from holter.analysis.host.operator_tree import DEVICE_SIDE
 from holter.schema.table import Table
 
@@ -51,7 +51,7 @@ def trace_diff(
         raise ValueError(f"side {side!r} is not known; valid: {', '.join(SIDES)}")
     if definition not in ("all", "hta"):
         raise ValueError(f"a difference has no definition {definition!r}; valid: all, hta")
-    names = Names()
+    names = NameCodes()
     both = [_first_step(tables) if definition == "hta" else tables for tables in (before, after)]
     sums = [_sums(tables, names, side, per_step=per_step) for tables in both]
     size = len(names)
@@ -75,7 +75,7 @@ def trace_diff(
 
 
 def _sums(
-    tables: Mapping[str, Table], names: Names, side: str, *, per_step: bool
+    tables: Mapping[str, Table], names: NameCodes, side: str, *, per_step: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     parts = []
     if side != "host":

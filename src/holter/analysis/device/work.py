@@ -1,4 +1,4 @@
-"""What accelerators ran, under one of the definitions in use: which events count, and as what."""
+"""Work of accelerators (kernels, copies and fills) under one of several definitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 DEFINITIONS = ("all", "hta", "tracelens")
-"""Whose rules are followed.
+"""Tools whose rules a definition follows.
 
 - `all`: every kernel, copy and fill counts; what communicates says the table.
 - `hta`: Holistic Trace Analysis. Whole microseconds where the trace has finer ones; with two `ProfilerStep`
@@ -37,7 +37,7 @@ COPIES = {
     "p2p": "Memcpy PtoP",
     "h2h": "Memcpy HtoH",
 }
-"""What copies and fills are called among kernels."""
+"""Names of copies and fills in tables of kernels."""
 
 _STEP = "ProfilerStep"
 _HTA_COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")
@@ -49,8 +49,8 @@ _HTA_MEMORY = re.compile(r"(hip)?Mem(cpy|set)|dma")
 _TRACELENS_COMMUNICATION = re.compile(r"rccl|nccl|cross_device_reduce", re.IGNORECASE)
 
 
-class Names(dict[str, int]):
-    """Numbers names in the order in which they first come."""
+class NameCodes(dict[str, int]):
+    """Numbers names in order of first appearance."""
 
     def __missing__(self, name: str) -> int:
         self[name] = number = len(self)
@@ -63,8 +63,8 @@ class Names(dict[str, int]):
 
 
 def matching(names: Iterable[str], test: Callable[[str], object]) -> NDArray[np.bool_]:
-    """Tell of each name whether it passes a test; each distinct one is tested once."""
-    known = Names()
+    """Return for each name whether it passes a test; each distinct name is tested once."""
+    known = NameCodes()
     codes = known.codes(names)
     passed = np.fromiter((bool(test(name)) for name in known), dtype=bool, count=len(known))
     return passed[codes]
@@ -110,7 +110,7 @@ def check_definition(definition: str) -> None:
 
 
 def device_work(tables: Mapping[str, Table], definition: str = "all") -> Work:
-    """Return what accelerators ran.
+    """Return the work of accelerators.
 
     Args:
         tables: `kernels` and `memory_operations`; for `hta` also `launches` and `operators`.
@@ -121,7 +121,7 @@ def device_work(tables: Mapping[str, Table], definition: str = "all") -> Work:
     """
     check_definition(definition)
     kernels, copies = (tables.get(n) or Table.empty(n) for n in ("kernels", "memory_operations"))
-    names = Names()
+    names = NameCodes()
     kernel_names = names.codes(kernels["name"])
     known = len(names)
     copy_names = names.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copies["kind"].tolist())
@@ -195,7 +195,7 @@ def _with_waits(work: Work, waits: Table) -> Work:
     waits = waits.where(waits["thread"] >= 0)
     if not waits.rows:
         return work
-    names = Names(zip(work.names, range(len(work.names)), strict=True))
+    names = NameCodes(zip(work.names, range(len(work.names)), strict=True))
     begin = waits["time"]
     none = np.zeros(waits.rows, dtype=np.int64)
     columns = (

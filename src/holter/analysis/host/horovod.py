@@ -1,4 +1,4 @@
-"""Timelines of Horovod: how long ranks negotiate, that is wait for the last one, and how long data move."""
+"""Analyzes timelines of Horovod: time of negotiation (waiting for the last rank) and of exchange."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Horovod(NamedTuple):
 
 
 def horovod(tree: Host) -> Horovod | None:
-    """Return what a timeline of Horovod tells; None for any other trace."""
+    """Analyze a timeline of Horovod; None for any other trace."""
     names = [tree.names[i] for i in tree.name.tolist()]
     found = []
     for pattern in (_NEGOTIATING, _MOVING):

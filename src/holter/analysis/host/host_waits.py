@@ -1,4 +1,4 @@
-"""What the host did while an accelerator waited for it to ask for work."""
+"""Finds what the host does while an accelerator waits for launches."""
 
 from __future__ import annotations
 

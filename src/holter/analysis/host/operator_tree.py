@@ -1,4 +1,4 @@
-"""What the host did, as a tree: which operator called which, own and total time, modules, gradients."""
+"""Builds the call tree of the host: operators with own and total time, modules and gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device.work import Names, device_work, launch_of, matching
+from holter.analysis.device.work import NameCodes, device_work, launch_of, matching
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ROUNDING_NS = 1000
 
 
 class Host(NamedTuple):
-    """What threads did, each event below the one that it ran in; sorted by rank, thread and begin."""
+    """Events of host threads with their parents; sorted by rank, thread and begin."""
 
     rank: Ints
     thread: Ints
@@ -37,7 +37,7 @@ class Host(NamedTuple):
     kind: NDArray[Any]
     """That of table `operators`, or launch, or sync."""
     parent: Ints
-    """Index of the event around it on its thread; -1 for none."""
+    """Index of the enclosing event on its thread; -1 without one."""
     correlation: Ints
     """Of launches; else 0."""
     row: Ints
@@ -77,7 +77,7 @@ def host(tables: Mapping[str, Table]) -> Host:
     correlation[operators.rows : operators.rows + launches.rows] = launches["correlation"]
     rank, thread, begin = joined("rank"), joined("thread"), joined("time")
     end = begin + joined("duration")
-    names = Names()
+    names = NameCodes()
     name = names.codes(np.concatenate([part["name"] for part in parts]))
     order = np.lexsort((-end, begin, thread, rank))
     rank, thread, begin, end = rank[order], thread[order], begin[order], end[order]
@@ -112,7 +112,7 @@ def _parents(begin: Ints, end: Ints, same: NDArray[Any]) -> Ints:
 
 
 def own(total: Ints, parent: Ints) -> Ints:
-    """Take from each event what lies in its children."""
+    """Compute own time: subtract the time of its children from each event."""
     inside = parent >= 0
     below = np.bincount(parent[inside], weights=total[inside], minlength=len(total))
     return np.asarray(total - below.astype(np.int64), dtype=np.int64)
@@ -176,7 +176,7 @@ def operator_table(
 
 
 def _inside_itself(tree: Host, chosen: Ints) -> NDArray[np.bool_]:
-    """Tell which events have one of their own name somewhere around them."""
+    """Return which events have an ancestor of the same name."""
     nested = np.zeros(len(chosen), dtype=bool)
     at = tree.parent[chosen]
     left = np.arange(len(chosen))

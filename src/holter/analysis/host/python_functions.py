@@ -1,4 +1,4 @@
-"""Where Python code spends its time: functions, who calls them, flame graphs; from profiling windows.
+"""Computes where Python code spends its time in profiling windows: functions, callers and flame graphs.
 
 Only samples have whole stacks. cProfile knows of each call its caller alone, so a tree of what it found
 would be invented: of two functions that one wrapper calls, as every layer of a model is, it cannot say which
@@ -28,18 +28,18 @@ _COUNTS = ("calls", "primitive_calls", "total_time", "self_time")
 
 
 class MixedTimers(ValueError):  # noqa: N818 - says what the rows are
-    """Rows whose times are of different kinds were to be added up."""
+    """Rows have times of different timers and cannot be added up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What one function took, over all rows that were looked at. Times are ns."""
+    """Time of one function over all rows. Times are ns."""
 
     name: str
     """`qualname (file:line)`, or what a function is called that is not written in Python."""
     self_ns: int
     total_ns: int
-    """With what it called; where it called itself, counted once."""
+    """Time with callees; recursive calls count once."""
     calls: int | None = None
     """None when it was sampled."""
     primitive_calls: int | None = None
@@ -49,7 +49,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one function took when one other called it. Times are ns."""
+    """Time of one function in calls from one caller. Times are ns."""
 
     caller: str
     name: str
@@ -68,7 +68,7 @@ class Flame:
 
     @property
     def total_ns(self) -> int:
-        """Time of it and of all below."""
+        """Time of the function and of all callees."""
         total, waiting = 0, [self]
         while waiting:
             one = waiting.pop()

@@ -1,4 +1,4 @@
-"""Threads that do the same work and take unlike long: slow workers, in a trace of operations alone."""
+"""Finds slow threads among threads with the same calls, in traces of workers without devices."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _WAITING = re.compile(
 
 
 class SlowThread(NamedTuple):
-    """A thread that takes longer for what others do too."""
+    """A thread that takes longer than others for the same calls."""
 
     rank: int
     thread: int
     label: str
-    """What the trace calls it: its process and itself."""
+    """Names of its process and of the thread in the trace."""
     ratio: float
     """Its time for those calls over the median thread's."""
     name: str

@@ -1,4 +1,4 @@
-"""What a job cost at a price, what its idle part cost, and what each finding costs a day."""
+"""Computes the cost of a job, of its idle time, and of each finding per day."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _idle(
 
 
 def _findings(rules: Iterable[Mapping[str, Any]], hour: float) -> Iterator[dict[str, Any]]:
-    """Yield for each rule whose evidence tells lost time its worst issue."""
+    """Yield the worst issue of each rule whose evidence names lost time."""
     for rule in rules:
         key = LOST.get(rule["name"].partition(":")[0], "")
         told = [(issue.get("evidence") or {}).get(key) for issue in rule["issues"]]

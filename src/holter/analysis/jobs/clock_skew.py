@@ -1,4 +1,4 @@
-"""How far the clocks of a job's nodes are apart, as far as its collectives tell."""
+"""Estimates the clock skew between the nodes of a job from the ends of collectives."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Skew:
     node: str
     against: str
     skew_ns: int | None
-    """How far its clock is ahead; None when nothing tells."""
+    """How far its clock is ahead; None if it is unknown."""
     spread_ns: int | None
-    """Width of the middle half of what the single collectives say."""
+    """Interquartile range of the estimates of single collectives."""
     collectives: int
     why: str | None
-    """Why it is not known."""
+    """Why the skew is unknown."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -40,7 +40,7 @@ def clock_skew(collectives: Table, nodes: list[str], *, on_host: bool) -> dict[s
 
     A collective ends on no rank before all have taken part, and then on all within the time of one transfer.
     So the difference between the moments at which two nodes saw it end is the skew of their clocks plus noise
-    that has no side: its median over the steps is the estimate.
+    without a bias: the median over the steps is the estimate.
 
     Args:
         collectives: Spans of phase `communication`: node, step, time, duration in ns.
@@ -48,7 +48,7 @@ def clock_skew(collectives: Table, nodes: list[str], *, on_host: bool) -> dict[s
         on_host: Whether these spans end with the collective; on an accelerator they end when it is queued.
 
     Returns:
-        For each node but the first, its skew; of one for which nothing tells, why.
+        The skew of each node except the first, or the reason why it is unknown.
     """
     first = nodes[0]
     ends = {node: _ends(collectives.where(collectives["node"] == node)) for node in nodes}

@@ -1,4 +1,4 @@
-"""Compare the step times of two jobs: how much longer steps take, and how sure that is."""
+"""Compares the step times of two jobs: the ratio and its confidence interval."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 FEWEST = 20
-"""Steady steps that each job must have before anything is said of a difference."""
+"""Steady steps that each job needs for a comparison."""
 _MOST = 5000
-"""More steps than this are first merged into as many stretches."""
+"""Longer series are averaged down to about this many values."""
 _DRAWS = 2000
 TIMED = ("time", "duration", "rank", "step", "compile")
 """Columns of table `steps` that `step_times` reads."""
@@ -26,7 +26,7 @@ Statistic = Literal["median", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StepTimeChange:
     """Step time of one job over that of another; `low` to `high` is its 95 % interval."""
 
     before_ms: float
@@ -39,12 +39,12 @@ class Change:
 
     @property
     def certain(self) -> bool:
-        """Whether there is a difference at all, as far as can be told."""
+        """Whether the interval excludes equal step times."""
         return self.low > 1 or self.high < 1
 
 
 def judge(low: float, high: float, most: float) -> Literal["pass", "regression", "inconclusive"]:
-    """Say whether steps got slower by more than a share (0.05 = 5 %), or that it cannot be told.
+    """Judge whether steps are slower by more than a share (0.05 = 5 %).
 
     Args:
         low: Low end of the ratio's interval.
@@ -62,7 +62,7 @@ def step_times(steps: Table) -> NDArray[np.float64]:
     if not used.rows:
         return np.empty(0)
     order = np.argsort(used["time"], kind="stable")
-    # A step number comes again in another attempt: a step is told by its number and how often it came before.
+    # Step numbers repeat in another attempt: number and occurrence together identify a step.
     number, rank = used["step"][order].astype(np.int64), used["rank"][order].astype(np.int64)
     key = _occurrence(rank * (number.max() + 2) + number) * (number.max() + 2) + number
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -83,7 +83,7 @@ def _occurrence(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def step_change(
     before: NDArray[np.float64], after: NDArray[np.float64], statistic: Statistic = "median"
-) -> Change | None:
+) -> StepTimeChange | None:
     """Compare two series of step times; None when either has fewer than `FEWEST` steps.
 
     The interval is that of a moving-block bootstrap (Künsch 1989, blocks of about the cube root of the
@@ -101,7 +101,7 @@ def step_change(
     random = np.random.default_rng(0)
     ratios = _draws(after, statistic, random) / _draws(before, statistic, random)
     low, high = np.percentile(ratios, (2.5, 97.5))
-    return Change(old, new, new / old, float(low), float(high), (len(before), len(after)))
+    return StepTimeChange(old, new, new / old, float(low), float(high), (len(before), len(after)))
 
 
 def _draws(times: NDArray[np.float64], statistic: Statistic, random: np.random.Generator) -> NDArray[Any]:
@@ -119,6 +119,6 @@ def _draws(times: NDArray[np.float64], statistic: Statistic, random: np.random.G
 
 
 def parts_ms(steps: Table) -> dict[str, float]:
-    """Return the mean time of a steady step in each exclusive part, ms; empty when there are none."""
+    """Return the mean time of a steady step in each exclusive part, ms; empty without steady steps."""
     mask = steady(steps)
     return {part: float(steps[part][mask].mean()) / 1e6 for part in BREAKDOWN} if mask.any() else {}

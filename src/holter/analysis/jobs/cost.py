@@ -1,4 +1,4 @@
-"""Hours and money that one job saves against another."""
+"""Computes the hours and the money that one job saves compared with another."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
-    """What a change is worth over a whole run. Negative: it costs extra."""
+class CostSaving:
+    """Savings of a change over a whole run. Negative values are extra cost."""
 
     hours_before: float
     hours_after: float
@@ -16,7 +16,7 @@ class Saving:
     money_saved: float | None
     """In the price's currency; None when no price was given."""
     speedup: float | None
-    """Time before over time after; None when nothing is left of it."""
+    """Time before over time after; None if the time after is 0."""
     saved_pct: float | None
 
     @property
@@ -27,8 +27,8 @@ class Saving:
 
 def saving(
     before_h: float, after_h: float, *, epochs: float = 1, price: float | None = None, nodes: float = 1
-) -> Saving:
-    """Compute what is saved when an epoch takes `after_h` hours in place of `before_h`.
+) -> CostSaving:
+    """Compute the savings if an epoch takes `after_h` hours instead of `before_h`.
 
     Args:
         before_h: Hours an epoch (or a job) took before.
@@ -38,7 +38,7 @@ def saving(
         nodes: How many machines there are.
 
     Raises:
-        ValueError: A value is negative or no finite number.
+        ValueError: A value is negative or not finite.
     """
     given = {"before_h": before_h, "after_h": after_h, "epochs": epochs, "price": price, "nodes": nodes}
     for name, value in given.items():
@@ -46,7 +46,7 @@ def saving(
             raise ValueError(f"{name} must be a finite number and at least 0, not {value!r}")
     before, after = epochs * before_h, epochs * after_h
     saved = before - after
-    return Saving(
+    return CostSaving(
         hours_before=before,
         hours_after=after,
         hours_saved=saved,

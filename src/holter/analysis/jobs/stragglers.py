@@ -1,4 +1,4 @@
-"""The slow rank of a synchronous training, found by its own work: all ranks' steps take equally long."""
+"""Finds slow ranks of a synchronous training by their own work; all ranks have equally long steps."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 EXCESS = 0.10
-"""A straggler's own work takes at least so much longer than the others'."""
+"""A straggler's own work takes longer than that of the others by at least this share."""
 SLOW_SHARE = 0.6
-"""It is slower in at least so many of the steps."""
+"""A straggler is slower in at least this share of the steps."""
 COST = 0.05
-"""What it costs is at least this share of the step."""
+"""A straggler costs at least this share of the step."""
 MIN_STEPS = 20
 MANY_RANKS = 8
 """From so many ranks on, the spread between them is known well enough to ask for more:"""
@@ -52,11 +52,11 @@ class Straggler:
     part_ms: float
     """Extra time in that part."""
     waiting_ms: float
-    """What the others spend in communication beyond what it does."""
+    """Extra time of the other ranks in communication."""
 
 
 def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STEPS) -> list[Straggler]:
-    """Find the ranks whose own work is slower than the others', the dearest first.
+    """Find the ranks whose own work is slower than that of the others, the costliest first.
 
     A rank is one when its own work is more than `excess` above the others', clearly so in most steps, when
     that costs something, and when the others are longer in communication: those wait, it is waited for.

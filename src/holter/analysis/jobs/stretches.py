@@ -1,4 +1,4 @@
-"""A job cut into what came before, within, between and after some of its phases."""
+"""Cuts a job into intervals before, within, between and after phases."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _joined(one: Sequence[Any], other: Sequence[Any]) -> list[NDArray[Any]]:
 
 
 def inside(time: NDArray[Any], parts: Table) -> NDArray[np.bool_]:
-    """Tell which times lie in one of the parts, their ends not included."""
+    """Return which times lie in one of the parts; the end of a part is outside."""
     if not parts.rows:
         return np.zeros(len(time), dtype=bool)
     order = np.argsort(parts["start"], kind="stable")

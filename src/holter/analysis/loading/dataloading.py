@@ -1,4 +1,4 @@
-"""Data loading: what the training thread's wait for a batch is made of, and why it waits."""
+"""Analyzes data loading: the stages of the wait for a batch, and why the training thread waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.loading.stacks import Callable, callables
+from holter.analysis.loading.stacks import SampledCallable, callables
 from holter.analysis.loading.waits import holding, inside, outside, split_waits, within
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.loop_thread import by_loop
@@ -36,7 +36,7 @@ _MUCH = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class DataLoading:
-    """What is known of a job's data loading. None: not known."""
+    """Facts of a job's data loading. None means unknown."""
 
     share_pct: float
     """Data loading's percent of the loop."""
@@ -45,8 +45,8 @@ class DataLoading:
 
     `read`, `decode`, `transform` come from stack samples; without these they are one stage, `fetch`.
     """
-    callables: list[Callable] = field(default_factory=list)
-    """What the dataset called, with shares of the fetch time."""
+    callables: list[SampledCallable] = field(default_factory=list)
+    """Callables of the dataset, with their shares of the fetch time."""
     workers: int | None = None
     pin_memory: bool | None = None
     prefetch_factor: int | None = None
@@ -74,7 +74,7 @@ class DataLoading:
     """Mean extra wait per step that falls in few steps at equal distances: workers start anew."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `describe --json` says under `dataloading`."""
+        """Return the facts as `describe --json` prints them under `dataloading`."""
         known = {
             "workers": self.workers,
             "pin_memory": self.pin_memory,
@@ -103,7 +103,7 @@ def loaders(events: Table) -> list[dict[str, Any]]:
 def stages(
     spans: Table, steps: Table, facts: Sequence[Mapping[str, Any]], mask: NDArray[Any] | None = None
 ) -> DataLoading | None:
-    """Find what the wait for batches is made of.
+    """Split the wait for batches into stages.
 
     Every moment of a wait belongs to what the rank's workers do meanwhile: they build a batch (`fetch`, split
     by the stack samples), join it (`collate`), or none works (`queue`: the batch is on its way).
@@ -165,7 +165,7 @@ def stages(
 
 
 def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | None) -> list[str]:
-    """Say why the training thread waits: codes, the most direct first.
+    """Return codes of the reasons why the training thread waits, the most direct first.
 
     Args:
         loading: What `stages` found.
@@ -192,7 +192,7 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
 
 
 def _work(spans: Table, waits: Table) -> tuple[Table, Table, Table]:
-    """Return the fetches of the loaders that were waited for, and what was collated and sampled within them.
+    """Return the fetches of the loaders that the training waits for, with their collates and stack samples.
 
     There may be several: many loops make a new loader for each epoch.
     """
@@ -208,7 +208,7 @@ def _work(spans: Table, waits: Table) -> tuple[Table, Table, Table]:
     return fetches, joins, stacks
 
 
-def _named(split: dict[str, float] | None, found: list[Callable], share: float) -> dict[str, float]:
+def _named(split: dict[str, float] | None, found: list[SampledCallable], share: float) -> dict[str, float]:
     if split is None:
         return {}
     weights: dict[str, float] = {}

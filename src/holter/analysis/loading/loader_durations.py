@@ -1,4 +1,4 @@
-"""How long waits for batches, starts of iterators and lives of workers were, and which took long."""
+"""Durations of waits for batches, iterator starts and worker lifetimes, with their outliers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OUTLIER = 2.0
-"""What takes this many times the median, or longer, is an outlier."""
+"""An outlier takes at least this many times the median."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What data loaders did, batch by batch and worker by worker: who builds, what lies ready, who waits."""
+"""Timelines of data loaders by batch and by worker: building, queued batches and waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SLACK_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What one worker of one loader did; worker -1 is the training process itself.
+    """Work of one worker of one loader; worker -1 is the training process.
 
     Of that one not every batch may be recorded, where they take little.
     """
@@ -112,7 +112,7 @@ def hidden_pct(table: Table) -> float | None:
 
 
 def workers(spans: Table) -> list[Worker]:
-    """Return what each worker of each loader did, in order."""
+    """Return the work of each worker of each loader, in order."""
     fetches, joins = (spans.where(spans["phase"] == phase) for phase in ("fetch", "collate"))
     loader = _loader_of_fetches(fetches, waits_of(spans, NEXT))
     found = []

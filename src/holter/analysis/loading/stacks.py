@@ -1,4 +1,4 @@
-"""What a dataset spends its time on: callables below its own code, from stack samples, and their stage."""
+"""Finds the callables that take a dataset's time, and their stage, from stack samples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _READ_NAME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One frame of a stack sample, as `qualname (file:line)` says it."""
 
     text: str
@@ -53,19 +53,19 @@ class Frame:
         return self.qualname.rsplit(".", 1)[-1]
 
 
-def frames(stack: str) -> list[Frame]:
+def frames(stack: str) -> list[StackFrame]:
     """Split a stack, outermost frame first; a frame of unknown form is its own name."""
     found = []
     for text in stack.split(";"):
         match = _FRAME.match(text.strip())
         if match:
-            found.append(Frame(text.strip(), match["qualname"], match["file"].replace("\\", "/")))
+            found.append(StackFrame(text.strip(), match["qualname"], match["file"].replace("\\", "/")))
         elif text.strip():
-            found.append(Frame(text.strip(), text.strip(), ""))
+            found.append(StackFrame(text.strip(), text.strip(), ""))
     return found
 
 
-def below_dataset(stack: list[Frame]) -> list[Frame]:
+def below_dataset(stack: list[StackFrame]) -> list[StackFrame]:
     """Return the frames below the dataset's own ones; empty when the dataset itself was running.
 
     Datasets that wrap datasets (a subset, a concatenation) are passed through: the innermost one counts.
@@ -77,19 +77,19 @@ def below_dataset(stack: list[Frame]) -> list[Frame]:
         return stack[1:]
     last = own[0]
     for i in own[1:]:
-        # A container with an index operator far below (a lookup in a transform) is no dataset.
+        # A container with an index operator far below (a lookup in a transform) is not a dataset.
         if any(_works(frame) for frame in stack[last + 1 : i]):
             break
         last = i
     return stack[last + 1 :]
 
 
-def _works(frame: Frame) -> bool:
+def _works(frame: StackFrame) -> bool:
     return frame.function not in _OWN and frame.function not in _CALLS
 
 
-def entry(stack: list[Frame]) -> Frame | None:
-    """Return the callable that the dataset called: below it, and below what only calls others."""
+def entry(stack: list[StackFrame]) -> StackFrame | None:
+    """Return the callable that the dataset calls; wrappers that only call others are skipped."""
     below = below_dataset(stack)
     for i, frame in enumerate(below):
         if i + 1 == len(below) or not _is_wrapper(frame, below[i + 1]):
@@ -97,7 +97,7 @@ def entry(stack: list[Frame]) -> Frame | None:
     return stack[-1] if stack else None
 
 
-def _is_wrapper(frame: Frame, called: Frame) -> bool:
+def _is_wrapper(frame: StackFrame, called: StackFrame) -> bool:
     if frame.function not in _CALLS:
         return False
     if frame.function not in ("__call__", "forward"):
@@ -109,8 +109,8 @@ def _is_wrapper(frame: Frame, called: Frame) -> bool:
     return any(word in owner for word in _WRAPPERS)
 
 
-def stage(stack: list[Frame]) -> str:
-    """Tell whether a stack sample is `read`, `decode` or `transform`.
+def stage(stack: list[StackFrame]) -> str:
+    """Classify a stack sample as `read`, `decode` or `transform`.
 
     The innermost frame that is known decides, so that a transform which opens its image lazily decodes there.
     """
@@ -130,8 +130,8 @@ def _words(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Callable:
-    """What the dataset called, and the share of the sampled fetch time that went into it."""
+class SampledCallable:
+    """A callable of the dataset, and its share of the sampled fetch time."""
 
     name: str
     """`qualname (file:line)`; the line where it was called most."""
@@ -142,8 +142,8 @@ class Callable:
     """Stage → percent of fetch."""
 
 
-def callables(samples: Iterable[tuple[str, float]]) -> list[Callable]:
-    """Group stack samples by the callable that the dataset called, the dearest first.
+def callables(samples: Iterable[tuple[str, float]]) -> list[SampledCallable]:
+    """Group stack samples by the callable of the dataset, the most expensive first.
 
     Args:
         samples: (stack, time it stands for) each; the same stack may come many times.
@@ -168,7 +168,7 @@ def callables(samples: Iterable[tuple[str, float]]) -> list[Callable]:
     for place, stages in by_place.items():
         share = {name: 100.0 * weight / total for name, weight in stages.items()}
         result.append(
-            Callable(
+            SampledCallable(
                 name=max(texts[place].items(), key=lambda item: item[1])[0],
                 stage=max(share.items(), key=lambda item: item[1])[0],
                 fetch_pct=sum(share.values()),

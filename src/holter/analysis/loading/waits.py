@@ -1,4 +1,4 @@
-"""What goes on while the training thread waits for a batch."""
+"""Relates waits for batches to the work of the loader's workers at the same time."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def outside(stacks: Table, collates: Table) -> Table:
 
 
 def inside(work: Table, fetches: Table) -> Table:
-    """Keep what begins within a fetch of the same worker."""
+    """Keep the work that begins within a fetch of the same worker."""
     return work.where(_holds(fetches, work))
 
 
 def _holds(around: Table, work: Table) -> NDArray[np.bool_]:
-    """Tell which rows of `work` begin within a span of `around` of the same rank and worker."""
+    """Return which rows of `work` begin within a span of `around` of the same rank and worker."""
     held = np.zeros(work.rows, dtype=bool)
     for rank in np.unique(work["rank"]).tolist():
         for worker in np.unique(work["worker"][work["rank"] == rank]).tolist():

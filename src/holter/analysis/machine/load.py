@@ -1,4 +1,4 @@
-"""How busy the machine was during the training loop: the few numbers that a verdict asks for."""
+"""Load of each node during the training loop, as a verdict needs it."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def loads(
 ) -> list[Load]:
     """Compute the load of each node between two times, the node with the idlest GPUs first.
 
-    Nodes are not mixed: a busy core of one does not explain an idle GPU of another. GPUs that never did
-    anything belong to somebody else.
+    Nodes are not mixed: a busy core of one does not explain an idle GPU of another. GPUs that never do
+    any work belong to others.
     """
     by_node: dict[str, dict[str, dict[str, NDArray[Any]]]] = {}
     for (node, metric, device), values in series(between(samples, start_ns, end_ns), by_device=True).items():

@@ -1,4 +1,4 @@
-"""Rows of readings over time made coarser: least, mean and greatest of each stretch, gaps kept as gaps."""
+"""Downsamples readings over time: minimum, mean and maximum of each interval. Gaps stay gaps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """For each row and each stretch of time what its readings were; shapes (rows, stretches)."""
+    """Readings of each row in each interval; arrays of shape (rows, intervals)."""
 
     low: NDArray[np.float32]
     """The least; NaN without any."""

@@ -1,4 +1,4 @@
-"""Readings of several metrics of one node, brought together by the moment they were taken."""
+"""Joins readings of several metrics of one node into snapshots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Series(Protocol):
+class SampleSeries(Protocol):
     """Readings of one metric of one device, in the order of time, ns."""
 
     @property
@@ -26,12 +26,12 @@ class Series(Protocol):
 
 
 Place = tuple[str, str]
-"""A node, and a device of it."""
+"""A node and its device."""
 TOLERANCE_NS = 20_000_000
 """Readings this close belong to one snapshot."""
 
 
-def moments(series: Mapping[Place, Series], node: str) -> NDArray[np.int64]:
+def moments(series: Mapping[Place, SampleSeries], node: str) -> NDArray[np.int64]:
     """Return when the snapshots of a node were taken: the first reading of each."""
     times = [s.time for (where, _), s in series.items() if where == node]
     if not times:
@@ -42,7 +42,7 @@ def moments(series: Mapping[Place, Series], node: str) -> NDArray[np.int64]:
     return np.asarray(every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])])
 
 
-def matrix(series: Mapping[Place, Series], node: str, at: NDArray[np.int64]) -> NDArray[np.float64]:
+def matrix(series: Mapping[Place, SampleSeries], node: str, at: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return readings as devices by snapshots; NaN where a device has none."""
     rows = []
     for (where, _), one in sorted(series.items()):
@@ -63,12 +63,12 @@ def _same(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
 
 
 def any_above(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
-    """Tell in which snapshots some device was above a limit; absent readings are not."""
+    """Return the snapshots in which some device is above a limit; absent readings are not."""
     return np.asarray((np.nan_to_num(readings, nan=-np.inf) > limit).any(axis=0))
 
 
 def any_below(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
-    """Tell in which snapshots some device was below a limit; absent readings are not."""
+    """Return the snapshots in which some device is below a limit; absent readings are not."""
     return np.asarray((np.nan_to_num(readings, nan=np.inf) < limit).any(axis=0))
 
 
@@ -86,7 +86,7 @@ def told(
     seen: Sequence[int],
     **counts: NDArray[np.int64],
 ) -> dict[str, Any]:
-    """Return what is handed over of snapshots: how many there were, and of the last bad ones the devices.
+    """Return a summary of snapshots: counts, and the devices of the last bottlenecks.
 
     Args:
         at: When the new ones were.

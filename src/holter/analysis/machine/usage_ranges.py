@@ -1,4 +1,4 @@
-"""How many readings lie in which ranges: how often devices were idle, in between, or full."""
+"""Counts readings by range: idle, in between, or full."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RANGES: tuple[Range, ...] = ((90, 100), (10, 90), (0, 10))
 
 
 def in_ranges(values: NDArray[np.float64], ranges: tuple[Range, ...] = RANGES) -> list[int]:
-    """Count the values in each range. Ends belong to it; what fits several counts for the first.
+    """Count the values in each range, both ends included. A value counts for the first range that fits.
 
     Raises:
         ValueError: A range ends before it begins.

@@ -1,4 +1,4 @@
-"""How busy the machine was: statistics of every metric, for each node."""
+"""Statistics of each metric of each node."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def between(samples: Table, start_ns: int | None, end_ns: int | None) -> Table:
 
 
 def told_device(metric: str, device: str, *, by_device: bool) -> str:
-    """Return the device by which a reading is told: "" where devices are pooled."""
+    """Return the device name of a series; "" where devices are pooled."""
     return device if by_device or metric.startswith("proc.") else ""
 
 

@@ -1,4 +1,4 @@
-"""The exclusive breakdown: percent of the training loop's wall time in each part of a step."""
+"""Computes the exclusive breakdown: percent of the training loop's wall time in each part of a step."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def breakdown(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float
 
 
 def not_seen(steps: Table) -> list[str]:
-    """Return the parts that these steps must have had and that no hook saw: their time counts as `other`.
+    """Return the parts that these steps have but that no hook observed; their time counts as `other`.
 
     An update of parameters follows a backward pass, and that a forward pass. What a compiler made one piece
     of shows as none of them.

@@ -1,4 +1,4 @@
-"""How long steps take: the statistics that a job is described by."""
+"""Computes statistics of step durations."""
 
 from __future__ import annotations
 

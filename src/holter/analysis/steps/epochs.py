@@ -1,4 +1,4 @@
-"""How long an epoch takes: from one start of the training's data loader to the next."""
+"""Computes the length of an epoch: the time between two starts of the training's data loader."""
 
 from __future__ import annotations
 

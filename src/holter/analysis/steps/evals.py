@@ -1,4 +1,4 @@
-"""Evaluation that nobody marked: forward passes in eval mode that a training step only holds by accident."""
+"""Finds unmarked evaluation: forward passes in eval mode that lie between two training steps."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def regions(
 
 
 def _without_trained(moments: list[Moment]) -> list[Moment]:
-    """Mark eval-mode forwards whose result goes straight into a backward as training."""
+    """Mark eval-mode forwards directly before a backward as training."""
     result = list(moments)
     following = ""
     for i in range(len(moments) - 1, -1, -1):

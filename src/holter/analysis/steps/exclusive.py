@@ -1,4 +1,4 @@
-"""Exclusive time: what each span has to itself once everything nested in it is taken out."""
+"""Computes exclusive time: the duration of each span without the spans nested in it."""
 
 from __future__ import annotations
 

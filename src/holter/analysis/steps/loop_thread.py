@@ -1,4 +1,4 @@
-"""Which thread of a training process runs the training loop: under Ray, or in a GUI, not the main one."""
+"""Finds the thread that runs the training loop, which is not the main thread under Ray or in a GUI."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 
 
 def by_loop(spans: Table) -> NDArray[np.bool_]:
-    """Return which spans the training loop's own thread wrote.
+    """Return which spans the thread of the training loop wrote.
 
-    It is the thread of a rank's training process that wrote most of the STEP spans given, those in which it
-    trained before all others; the main thread without any.
+    It is the thread of a rank's training process with the most STEP spans; spans in which it trains outweigh
+    all others. Without STEP spans it is the main thread.
     """
     own = spans["worker"] == -1
     steps = spans.where(own & (spans["phase"] == "step"))
-    weight = np.where(
-        steps["mode"] == "train", max(steps.rows, 1), 1
-    )  # one that trained outweighs all others
+    weight = np.where(steps["mode"] == "train", max(steps.rows, 1), 1)
     found = np.zeros(spans.rows, dtype=bool)
     for rank in np.unique(spans["rank"][own]).tolist():
         mine = steps["rank"] == rank
@@ -36,19 +34,29 @@ def by_loop(spans: Table) -> NDArray[np.bool_]:
 
 
 COUNTED = """
-    WITH done AS (SELECT rank, thread, step, phase FROM spans
-                  WHERE worker = -1 AND phase IN ('step', 'optimizer')),
-    ending AS (SELECT rank, thread, min(step) AS first, max(step) AS last FROM done
-               WHERE phase = 'step' GROUP BY ALL)
-    SELECT rank, thread, first, last, count(*) FILTER (
+    WITH done AS (SELECT rank, thread, step, phase, time, duration, max(time + duration) OVER (
+                      PARTITION BY node, rank, thread, phase ORDER BY time, duration
+                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+                  FROM spans WHERE worker = -1 AND phase IN ('step', 'optimizer')),
+    ending AS (SELECT rank, thread, min(step) AS first, max(step) AS last, count(*) AS steps,
+                      count(*) FILTER (before > time + duration // 10) AS overlapping
+               FROM done WHERE phase = 'step' GROUP BY ALL)
+    SELECT rank, thread, first, last, steps, overlapping, count(*) FILTER (
         phase = 'optimizer' AND (first IS NULL OR step NOT BETWEEN first AND last)) AS beside
     FROM done LEFT JOIN ending USING (rank, thread) GROUP BY ALL ORDER BY rank, first NULLS LAST, thread
 """
-"""What `not_counted` takes, asked of a job: the steps that each thread ended, and its updates beside them."""
+"""Query for `not_counted`: the steps that each thread ends, those that overlap, and updates outside of them.
+
+A tenth of a step is tolerated as an overlap, because clocks are set right while a job runs.
+"""
 
 
 def not_counted(threads: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Say what threads beside a rank's training loop do that no step counts; nothing in most jobs."""
+    """Return sentences about work that table `steps` lacks, by rank; empty for most jobs.
+
+    This is work of threads beside the training loop, and steps of several processes with the same rank.
+    Spans do not name their process, so that such steps cannot be separated.
+    """
     by_rank: dict[int, list[Mapping[str, Any]]] = {}
     for one in threads:
         by_rank.setdefault(one["rank"], []).append(one)
@@ -56,12 +64,19 @@ def not_counted(threads: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     for rank, listed in by_rank.items():
         ending = [one for one in listed if one["last"] is not None]
         found += [
-            f"{one['beside']:,} optimizer steps of rank {rank}'s thread {one['thread']}, beside its loop"
+            f"{one['overlapping']:,} of {one['steps']:,} steps of rank {rank}, which overlap other steps: "
+            "several processes have this rank"
+            for one in ending
+            if one["overlapping"]
+        ]
+        found += [
+            f"{one['beside']:,} optimizer steps of rank {rank}'s thread {one['thread']}, outside its "
+            "training loop"
             for one in listed
             if ending and len(listed) > 1 and one["beside"]
         ]
         found += [
-            f"whose the steps are: rank {rank}'s threads {one['thread']} and {other['thread']} both end them"
+            f"the owner of rank {rank}'s steps: threads {one['thread']} and {other['thread']} both end steps"
             for one, other in pairwise(ending)
             if other["first"] < one["last"]
         ]

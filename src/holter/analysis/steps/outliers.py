@@ -1,4 +1,4 @@
-"""Steps that took far longer than usual, and what their extra time went into."""
+"""Finds steps that take far longer than usual, and the parts that take their extra time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far values lie around their middle, told so that a few wild ones do not move it."""
+"""Robust measures of spread, which a few extreme values do not change."""
 
 from __future__ import annotations
 

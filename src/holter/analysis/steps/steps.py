@@ -1,4 +1,4 @@
-"""Steps from spans: one row per (rank, step) with its wall time split into exclusive parts."""
+"""Builds table `steps` from spans: one row per (rank, step) with wall time in exclusive parts."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ Marks = NDArray[Any]
 def steps(spans: Table) -> Table:
     """Compute table `steps` from all spans at once; sorted by time and rank.
 
-    Of a step counts what the thread did that wrote its STEP span, which need not be the main one. Steps whose
-    own record is missing are absent.
+    A step consists of the work of the thread that wrote its STEP span, which may not be the main thread.
+    Steps without a STEP span are absent.
     """
     builder = StepBuilder()
     early = builder.feed(spans)
@@ -79,9 +79,9 @@ class StepBuilder:
         self.lateness_ns = lateness_ns
         self.max_pending = max_pending
         self.late = 0
-        """Spans that came after the step they began in was handed out; only what is left of them counts."""
+        """Spans that arrived after their step was returned; only their time in later steps counts."""
         self.given_up = 0
-        """Spans that were forgotten because no step ended for too long."""
+        """Spans that were dropped because no step ended for too long."""
         self._ranks: dict[tuple[str, int], _Rank] = {}
 
     def feed(self, spans: Table) -> Table:

@@ -1,4 +1,4 @@
-"""Trainings of one job that ran one after the other: a shell script may start Python several times."""
+"""Separates the trainings of a job that run one after another, as a shell script starts them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def step_counts(steps: Table) -> list[int]:
 
 
 def told_apart(scalars: Table, starts: Sequence[int]) -> Table:
-    """Name each number after its training where there are several, so that none goes on in the next one's."""
+    """Add the training's number to the names of scalars if a job has several trainings."""
     if len(starts) < 2 or not scalars.rows:
         return scalars
     which = np.maximum(np.searchsorted(starts, scalars["time"], side="right"), 1)

@@ -1,4 +1,4 @@
-"""Steady state: which steps are neither warm-up nor compilation nor the first of an attempt."""
+"""Selects the steady state: steps without warm-up, compilation and the first step of an attempt."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 WARMUP_STEPS = 10
-"""Warm-up lasts at most so many steps of each attempt."""
+"""Largest number of warm-up steps of an attempt."""
 
 _SETTLED = 1.3
-"""A step is settled when it takes at most so many times the median of what follows the warm-up."""
+"""A step after warm-up takes at most this many times the median of later steps."""
 
 
 def by_rank(steps: Table) -> Iterator[NDArray[np.int64]]:
@@ -35,7 +35,7 @@ def by_rank(steps: Table) -> Iterator[NDArray[np.int64]]:
 
 
 def steady(steps: Table) -> NDArray[np.bool_]:
-    """Tell which rows of table `steps` are steady state.
+    """Return which rows of table `steps` are steady state.
 
     Of each attempt of each rank (the step number starts again) the first step is left out, then those up to
     the last slow one of the first ten, and every step in which a compiler ran. At least half of the steps of

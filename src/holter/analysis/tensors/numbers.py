@@ -1,4 +1,4 @@
-"""What became of each number of a training: loss, learning rate, what the user logs."""
+"""Summarizes the scalars of a training: loss, learning rate and logged numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 12
 
 
 def numbers(scalars: Table, most: int = MOST) -> list[dict[str, Any]]:
-    """Tell of each number and mode where it began, where it is, and how far it went.
+    """Summarize each number and mode: first value, newest value and range.
 
     Args:
         scalars: Table `scalars`; rows without a step count for nothing.

@@ -1,4 +1,4 @@
-"""Statistics that each rank saved of its part of a sharded tensor, joined to those of the whole."""
+"""Joins the statistics of the parts of a sharded tensor, one per rank, to statistics of the whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BASIS = ("count", "nan", "posinf", "neginf", "mean", "std")
 """The columns of table `tensors` without which nothing can be joined."""
 _PLACE = ("name", "step", "mode", "parts")
-"""What is the same of all parts of a whole."""
+"""Columns that are equal in all parts of a whole."""
 _NEUTRAL: dict[str, Any] = {"O": "", "f": np.nan}
 
 
@@ -57,7 +57,7 @@ def joined(rows: Table) -> tuple[Table, Table]:
 
 
 def whole(rows: Table) -> Table:
-    """Return rows of table `tensors` with parts replaced by wholes; what lacks a part is left out."""
+    """Return rows of table `tensors` with parts replaced by wholes; incomplete wholes are left out."""
     divided = rows["parts"] > 1
     return Table.concat([rows.where(~divided), joined(rows.where(divided))[0]]) if divided.any() else rows
 
@@ -157,7 +157,7 @@ def _codes(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _changes(keys: list[NDArray[Any]]) -> NDArray[np.bool_]:
-    """Tell for each row whether it differs from the one before in any key; the first does."""
+    """Return for each row whether it differs from the previous one in any key; the first row does."""
     found = np.zeros(len(keys[0]), dtype=bool)
     found[:1] = True
     for key in keys:

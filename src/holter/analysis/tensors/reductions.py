@@ -1,4 +1,4 @@
-"""Reductions of a tensor: out of its stored statistics, of its elements, of the parts of it on ranks.
+"""Reductions of a tensor, from its stored statistics, its elements, or its parts on several ranks.
 
 All are over the finite elements; the others are counted. `std` and `variance` are of the elements as a whole
 population (divided by n, not n - 1), norms are of the flattened tensor. What cannot be known is NaN.

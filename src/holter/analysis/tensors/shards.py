@@ -1,4 +1,4 @@
-"""Norms that each rank wrote of its own part of a sharded model, joined to that of the whole."""
+"""Joins norms of the parts of a sharded model, one per rank, to the norm of the whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUFFIX = "/shard"
 
 
 def whole(name: str) -> str:
-    """Return the name of what a number is a part of; any other name as it is."""
+    """Return the name of the whole that a number is a part of; other names stay as they are."""
     return name.removesuffix(SUFFIX)
 
 

@@ -1,4 +1,4 @@
-"""How busy a device was, pixel by pixel, out of the blocks of its streams."""
+"""Computes how busy a device is per pixel, from the blocks of its streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How deep the events of one row of a timeline are nested: on which line below it each is drawn."""
+"""Assigns the events of a timeline row to lines by their nesting depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels of detail of a timeline: events too short to be seen merged into blocks, long ones kept as they are.
+"""Computes levels of detail of a timeline: short events are merged into blocks, and long ones are kept.
 
 Level n has blocks of 1024 · 4ⁿ ns. An event that is at least as long as a block of level n, and shorter than
 one of level n + 1, is kept as a row of level n. Shorter ones are merged, at each level: those that begin in
@@ -55,7 +55,7 @@ def coarsest_finest(events_per_s: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class TileBlocks:
     """Rows of one lane: events, or several merged. Sorted by line, then by begin."""
 
     time: NDArray[np.int64]
@@ -76,12 +76,12 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.time)
 
-    def where(self, chosen: NDArray[Any] | slice) -> Blocks:
+    def where(self, chosen: NDArray[Any] | slice) -> TileBlocks:
         """Keep the rows that a mask or indices choose."""
-        return Blocks(*(getattr(self, field)[chosen] for field in self.__slots__))
+        return TileBlocks(*(getattr(self, field)[chosen] for field in self.__slots__))
 
     @classmethod
-    def concat(cls, parts: list[Blocks]) -> Blocks:
+    def concat(cls, parts: list[TileBlocks]) -> TileBlocks:
         """Put rows one after another, sorted again."""
         whole = cls(*(np.concatenate([getattr(p, f) for p in parts]) for f in cls.__slots__))
         return whole.where(np.lexsort((whole.time, whole.depth)))
@@ -92,13 +92,13 @@ def events(
     duration: NDArray[np.int64],
     name: NDArray[np.int32],
     depth: NDArray[np.int16],
-) -> Blocks:
+) -> TileBlocks:
     """Take the events of one lane as rows; begins and durations in ns, names as codes."""
-    whole = Blocks(begin, duration, depth, name, np.ones(len(begin), np.int64), duration, duration)
+    whole = TileBlocks(begin, duration, depth, name, np.ones(len(begin), np.int64), duration, duration)
     return whole.where(np.lexsort((begin, depth)))
 
 
-def merged(rows: Blocks, level: int) -> Blocks:
+def merged(rows: TileBlocks, level: int) -> TileBlocks:
     """Merge rows that begin in the same block of a level, on the same line."""
     if not len(rows):
         return rows
@@ -110,7 +110,7 @@ def merged(rows: Blocks, level: int) -> Blocks:
     is_longest = rows.longest == np.repeat(longest, sizes)
     pick = np.minimum.reduceat(np.where(is_longest, np.arange(len(rows)), len(rows)), first)
     time = rows.time[first]
-    return Blocks(
+    return TileBlocks(
         time,
         np.maximum.reduceat(rows.time + rows.duration, first) - time,
         rows.depth[first],
@@ -121,21 +121,21 @@ def merged(rows: Blocks, level: int) -> Blocks:
     )
 
 
-def simplified(rows: Blocks, level: int) -> Blocks:
+def simplified(rows: TileBlocks, level: int) -> TileBlocks:
     """Return the picture of a level: what is shorter than its blocks merged, the rest as it is."""
     short = rows.longest < width(level)
     if not short.any():
         return rows
-    return Blocks.concat([merged(rows.where(short), level), rows.where(~short)])
+    return TileBlocks.concat([merged(rows.where(short), level), rows.where(~short)])
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class TileLane:
     """The levels of one lane."""
 
     level: NDArray[np.int16]
     """Level of each row."""
-    rows: Blocks
+    rows: TileBlocks
     finest: int
     """The finest level that it has; below it, pictures are made of the events themselves."""
     lines: int
@@ -149,7 +149,7 @@ def build(
     *,
     top: int,
     finest: int,
-) -> Lane:
+) -> TileLane:
     """Compute the levels of one lane.
 
     Args:
@@ -178,12 +178,12 @@ def build(
             break
         rest = rest.where(~is_kept)
         level += 1
-        low = merged(Blocks.concat([low, long]), level)
-    whole = Blocks(*(np.concatenate([getattr(p, f) for p in found]) for f in Blocks.__slots__))
-    return Lane(np.concatenate(kept), whole, finest, int(depth.max(initial=-1)) + 1)
+        low = merged(TileBlocks.concat([low, long]), level)
+    whole = TileBlocks(*(np.concatenate([getattr(p, f) for p in found]) for f in TileBlocks.__slots__))
+    return TileLane(np.concatenate(kept), whole, finest, int(depth.max(initial=-1)) + 1)
 
 
-def _finest(every: Blocks, most: int) -> int:
+def _finest(every: TileBlocks, most: int) -> int:
     """Return the finest level that makes the rows few enough, at most `most`."""
     gaps = np.diff(every.time)
     gap = float(np.median(gaps[gaps >= 0])) if len(gaps) else 0.0

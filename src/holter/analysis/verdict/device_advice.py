@@ -1,12 +1,12 @@
-"""What to do about each suspect of a trace of accelerators, from the trace's own numbers."""
+"""Advice on each suspect of a trace, computed from the trace's own numbers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.analysis.verdict.advice import Advice
-from holter.analysis.verdict.device_candidates import MANY_ALLOCATIONS
+from holter.analysis.verdict.device_suspects import MANY_ALLOCATIONS
 from holter.analysis.verdict.evidence import pct, us
+from holter.analysis.verdict.result import Advice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,35 +19,42 @@ def _load_data(facts: DeviceFacts) -> list[Advice]:
     found = []
     if lost >= facts.h2d_pct:
         expected = facts.step_ms * (1 - lost / 100) if facts.step_ms and facts.steps > 1 else None
-        text = "Load the next batch while this one runs: DataLoader workers (num_workers), or prepared data."
+        text = (
+            "Load the next batch while this one runs: use DataLoader workers (num_workers) or prepared data."
+        )
         found.append(Advice(text, expected, f"the accelerator idles {pct(lost)} of the time for batches"))
     if facts.pageable and facts.h2d_pct >= 1:
-        text = "Copy from pinned memory, without blocking: pin_memory=True and non_blocking=True."
-        found.append(Advice(text, None, f"{facts.pageable} copies come from pageable memory"))
+        text = "Copy from pinned memory without blocking: pin_memory=True and non_blocking=True."
+        found.append(Advice(text, None, f"{facts.pageable} copies use pageable memory"))
     return found
 
 
 def _communicate(facts: DeviceFacts) -> list[Advice]:
     if facts.late:
         late = facts.late[0]
-        what = "what its host does between collectives: loading, Python, a busy core"
+        what = "what its host does between collectives (data loading, Python, a busy core)"
         if late.cause == "device":
             what = "its share of the work and its accelerator's clocks"
-        return [Advice(f"Look at rank {late.rank}: {what}.", None, "the others wait for it")]
+        return [Advice(f"Examine rank {late.rank}: {what}.", None, "the other ranks wait for it")]
     text = (
-        "Overlap communication with backward: larger buckets less often, prefetching, gradient accumulation."
+        "Overlap communication with the backward pass: use larger buckets, prefetching or gradient "
+        "accumulation."
     )
     return [
-        Advice(text, None, f"{pct(facts.breakdown['communication'])} of the time nothing else runs meanwhile")
+        Advice(text, None, f"exposed communication takes {pct(facts.breakdown['communication'])} of the time")
     ]
 
 
 def _launch_less(facts: DeviceFacts) -> list[Advice]:
     if facts.after_sync_pct >= facts.breakdown["host"] / 2:
-        text = "Wait for the accelerator less often: no .item(), .cpu() or print of a tensor in the loop."
-        return [Advice(text, None, f"it idles {pct(facts.after_sync_pct)} of the time after such waits")]
+        text = "Wait for the accelerator less often: avoid .item(), .cpu() and print of a tensor in the loop."
+        return [
+            Advice(
+                text, None, f"the accelerator idles {pct(facts.after_sync_pct)} of the time after such waits"
+            )
+        ]
     if facts.pageable and any(name.startswith("cudaMemcpy") for name, _ in facts.blamed["host"][:3]):
-        text = "Copy from pinned memory, without blocking: pin_memory=True and non_blocking=True."
+        text = "Copy from pinned memory without blocking: pin_memory=True and non_blocking=True."
         return [
             Advice(text, None, f"the host waits in {facts.pageable} copies from pageable memory"),
             _fewer_launches(facts),
@@ -56,22 +63,25 @@ def _launch_less(facts: DeviceFacts) -> list[Advice]:
 
 
 def _fewer_launches(facts: DeviceFacts) -> Advice:
-    text = "Launch less: torch.compile or CUDA graphs, fused optimizers (foreach, fused), larger batches."
+    text = (
+        "Launch less: use torch.compile or CUDA graphs, fused optimizers (foreach, fused), or larger batches."
+    )
     return Advice(text, None, f"the median kernel takes {us(facts.median_kernel_us)}")
 
 
 def _allocate_less(facts: DeviceFacts) -> list[Advice]:
     if facts.allocations >= MANY_ALLOCATIONS:
         text = (
-            "Keep freed memory: no PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() in the loop; "
-            "if it is short, a smaller batch."
+            "Keep freed memory: avoid PYTORCH_NO_CUDA_MEMORY_CACHING and torch.cuda.empty_cache() in the "
+            "loop. If memory is short, use a smaller batch."
         )
         why = (
-            f"{facts.allocations:,} calls allocate or free, {pct(facts.breakdown['allocation'])} of the time"
+            f"{facts.allocations:,} calls allocate or free memory, for {pct(facts.breakdown['allocation'])} "
+            "of the time"
         )
         return [Advice(text, None, why)]
     text = (
-        "Profile after a few steps of warm-up; if it stays, leave the allocator room: a smaller batch, or "
+        "Profile after a few steps of warm-up. If the allocations stay, use a smaller batch or "
         "expandable_segments:True."
     )
     return [
@@ -89,8 +99,8 @@ def _save_aside(facts: DeviceFacts) -> list[Advice]:
 
 
 def faster(facts: DeviceFacts) -> list[Advice]:
-    """Advise where computing is all there is."""
-    text = "Make the kernels themselves cheaper: lower precision, fused kernels, less work."
+    """Advise on an accelerator that computes nearly all the time."""
+    text = "Make the kernels cheaper: use lower precision, fused kernels, or less work."
     return [Advice(text, None, f"the accelerator computes {pct(facts.breakdown['compute'])} of the time")]
 
 

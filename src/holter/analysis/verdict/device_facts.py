@@ -1,4 +1,4 @@
-"""What a verdict on a trace stands on: where accelerators' time went, and what idle ones waited for."""
+"""Facts of a trace: how accelerators spent their time, and what idle accelerators waited for."""
 
 from __future__ import annotations
 
@@ -37,60 +37,71 @@ ALLOCATING = re.compile(
     r"^(cuda|hip)(Malloc|Free)(Host|Managed)?$|^(cuda|hip)Host(Alloc|Malloc|Free)$|^cuMem(Create|Map|Unmap|Release)$"
 )
 PARTS = ("compute", "communication", "copies", "data_loading", "checkpoint", "allocation", "host", "idle")
-"""What a device's time divides into, as percent of the window, each moment once and the first that fits:
-kernels that compute; communication that nothing hides; copies and fills; then of the idle rest, what the host
-spent waiting for batches, writing checkpoints, allocating memory of the device, and on anything else before
-it
-asked for more work; `idle` is what remains: starts of kernels, dependencies, the end of the window."""
+"""Parts of a device's time. Each moment counts once, for the first part that fits:
+
+- `compute`: kernels that compute.
+- `communication`: exposed communication.
+- `copies`: copies and fills.
+- `data_loading`, `checkpoint`, `allocation`, `host`: the device idles while the host waits for batches,
+  writes checkpoints, allocates memory of the device, or does anything else before it launches more work.
+- `idle`: the rest, as kernel start-up, dependencies, and the end of the window.
+"""
+LEAST_KERNELS = 50
+"""A verdict needs at least this many kernels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceFacts:
-    """The devices of a trace in numbers; of several, means unless said otherwise."""
+    """The devices of a trace in numbers: means over the devices unless stated otherwise."""
 
     ranks: tuple[int, ...] = ()
     devices: int = 0
     kernels: int = 0
     window_ns: int = 0
-    """From the first step's begin to the last one's end; without steps the whole trace."""
+    """From the begin of the first step to the end of the last one; the whole trace if it has no steps."""
     steps: int = 0
     step_ms: float | None = None
-    """Median step of the host."""
+    """Median duration of a step on the host."""
     breakdown: dict[str, float] = field(default_factory=dict)
-    """Percent by part, as in `PARTS`; adds up to 100."""
+    """Part of `PARTS` → percent; adds up to 100."""
     busy_pct: float = 0.0
     median_kernel_us: float = 0.0
     communication_pct: float = 0.0
-    """All communication, hidden or not."""
+    """All communication, hidden and exposed."""
     collectives_us: float | None = None
     h2d_pct: float = 0.0
     """Exposed copies from the host."""
     pageable: int = 0
-    """Copies from pageable memory of the host."""
+    """Number of copies from pageable host memory."""
     loading_pct: float = 0.0
-    """Share of the window in which the host waited for batches, whether the device had work or not."""
+    """Share of the window in which the host waited for batches, with or without work on the device."""
     allocations: int = 0
-    """Calls that allocate or free memory of a device, or the host's that a device reads."""
+    """Number of calls that allocate or free device memory or pinned host memory."""
     syncs: int = 0
     after_sync_pct: float = 0.0
-    """Share of the window in which the device idled since the host had waited for it to finish."""
+    """Share of the window in which the device idled because the host had just waited for it."""
     blamed: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
-    """By part, what the host did while the device waited: name (empty: nothing that the trace names), percent
-    of that time; the largest first."""
+    """Part → what the host did while the device waited: name and percent of that time, the largest first. The
+    name is empty for code that the trace does not name."""
     stacks: bool = False
-    """Whether Python functions were recorded, which slows the host itself."""
+    """Whether the trace records Python functions; this slows the host."""
     late: list[LateRank] = field(default_factory=list)
     odd: list[OddRank] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
     slow: list[SlowThread] = field(default_factory=list)
-    """Without device work: threads that take longer for what others do too."""
+    """Without device work: threads that take longer than others for the same calls."""
     horovod: Horovod | None = None
     host_parts: dict[str, float] = field(default_factory=dict)
     """Without device work: own time of the host's events by name, percent of the window."""
 
+    @property
+    def accelerators(self) -> str:
+        """Name the accelerators for people."""
+        return "the accelerator" if self.devices == 1 else f"the {self.devices} accelerators"
+
 
 def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
-    """Compute the facts of a trace from its tables; what a table does not tell stays out."""
+    """Compute the facts of a trace from its tables."""
     work = device_work(tables)
     tree = host(tables)
     steps = _steps(tables)
@@ -152,7 +163,7 @@ def judged(tables: Mapping[str, Table]) -> list[tuple[int, int, int]]:
 
 
 def _most(spent: list[dict[str, float]]) -> list[tuple[str, float]]:
-    """Add up what several devices waited for, and return the most of it with percents."""
+    """Add up what the devices waited for; return the largest five with their percentages."""
     names = {name for one in spent for name in one}
     sums = {name: sum(one.get(name, 0.0) for one in spent) for name in names}
     whole = sum(sums.values())
@@ -167,7 +178,7 @@ def _steps(tables: Mapping[str, Table]) -> Table:
 
 
 def _count(steps: Table) -> int:
-    """Return the steps of the rank that has most."""
+    """Return the number of steps of the rank with the most."""
     return int(np.unique(steps["rank"], return_counts=True)[1].max()) if steps.rows else 0
 
 
@@ -176,10 +187,9 @@ def _covered(rows: Table) -> Intervals:
 
 
 def _window(steps: Table, rank: int, work: Work) -> tuple[int, int]:
-    """Return the stretch that is judged: whole steps, since loading lies before a step's first kernel.
+    """Return begin and end of the judged interval: whole steps, because loading precedes their first kernel.
 
-    Without steps from the first begin to the last end of what the device ran: before and after there may be
-    anything.
+    Without steps it is the time from the first begin to the last end of the device's work.
     """
     mine = steps.where(steps["rank"] == rank)
     first, last = int(work.begin.min()), int(work.end.max())
@@ -249,7 +259,7 @@ def _of_device(
 
 
 def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int:
-    """Return how long the device idled in gaps in which the host had just waited for it, ns."""
+    """Return the device's idle time in gaps that begin while the host waits for the device, ns."""
     syncs = tables.get("syncs") or Table.empty("syncs")
     mine = syncs.where((syncs["rank"] == rank) & (syncs["duration"] > 0))
     if not mine.rows or not len(waits.begin):
@@ -259,7 +269,7 @@ def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int
 
 
 def _of_the_host(tree: Host, steps: Table, tracks: Table | None) -> DeviceFacts:
-    """Return what a trace without device work tells: where the host's threads spent the time."""
+    """Compute the facts of a trace without device work: how the host's threads spent the time."""
     if not len(tree.begin):
         return DeviceFacts(steps=_count(steps))
     window = int(tree.end.max() - tree.begin.min())
@@ -283,7 +293,7 @@ def _of_the_host(tree: Host, steps: Table, tracks: Table | None) -> DeviceFacts:
 
 
 def _main_thread(tree: Host) -> Any:
-    """Tell which events lie on the thread that is busy longest; of the first rank."""
+    """Select the events of the busiest thread of the first rank."""
     mine = tree.rank == tree.rank.min()
     outer = mine & (tree.parent < 0)
     threads, at = np.unique(tree.thread[outer], return_inverse=True)

@@ -1,45 +1,32 @@
-"""One piece of evidence: a sentence with the number behind it, and how numbers are written."""
+"""Evidence of a verdict: a sentence with the number behind it. Also how numbers and names are written."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
 
-if TYPE_CHECKING:
-    from holter.analysis.verdict.facts import Facts
+_PYTHON = re.compile(r"^(?:.*/)?([^/]+\.py)\((\d+)\): (.+)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was measured, and what it was compared with."""
+    """A measured number, and the limit that it is compared with."""
 
     text: str
     metric: str
-    """A metric, a part of the step, or another number's name."""
+    """Name of a metric, of a part of the step, or of another number."""
     value: float
-    threshold: float | None
-    """None: nothing to compare with."""
-    where: str | None
+    threshold: float | None = None
+    """None: the number is not compared with a limit."""
+    where: str | None = None
     """Node, rank, or the callable as `name (file:line)`."""
-    window: dict[str, int] | None
+    window: dict[str, int] | None = None
     """step_start, step_end, time_start, time_end (ns)."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it with the keys of `describe --json`."""
-        keys = ("text", "metric", "value", "threshold", "where", "window")
-        return {key: getattr(self, key) for key in keys}
-
-
-def seen(
-    facts: Facts,
-    text: str,
-    metric: str,
-    value: float,
-    threshold: float | None = None,
-    where: str | None = None,
-) -> Evidence:
-    """Make evidence from the steady steps of a job."""
-    return Evidence(text, metric, value, threshold, where, facts.window)
+        """Return the evidence with the keys of `describe --json`."""
+        return asdict(self)
 
 
 def pct(value: float) -> str:
@@ -55,18 +42,34 @@ def us(value: float) -> str:
 
 
 def ms(value: float) -> str:
-    """Write a time for people: `600 ms`, `2.14 ms`, `12.5 s`."""
+    """Write a time given in milliseconds for people: `600 ms`, `2.14 ms`, `12.5 s`."""
     if value >= 10_000:
         return f"{value / 1000:.3g} s"
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
 def counted(count: float, noun: str, plural: str = "") -> str:
-    """Write how many there are: `1 step`, `2,000 steps`; `plural` for a noun that takes more than an s."""
+    """Write a number with its noun: `1 step`, `2,000 steps`. `plural` is for irregular nouns."""
     number = f"{count:,g}" if isinstance(count, float) else f"{count:,}"
     return f"{number} {noun if count == 1 else plural or noun + 's'}"
 
 
 def part_name(part: str) -> str:
-    """Write a part of the step as a person would say it."""
+    """Write the name of a part of the step for people."""
     return "the loop's own code" if part == "other" else part.replace("_", " ")
+
+
+def short_name(name: str) -> str:
+    """Write an event of the host for people: `normalize (image_transforms.py:390)`, `aten::copy_`."""
+    if not name:
+        return "code that the trace does not name"
+    found = _PYTHON.match(name)
+    if found:
+        name = f"{found[3]} ({found[1]}:{found[2]})"
+    name = re.sub(r"^<built-in (function|method) (\S+?)( of .*)?>$", r"\2", name)
+    return name if len(name) <= 60 else f"{name[:59]}…"
+
+
+def sentence(text: str) -> str:
+    """Make a sentence of a text: with a capital letter and a full stop."""
+    return f"{text[0].upper()}{text[1:]}."

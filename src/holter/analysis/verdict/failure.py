@@ -1,4 +1,4 @@
-"""The sentence that leads when a job died, hung, or lost its numbers."""
+"""Writes the headline of a job that failed, hangs, or has numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NonFinite:
 
 
 def first_non_finite(scalars: Table) -> NonFinite | None:
-    """Find the first scalar that is no finite number; None when all are.
+    """Find the first scalar that is not finite; None if all are finite.
 
     A scalar that was never finite (a metric that is undefined) does not count, unless its name says loss.
     """
@@ -61,12 +61,12 @@ def first_non_finite(scalars: Table) -> NonFinite | None:
 
 
 def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table | None) -> str | None:
-    """Say in one sentence what went wrong; None when nothing did.
+    """Return one sentence about the failure; None without a failure.
 
     Args:
         manifest: The job's manifest: status, exit_code, signal, failure.
         events: Table `events`; an exception's text is looked up there when the manifest lacks it.
-        scalars: Table `scalars`; looked through for the first value that is no finite number.
+        scalars: Table `scalars`; searched for the first value that is not finite.
     """
     died = _hung(manifest, events) or _died(manifest, events) or _stopped(manifest)
     broken = first_non_finite(scalars) if scalars is not None else None
@@ -77,7 +77,7 @@ def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table |
 
 
 def _stopped(manifest: Mapping[str, Any]) -> str | None:
-    """Say which rule had the job stopped, if one had."""
+    """Return why a rule stopped the job, if one did."""
     by = manifest.get("stopped_by")
     return f"{by['reason']}." if isinstance(by, dict) and by.get("reason") else None
 
@@ -176,9 +176,9 @@ def _broken(found: NonFinite) -> str:
 
 
 def _origin(found: NonFinite, events: Table | None) -> str:
-    """Say in which module a number stopped being finite, if the recorder saw it; else nothing.
+    """Name the module in which a number stopped being finite, if the recorder observed it.
 
-    What it saw before the last finite value was got over, as a step that a gradient scaler skipped.
+    Events before the last finite value do not count, as of a step that a gradient scaler skipped.
     """
     if events is None or not events.rows:
         return ""
@@ -213,7 +213,7 @@ def _pass(detail: Mapping[str, Any]) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of an exception's text, cut where it is too long to be read at once."""
+    """Return the first line of an exception's text, shortened to 120 characters."""
     line = text.strip().splitlines()[0] if text.strip() else ""
     return (line if len(line) <= 120 else line[:117] + "...").rstrip(".: ")
 

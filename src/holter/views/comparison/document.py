@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from holter.analysis.jobs.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.jobs.cost import saving
 from holter.analysis.steps.epochs import epoch_s
-from holter.analysis.verdict.advice import RECORD_STEPS
 from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.job_advice import RECORD_STEPS
 from holter.schema.phases import JOB_PHASES
 from holter.views.document.description import describe
 from holter.views.reading import steps_of
@@ -16,7 +16,7 @@ from holter.views.reading import steps_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holter.analysis.jobs.comparison import Change, Statistic
+    from holter.analysis.jobs.comparison import Statistic, StepTimeChange
     from holter.store.trial import Trial
 
 VERSION = 1
@@ -141,7 +141,7 @@ def _bill(job: dict[str, Any], price: float | None, nodes: float | None) -> None
         job["cost_of_parts"] = {part: hour * share / 100 for part, share in job["breakdown"].items()}
 
 
-def _step(change: Change, statistic: Statistic) -> dict[str, Any]:
+def _step(change: StepTimeChange, statistic: Statistic) -> dict[str, Any]:
     return {
         "statistic": statistic,
         "before_ms": change.before_ms,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.grouping import coded, groups
+from holter.analysis.grouping import coded, groups, percent, sums
 from holter.analysis.machine.snapshots import TOLERANCE_NS
-from holter.analysis.running import percent, sums
 from holter.store.parquet.queries import literal
 from holter.views.document.active_then import LONGEST_NS
 from holter.views.document.part import Part

@@ -16,9 +16,9 @@ from holter.analysis.steps.phases import evaluated, job_phases
 from holter.analysis.steps.trainings import begins, step_counts, told_apart
 from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
-from holter.analysis.verdict.facts import gather
 from holter.analysis.verdict.failure import headline
-from holter.analysis.verdict.suspects import verdict
+from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.job_verdict import verdict
 from holter.schema.signals import signal_name
 from holter.views.document import description_kept, profiled_steps
 from holter.views.document.bill import bill_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.analysis.steps.outliers import Outlier
-    from holter.analysis.verdict.facts import Facts
+    from holter.analysis.verdict.job_facts import VerdictFacts
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -115,8 +115,8 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         "not_seen": list(facts.not_seen),
         "dataloading": facts.loading.to_json() if facts.loading else None,
         "utilization": utilization_of(trial, samples, stretches),
-        "operators": profiled_steps.operators(facts.look) if facts.look else None,
-        "window": profiled_steps.window(facts.look, profiled) if facts.look and profiled else None,
+        "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
+        "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "verdict": _verdict(facts, trial, steps),
         "rules": _rules(trial),
         "cost": cost(trial, events, steps, samples),
@@ -164,12 +164,12 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
     }
 
 
-def _seen(facts: Facts) -> dict[str, float]:
+def _seen(facts: VerdictFacts) -> dict[str, float]:
     """Return the breakdown without the parts of which nothing is known."""
     return {part: share for part, share in facts.breakdown.items() if part not in facts.not_seen}
 
 
-def _verdict(facts: Facts, trial: Trial, steps: Table) -> dict[str, Any]:
+def _verdict(facts: VerdictFacts, trial: Trial, steps: Table) -> dict[str, Any]:
     """Return the verdict; where steps are missing because files are damaged, recording them is no advice."""
     told = verdict(facts).to_json()
     if trial.skipped and not steps.rows:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.grouping import coded
+from holter.analysis.grouping import coded, of_largest, sums
+from holter.analysis.intervals import times_at, times_during
 from holter.analysis.jobs.stretches import inside, intervals
 from holter.analysis.machine import utilization as utilized
 from holter.analysis.machine.usage_ranges import RANGES, Range, in_ranges
-from holter.analysis.running import of_largest, sums, times_at, times_during
 from holter.schema.metrics import METRICS
 from holter.views.reading import Stretches, utilization_of
 from holter.views.wording import meant

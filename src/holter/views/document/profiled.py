@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.busy import activity
-from holter.analysis.device.work import Names, device_work
+from holter.analysis.device.work import NameCodes, device_work
 from holter.analysis.intervals import union
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Profiled:
     def annotations(self) -> list[str]:
         """Return the names of ranges that can be looked at, those that took longest first."""
         operators = self.tables["operators"]
-        names = Names()
+        names = NameCodes()
         code = names.codes(operators["name"])
         total = np.bincount(code, weights=operators["duration"], minlength=len(names))
         marked = np.zeros(len(names), dtype=bool)

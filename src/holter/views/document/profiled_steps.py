@@ -12,7 +12,7 @@ from holter.views.document.trace_detail import detail, mfu, with_shapes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.analysis.verdict.closer_look import Look
+    from holter.analysis.verdict.profiled_steps import ProfiledSteps
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -28,7 +28,7 @@ MOST_ROWS = 400_000
 
 
 def read(trial: Trial) -> dict[str, Table] | None:
-    """Read the newest steps in a row that were profiled, as `closer_look` asks for them; None without any."""
+    """Read the newest steps in a row that were profiled, as the verdict asks for them; None without any."""
     if not any(trial.rows(name) for name in ("operators", "kernels")):
         return None
     counted = trial.sql(
@@ -60,12 +60,12 @@ def _read(trial: Trial, where: str) -> dict[str, Table]:
     return {**found, "spans": spans}
 
 
-def operators(look: Look) -> dict[str, Any]:
+def operators(look: ProfiledSteps) -> dict[str, Any]:
     """Return a description's `operators`."""
     return {"cpu": list(look.operators.to_rows()), "gpu": list(look.gpu.to_rows())}
 
 
-def window(look: Look, tables: Mapping[str, Table]) -> dict[str, Any]:
+def window(look: ProfiledSteps, tables: Mapping[str, Table]) -> dict[str, Any]:
     """Return a description's `window`: which steps, and what accelerators did in them."""
     device = look.device
     return {

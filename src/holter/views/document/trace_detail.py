@@ -14,7 +14,7 @@ from holter.analysis.device.launching import host_bound, launch_delays, queue_le
 from holter.analysis.device.memory_timeline import memory_timelines
 from holter.analysis.device.operator_costs import KNOWN
 from holter.analysis.device.roofline import roofline, utilization
-from holter.analysis.device.steps import annotation_table, step_roles, step_times
+from holter.analysis.device.steps import annotation_table, device_step_times, step_roles
 from holter.analysis.device.work import matching
 from holter.analysis.host.operator_tree import forward_backward, host, module_table
 from holter.schema.table import Table
@@ -137,7 +137,7 @@ def _spread(ns: NDArray[Any]) -> dict[str, float]:
 
 
 def _steps(tables: Mapping[str, Table]) -> dict[str, Any] | None:
-    found = step_times(tables)
+    found = device_step_times(tables)
     ran = found["device_duration"][found["works"] > 0]
     return {"count": len(ran), **_spread(ran)} if len(ran) else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.timeline.depth import depths, order
-from holter.analysis.timeline.tiles import ALL_KEPT, Blocks, events, level_for, simplified, width
+from holter.analysis.timeline.tiles import ALL_KEPT, TileBlocks, events, level_for, simplified, width
 from holter.views.timeline.levels import COLUMNS, Levels
 from holter.views.timeline.reading import Lane, Reading
 from holter.views.timeline.tiles import IN_MEMORY, prepare, top_of
@@ -197,7 +197,7 @@ class Timeline:
             strips.append(_strip(lane, -1 if len(drawn) == len(rows) else max(level, 0), drawn))
         return strips
 
-    def _split(self, parts: Sequence[Arrays], lanes: Sequence[Lane]) -> list[Blocks]:
+    def _split(self, parts: Sequence[Arrays], lanes: Sequence[Lane]) -> list[TileBlocks]:
         """Return the rows of some lanes out of those of all."""
         place = np.full(len(self.lanes), -1)
         place[[self._places[lane] for lane in lanes]] = np.arange(len(lanes))
@@ -211,13 +211,13 @@ class Timeline:
             for column in COLUMNS[1:]
         )
         # Which event of a block was the longest matters only where it is one by itself.
-        every = Blocks(time, duration, depth, name, count, busy, duration)
+        every = TileBlocks(time, duration, depth, name, count, busy, duration)
         return [every.where(slice(a, b)) for a, b in pairwise(edges)]
 
 
 def _nested(
-    begin: NDArray[np.int64], duration: NDArray[np.int64], name: NDArray[np.int32], long: Blocks
-) -> Blocks:
+    begin: NDArray[np.int64], duration: NDArray[np.int64], name: NDArray[np.int32], long: TileBlocks
+) -> TileBlocks:
     """Put short events and the long ones around them together; how deep the long ones are is known."""
     times = np.concatenate([begin, long.time])
     lasted = np.concatenate([duration, long.duration])
@@ -228,5 +228,5 @@ def _nested(
     return events(times, lasted, np.concatenate([name, long.name]), depth)
 
 
-def _strip(lane: Lane, level: int, rows: Blocks) -> Strip:
+def _strip(lane: Lane, level: int, rows: TileBlocks) -> Strip:
     return Strip(lane, level, rows.time, rows.duration, rows.depth, rows.name.copy(), rows.count, rows.busy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.analysis.running import sums
+from holter.analysis.grouping import sums
 from holter.compat.smdebug.profiler.analysis.notebook_utils.drawing import (
     Charts,
     edges_of,

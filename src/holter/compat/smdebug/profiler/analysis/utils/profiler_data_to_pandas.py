@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from holter.analysis.running import of_largest, sums, times_at, times_during
+from holter.analysis.grouping import of_largest, sums
+from holter.analysis.intervals import times_at, times_during
 from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
 from holter.compat.smdebug.profiler.analysis.utils import frame_columns
 from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader

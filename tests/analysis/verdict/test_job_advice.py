@@ -5,23 +5,25 @@ from __future__ import annotations
 import pytest
 
 from holter.analysis.loading.dataloading import DataLoading
-from holter.analysis.loading.stacks import Callable
+from holter.analysis.loading.stacks import SampledCallable
 from holter.analysis.machine.load import Load
-from holter.analysis.verdict.advice import data_pipeline
-from holter.analysis.verdict.facts import Facts
+from holter.analysis.verdict.job_advice import data_pipeline
+from holter.analysis.verdict.job_facts import VerdictFacts
 
 STAGES = {"decode": 15.0, "transform": 75.0}
 
 
-def starved(*, workers=2, cpus=2, cpu=100.0, trainer=None, rest=(30.0, 8.0), device="cpu", **more) -> Facts:
+def starved(
+    *, workers=2, cpus=2, cpu=100.0, trainer=None, rest=(30.0, 8.0), device="cpu", **more
+) -> VerdictFacts:
     """Compute of 30 ms (8 at best), batches of 600 ms in one worker: 300 ms a step with two."""
     found = [
-        Callable(name="slow (t.py:1)", stage="transform", fetch_pct=80.0, stages={"transform": 80.0}),
-        Callable(name="decode (t.py:2)", stage="decode", fetch_pct=19.0, stages={"decode": 19.0}),
-        Callable(name="rare (t.py:3)", stage="transform", fetch_pct=1.0, stages={"transform": 1.0}),
+        SampledCallable(name="slow (t.py:1)", stage="transform", fetch_pct=80.0, stages={"transform": 80.0}),
+        SampledCallable(name="decode (t.py:2)", stage="decode", fetch_pct=19.0, stages={"decode": 19.0}),
+        SampledCallable(name="rare (t.py:3)", stage="transform", fetch_pct=1.0, stages={"transform": 1.0}),
     ]
     fields = {"fetch_ms": 600.0, "busy_pct": 98.0, "callables": found, "stages": STAGES, **more}
-    return Facts(
+    return VerdictFacts(
         breakdown={"data_loading": 90.0, "forward": 10.0},
         mean_step_ms=300.0 if workers else 630.0,
         rest_ms=rest[0],
@@ -33,7 +35,7 @@ def starved(*, workers=2, cpus=2, cpu=100.0, trainer=None, rest=(30.0, 8.0), dev
     )
 
 
-def expected(facts: Facts) -> dict[str, float | None]:
+def expected(facts: VerdictFacts) -> dict[str, float | None]:
     return {advice.text: advice.expected_step_ms for advice in data_pipeline(facts)}
 
 
@@ -75,7 +77,7 @@ def test_without_workers_loading_and_compute_take_turns():
 def test_batches_that_are_cheaper_than_a_workers_get_none():
     found = expected(starved(workers=0, cpus=8, cpu=20.0, fetch_ms=0.17))
     assert not any("num_workers" in text for text in found)
-    assert one(found, "Build batches at once") is None
+    assert one(found, "Build each batch at once") is None
 
 
 def test_workers_that_are_dearer_than_the_work():
@@ -89,6 +91,6 @@ def test_workers_that_slow_each_other_down_go_on_doing_so():
     assert one(found, "Take slow") == pytest.approx(1.5 * 80 / 2)
 
 
-@pytest.mark.parametrize(("workers", "said"), [(1, "over 1 worker,"), (2, "over 2 workers,")])
+@pytest.mark.parametrize(("workers", "said"), [(1, "shared by 1 worker,"), (2, "shared by 2 workers,")])
 def test_workers_are_counted_in_words(workers, said):
     assert any(said in item.why for item in data_pipeline(starved(workers=workers)))

@@ -10,7 +10,8 @@ from tests.rules.traces import MS, US, Trace
 from holter.analysis.verdict.device_facts import device_facts
 from holter.analysis.verdict.device_verdict import verdict
 from holter.analysis.verdict.evidence import pct, us
-from holter.analysis.verdict.suspects import SUSPECTS, Verdict
+from holter.analysis.verdict.job_verdict import SUSPECTS
+from holter.analysis.verdict.result import Verdict
 from holter.schema.table import Table
 
 STEPS = 8
@@ -54,7 +55,7 @@ def test_waiting_for_batches() -> None:
         loop.compute(n, 4.1 * MS, 5.9 * MS)
     found = loop.judged()
     assert found.suspect == "data_pipeline"
-    assert "idle 40 % of each step (10 ms)" in found.sentence
+    assert "it idles 40 % of each step (10 ms)" in found.sentence
     assert found.advice[0].expected_step_ms == pytest.approx(6, abs=0.2)
 
 
@@ -82,7 +83,7 @@ def test_words() -> None:
     assert [us(value) for value in (9.0, 9000.0)] == ["9 us", "9 ms"]
     loop = Loop()
     loop.compute(0, 0, 100 * US)
-    assert loop.judged().sentence.startswith("Only 1 kernel ran")
+    assert loop.judged().sentence.startswith("The trace has only 1 kernel,")
 
 
 def test_copies_from_the_host() -> None:
@@ -104,7 +105,7 @@ def test_exposed_communication_of_one_rank() -> None:
     found = loop.judged()
     assert found.suspect == "communication"
     assert found.share_pct == pytest.approx(30, abs=1)
-    assert "cannot tell" in found.sentence
+    assert "Import the traces of the other ranks" in found.sentence
     assert "the other ranks' traces" in found.missing
 
 
@@ -140,7 +141,7 @@ def test_waits_for_results_are_told_apart() -> None:
             loop.sync(at - 40 * US, 200 * US)
     found = loop.judged()
     assert found.suspect == "framework_overhead"
-    assert "waits for its results" in found.sentence
+    assert "waits for results" in found.sentence
     assert ".item()" in found.advice[0].text
 
 
@@ -195,7 +196,7 @@ def test_a_handful_of_kernels_is_no_ground() -> None:
     loop.compute(0, 0, MS)
     found = loop.judged()
     assert found.suspect == "inconclusive"
-    assert "Only 10 kernels" in found.sentence
+    assert "only 10 kernels" in found.sentence
 
 
 def test_nothing_is_said_of_nothing() -> None:

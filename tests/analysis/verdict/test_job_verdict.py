@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.generated.story import SCENARIOS, Story, story
+from tests.analysis.verdict.facts import facts_of, told
+from tests.generated.story import SCENARIOS
 
 from holter.analysis.machine.load import Load
 from holter.analysis.steps.steps import steps
-from holter.analysis.verdict.closer_look import Kernels
 from holter.analysis.verdict.evidence import part_name
-from holter.analysis.verdict.facts import Facts, gather
-from holter.analysis.verdict.suspects import SUSPECTS, verdict
+from holter.analysis.verdict.job_facts import VerdictFacts, gather
+from holter.analysis.verdict.job_verdict import SUSPECTS, verdict
+from holter.analysis.verdict.profiled_steps import KernelTimes
 from holter.schema.table import Table
-
-
-@functools.cache
-def told(name: str) -> Story:
-    return story(name)
-
-
-@functools.cache
-def facts_of(name: str) -> Facts:
-    job = told(name)
-    return gather(steps(job.spans), samples=job.samples, spans=job.spans, events=job.events, nodes=job.nodes)
 
 
 def test_before_it_is_the_data_pipeline():
@@ -114,7 +103,7 @@ def test_a_model_slower_than_its_baseline():
     assert verdict(replace(baseline, baseline=baseline)).suspect == "healthy"
 
 
-def cpu_only(name: str, **changes) -> Facts:
+def cpu_only(name: str, **changes) -> VerdictFacts:
     facts = facts_of(name)
     load = replace(facts.loads[0], gpus=0, gpu_p50=None, gpu_p95=None, **changes)
     return replace(facts, loads=[load])
@@ -159,8 +148,8 @@ def test_a_healthy_training_that_waits_a_little_is_not_said_to_have_nothing_to_w
     parts = {**dict.fromkeys(facts.breakdown, 0.0), "forward": 73.0, "data_loading": 27.0}
     found = verdict(replace(facts, breakdown=parts))
     assert found.suspect == "healthy"
-    assert found.sentence.startswith("Little holds it back: 73 %")
-    assert "27 % data loading, which is a suspect from 30 % on" in found.sentence
+    assert found.sentence.startswith("No clear bottleneck found: 73 %")
+    assert "27 % is data loading, which becomes a suspect at 30 %" in found.sentence
 
 
 def test_time_outside_of_every_part_is_inconclusive():
@@ -177,8 +166,8 @@ def test_time_outside_of_every_part_is_inconclusive():
 
 def test_a_kernel_trace_decides_on_framework_overhead():
     facts = facts_of("framework")
-    small = replace(facts, kernels=Kernels(median_us=8.0, idle_pct=60.0))
-    large = replace(facts, kernels=Kernels(median_us=300.0, idle_pct=60.0))
+    small = replace(facts, kernels=KernelTimes(median_us=8.0, idle_pct=60.0))
+    large = replace(facts, kernels=KernelTimes(median_us=300.0, idle_pct=60.0))
     assert verdict(small).suspect == "framework_overhead"
     assert "8 us" in " ".join(item.text for item in verdict(small).evidence)
     assert verdict(large).suspect == "inconclusive"

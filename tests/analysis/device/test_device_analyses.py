@@ -18,7 +18,7 @@ from holter.analysis.device.kernel_statistics import (
     precision,
 )
 from holter.analysis.device.launching import host_bound, launch_delays, queue_lengths
-from holter.analysis.device.steps import annotated, histogram, step_roles, step_times
+from holter.analysis.device.steps import annotated, device_step_times, histogram, step_roles
 from holter.analysis.device.work import device_work
 from holter.analysis.host.operator_tree import forward_backward, host, module_table, operator_table
 from holter.schema.table import Table
@@ -213,7 +213,7 @@ def test_a_step_on_the_device_lasts_to_the_end_of_what_it_launched() -> None:
         for n in range(4)
     ]
     given = {**tables(trace), "spans": Table.of("spans", spans)}
-    found = step_times(given)
+    found = device_step_times(given)
     assert found["device_duration"].tolist() == [5 * MS, 5 * MS, 5 * MS, 0]
     assert (found["device_time"] - found["time"]).tolist() == [12 * MS, 12 * MS, 12 * MS, 0]
     assert found["works"].tolist() == [2, 2, 2, 0]

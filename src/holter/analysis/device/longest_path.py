@@ -1,4 +1,4 @@
-"""The longest way through a graph whose edges take time."""
+"""Finds the longest path through a graph whose edges take time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Edge(NamedTuple):
-    """A way from one node to the next, what it is part of, and whose time it takes."""
+    """An edge from one node to the next, with its kind and the event that takes its time."""
 
     begin: int
     weight: int

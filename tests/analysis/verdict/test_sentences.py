@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holter.analysis.verdict.facts import gather
-from holter.analysis.verdict.suspects import verdict
+from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.job_verdict import verdict
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -27,8 +27,12 @@ def loop(count: int, stall_ms: int = 0, **parts_ms: int) -> Table:
 
 def test_one_stall_is_not_said_of_each_step():
     usual = {"data_loading": 1, "forward": 3, "loss": 1, "backward": 3, "optimizer": 2}
-    said = verdict(gather(loop(200, stall_ms=15_000, **usual))).sentence
+    found = verdict(gather(loop(200, stall_ms=15_000, **usual)))
+    said = found.sentence
     assert "each step" not in said
+    assert not any("each step" in item.text for item in found.evidence if item.metric == "other")
+    little = next(item.text for item in found.evidence if item.metric == "data_loading")
+    assert little.startswith("data loading takes")
     assert "% of the loop's time (step 151 took 15 s, 88 % of the loop)" in said
     assert "of each step" in verdict(gather(loop(200, **usual))).sentence
 
@@ -38,8 +42,8 @@ def test_a_part_that_no_hook_saw_is_not_the_loops_own_code():
     facts = gather(loop(50, **usual))
     assert facts.not_seen == ("forward", "loss")
     found = verdict(facts)
-    assert "in forward and loss, which were not seen, or in the loop's own code" in found.sentence
-    assert {"forward, which counts as other", "loss, which counts as other"} <= set(found.missing)
+    assert "in forward and loss, which no hook observed, or in the loop's own code" in found.sentence
+    assert {"forward (its time counts as other)", "loss (its time counts as other)"} <= set(found.missing)
     assert gather(loop(50, forward=4, **usual)).not_seen == ()
     assert gather(loop(50, forward=4, optimizer=2)).not_seen == ("backward",)
     assert gather(loop(50, forward=4)).not_seen == ()

@@ -1,7 +1,7 @@
-"""What profiling windows add to the facts of a recorded job: operators and kernels of a few of its steps.
+"""Facts of the profiled steps of a recorded job: operators, kernels, and what accelerators did.
 
-A profiler slows the host, not the accelerator. Kernels are taken as they were; the time between them is taken
-from steps that nobody profiled.
+A profiler slows the host but not the accelerator. So kernel times are those of the profiled steps, and the
+idle time between kernels is scaled to the duration of steps without the profiler.
 """
 
 from __future__ import annotations
@@ -13,40 +13,32 @@ import numpy as np
 
 from holter.analysis.device.kernel_statistics import kernel_table
 from holter.analysis.host.operator_tree import operator_table
-from holter.analysis.verdict.device_advice import ADVICE
-from holter.analysis.verdict.device_candidates import TESTS, short
-from holter.analysis.verdict.device_facts import PARTS, DeviceFacts, device_facts
-from holter.analysis.verdict.device_verdict import LEAST_KERNELS
-from holter.analysis.verdict.evidence import Evidence, pct
+from holter.analysis.verdict.device_facts import LEAST_KERNELS, PARTS, DeviceFacts, device_facts
+from holter.analysis.verdict.evidence import Evidence, pct, short_name
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.analysis.verdict.advice import Advice
-    from holter.analysis.verdict.candidates import Candidate
-
 WORK = PARTS[:3]
 """Parts of an accelerator's time in which it works."""
-SUSPECTS = ("communication", "framework_overhead", "memory_pressure")
-"""Whom kernels tell better than the host's time does."""
 MOST = 15
 _NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kernels:
-    """What a kernel trace says of the GPU; None where there is no trace."""
+class KernelTimes:
+    """Kernel times of a trace, as the test of framework overhead needs them."""
 
     median_us: float
     idle_pct: float
-    """Share of the step in which the GPU ran nothing, outside of waiting for batches and of checkpoints."""
+    """Share of the step in which the GPU idles, without the time of data loading and checkpoints."""
     busy_pct: float | None = None
-    """Share of the whole step in which it ran something."""
+    """Share of the whole step in which the GPU is busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class ProfiledSteps:
     """The newest profiled steps of a job."""
 
     first_step: int
@@ -57,44 +49,34 @@ class Look:
     """Nanoseconds since the epoch."""
     ranks: tuple[int, ...]
     operators: Table
-    """name, pct (own time, of the profiled steps' time), total_ms (own), count; the longest first."""
+    """name, pct (own time as percent of the profiled steps), total_ms (own), count; the longest first."""
     gpu: Table
-    """The same of kernels and copies, pct of their summed time; no rows without an accelerator."""
+    """The same for kernels and copies, pct of their summed time; empty without an accelerator."""
     device: DeviceFacts | None
-    """The accelerators in those steps, as they would be without the profiler; None: there is no kernel."""
+    """Facts of the accelerators, corrected for the profiler's cost; None without kernels."""
 
     @property
     def steps(self) -> str:
-        """The steps, for people."""
+        """The profiled steps for people."""
         one = self.first_step == self.last_step
         return f"step {self.first_step}" if one else f"steps {self.first_step} to {self.last_step}"
 
     @property
-    def kernels(self) -> Kernels | None:
-        """What the verdict asks of a kernel trace."""
+    def kernels(self) -> KernelTimes | None:
+        """The kernel times; None with too few kernels for a verdict."""
         if self.device is None or self.device.kernels < LEAST_KERNELS:
             return None
         parts = self.device.breakdown
         free = 100.0 - parts["data_loading"] - parts["checkpoint"]
         idle = parts["host"] + parts["allocation"] + parts["idle"]
-        return Kernels(
+        return KernelTimes(
             median_us=self.device.median_kernel_us,
             idle_pct=100.0 * idle / free if free > 0 else 0.0,
             busy_pct=self.device.busy_pct,
         )
 
-    def suspect(self, name: str) -> tuple[Candidate, list[Advice]] | None:
-        """Test one suspect by what the accelerators did; None where that does not make it guilty."""
-        if name not in SUSPECTS or self.device is None or self.device.kernels < LEAST_KERNELS:
-            return None
-        found = TESTS[name](self.device)
-        if not found.guilty:
-            return None
-        evidence = [replace(item, window=self._window) for item in found.evidence]
-        return replace(found, evidence=evidence), ADVICE[name](self.device)
-
     def evidence(self) -> list[Evidence]:
-        """Say what was seen, whatever the verdict."""
+        """Return evidence for any verdict: accelerator time, top operators and top kernels."""
         found = []
         if self.device is not None:
             parts = ", ".join(
@@ -102,29 +84,30 @@ class Look:
                 for name, share in self.device.breakdown.items()
                 if share >= 1
             )
-            text = f"of the accelerator's time in {self.steps}: {parts}"
+            text = f"accelerator time in {self.steps}: {parts}"
             found.append(self._seen(text, "window.busy", self.device.busy_pct))
         tables = [
-            (self.operators, "operators", "the host spends most on"),
-            (self.gpu, "kernels", "the accelerator spends most on"),
+            (self.operators, "operators", "operators of the host"),
+            (self.gpu, "kernels", "kernels of the accelerator"),
         ]
         for table, metric, what in tables:
             shares = table["pct"][:_NAMED].tolist()
             named = [
-                f"{short(name)} {pct(share)}"
+                f"{short_name(name)} {pct(share)}"
                 for name, share in zip(table["name"][:_NAMED].tolist(), shares, strict=True)
                 if share >= 1
             ]
             if named:
-                text = f"in {self.steps} {what} {', '.join(named)}"
+                text = f"top {what} in {self.steps}: {', '.join(named)}"
                 found.append(self._seen(text, f"window.{metric}", shares[0]))
         return found
 
     def _seen(self, text: str, metric: str, value: float) -> Evidence:
-        return Evidence(text, metric, value, None, None, self._window)
+        return Evidence(text, metric, value, None, None, self.window)
 
     @property
-    def _window(self) -> dict[str, int]:
+    def window(self) -> dict[str, int]:
+        """First and last step, and begin and end in ns, as evidence names them."""
         return {
             "step_start": self.first_step,
             "step_end": self.last_step,
@@ -133,13 +116,13 @@ class Look:
         }
 
 
-def closer_look(tables: Mapping[str, Table], step_ms: float | None) -> Look | None:
-    """Sum up the profiled steps of a job; None without any.
+def profiled_steps(tables: Mapping[str, Table], step_ms: float | None) -> ProfiledSteps | None:
+    """Compute the facts of the profiled steps; None if no step was profiled.
 
     Args:
-        tables: `operators`, `kernels`, `launches`, `memory_operations`, `syncs` of the profiled steps, and of
-            `spans` those steps themselves.
-        step_ms: What a step takes that nobody profiles; None where that is not known.
+        tables: `operators`, `kernels`, `launches`, `memory_operations`, `syncs` of the profiled steps, and
+            `spans` with these steps.
+        step_ms: Duration of a step without the profiler; None if it is unknown.
     """
     steps = tables["spans"]
     if not steps.rows or not (tables["operators"].rows or tables["kernels"].rows):
@@ -148,7 +131,7 @@ def closer_look(tables: Mapping[str, Table], step_ms: float | None) -> Look | No
     whole = float(steps["duration"].sum())
     host = operator_table(tables, most=MOST)
     kernels = kernel_table(tables, most=MOST) if device else None
-    return Look(
+    return ProfiledSteps(
         first_step=int(steps["step"].min()),
         last_step=int(steps["step"].max()),
         time_start=int(steps["time"].min()),
@@ -175,10 +158,10 @@ def closer_look(tables: Mapping[str, Table], step_ms: float | None) -> Look | No
 
 
 def undisturbed(facts: DeviceFacts, step_ms: float | None) -> DeviceFacts:
-    """Return what the facts of profiled steps would be, had nobody profiled them.
+    """Return the facts as they are without the profiler.
 
-    The accelerator's work stays, its idle time shrinks to what a step without profiler leaves of it; what the
-    idle time went to keeps its proportions.
+    The accelerator's work stays. Its idle time shrinks so that a step takes `step_ms`; the reasons for the
+    idle time keep their proportions.
     """
     if step_ms is None or not facts.steps:
         return facts

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.analysis.test_suspects import facts_of
+from tests.analysis.verdict.facts import facts_of
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.verdict.closer_look import Look, closer_look
-from holter.analysis.verdict.facts import gather
-from holter.analysis.verdict.suspects import verdict
+from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.job_verdict import verdict
+from holter.analysis.verdict.profiled_steps import ProfiledSteps, profiled_steps
 from holter.schema.table import Table
 
 STEPS = range(40, 44)
@@ -23,8 +23,8 @@ def window(length: float = 10 * MS) -> Trace:
     return trace
 
 
-def looked(trace: Trace, step_ms: float | None = 10.0) -> Look:
-    found = closer_look(trace.tables, step_ms)
+def looked(trace: Trace, step_ms: float | None = 10.0) -> ProfiledSteps:
+    found = profiled_steps(trace.tables, step_ms)
     assert found is not None
     return found
 
@@ -61,7 +61,7 @@ def test_operators_are_named_by_their_own_time():
         {"name": "aten::linear", "pct": pytest.approx(20), "total_ms": 8.0, "count": 4},
     ]
     (said,) = found.evidence()
-    assert said.text == "in steps 40 to 43 the host spends most on aten::addmm 60 %, aten::linear 20 %"
+    assert said.text == "top operators of the host in steps 40 to 43: aten::addmm 60 %, aten::linear 20 %"
     assert said.window is not None
     assert (said.window["step_start"], said.window["step_end"]) == (40, 43)
 
@@ -70,21 +70,20 @@ def test_a_job_whose_kernels_wait_for_launches_is_found_guilty_by_them():
     facts = facts_of("after")
     assert verdict(facts).suspect != "framework_overhead"
     look = looked(launching(20 * US), step_ms=10.0)
-    found = verdict(replace(facts, look=look, kernels=look.kernels))
+    found = verdict(replace(facts, profiled=look, kernels=look.kernels))
     assert "framework_overhead" in (found.suspect, *found.also)
     told = " ".join(item.text for item in found.evidence)
-    assert "the host has not asked for its next work" in told
+    assert "the host has not launched the next work" in told
     assert "steps 40 to 43" in told
     assert any("torch.compile" in advice.text for advice in found.advice)
 
 
 def test_a_busy_accelerator_accuses_nobody():
     look = looked(launching(395 * US))
-    assert look.suspect("framework_overhead") is None
     assert look.kernels is not None
     assert look.kernels.busy_pct == pytest.approx(99, abs=1)
     facts = facts_of("after")
-    assert verdict(replace(facts, look=look)).suspect == verdict(facts).suspect
+    assert verdict(replace(facts, profiled=look)).suspect == verdict(facts).suspect
 
 
 def test_the_profilers_own_time_is_no_idle_time():
@@ -101,14 +100,11 @@ def test_the_profilers_own_time_is_no_idle_time():
 
 def test_exposed_communication_is_seen_where_the_host_does_not_wait_for_it():
     look = looked(communicating())
-    found = look.suspect("communication")
-    assert found is not None
-    assert found[0].share == pytest.approx(39, abs=0.5)
-    facts = facts_of("after")
-    told = verdict(replace(facts, look=look))
-    assert "communication" in (told.suspect, *told.also)
+    found = verdict(replace(facts_of("after"), profiled=look))
+    assert found.suspect == "communication"
+    assert found.share_pct == pytest.approx(39, abs=0.5)
 
 
 def test_without_a_window_nothing_is_said():
-    assert closer_look(Trace().tables, 10.0) is None
-    assert gather(Table.empty("steps"), profiled=Trace().tables).look is None
+    assert profiled_steps(Trace().tables, 10.0) is None
+    assert gather(Table.empty("steps"), profiled=Trace().tables).profiled is None

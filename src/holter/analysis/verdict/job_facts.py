@@ -1,4 +1,4 @@
-"""Everything a verdict and a description stand on, computed once from a job's tables."""
+"""Facts of a recorded job: the numbers behind its verdict and description, computed from its tables."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from holter.analysis.machine.load import Load, loads
 from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.warmup import steady
-from holter.analysis.verdict.closer_look import closer_look
-from holter.analysis.verdict.evidence import ms, pct
+from holter.analysis.verdict.evidence import Evidence, ms, pct
+from holter.analysis.verdict.profiled_steps import profiled_steps
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.analysis.verdict.closer_look import Kernels, Look
+    from holter.analysis.verdict.profiled_steps import KernelTimes, ProfiledSteps
     from holter.schema.table import Table
 
 
 _TYPICAL = 0.75
-"""A share that a usual step has so much of is one of each step."""
+"""A part whose share of a typical step is at least this fraction of its mean share is a part of each step."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stall:
-    """One step that took much of the loop."""
+    """One step that holds most of the time of a part."""
 
     share_pct: float
     """Percent of the loop."""
@@ -40,64 +40,76 @@ class Stall:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
-    """A job in numbers. Steady state only, unless said otherwise."""
+class VerdictFacts:
+    """A job in numbers. They are about the steady state unless stated otherwise."""
 
     breakdown: dict[str, float] = field(default_factory=dict)
     """Part → percent of the loop; adds up to 100."""
     statistics: dict[str, float | int] = field(default_factory=dict)
-    """What `step_statistics` returns."""
+    """The result of `step_statistics`."""
     steady_steps: int = 0
-    """Steps of the rank that has most."""
+    """Steady steps of the rank with the most."""
     step_ms: float | None = None
-    """Median duration of a step that holds no evaluation and no checkpoint."""
+    """Median duration of a step without evaluation and checkpoint."""
     mean_step_ms: float | None = None
-    """Mean duration of all steady steps, without evaluation: what `share` is a share of."""
+    """Mean duration of all steady steps, without evaluation. `share` is a share of it."""
     parts_ms: dict[str, float] = field(default_factory=dict)
     """Median of each part in those steps."""
     rest_ms: float | None = None
-    """Median of what those steps take without the wait for batches."""
+    """Median duration of those steps without the wait for batches."""
     rest_least_ms: float | None = None
-    """The same for their fastest tenth."""
+    """The same for the fastest tenth of these steps."""
     ranks: tuple[int, ...] = ()
     window: dict[str, int] | None = None
-    """step_start, step_end, time_start, time_end of what was looked at."""
+    """step_start, step_end, time_start, time_end of the steady steps."""
     loading: DataLoading | None = None
     causes: list[str] = field(default_factory=list)
-    """Why the training thread waits for batches; codes."""
+    """Codes of the reasons why the training thread waits for batches."""
     stragglers: list[Straggler] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     device: str | None = None
-    """cpu or cuda, as the framework said."""
-    baseline: Facts | None = None
-    """Another job that this one should be as fast as."""
-    kernels: Kernels | None = None
-    look: Look | None = None
-    """What a profiling window saw."""
+    """cpu or cuda, as the framework reports."""
+    baseline: VerdictFacts | None = None
+    """Facts of the job that this one is compared with."""
+    kernels: KernelTimes | None = None
+    profiled: ProfiledSteps | None = None
+    """The newest profiled steps."""
     running: bool = False
-    """Whether the job takes orders still."""
+    """Whether the job still runs and accepts orders."""
     not_seen: tuple[str, ...] = ()
-    """Parts of a step that it must have had and that no hook saw; their time is in `other`."""
+    """Parts that each step has but that no hook observed; their time is in `other`."""
     not_counted: tuple[str, ...] = ()
-    """What other threads than the loop's do, which steps leave out."""
+    """Work of other threads than the loop's, which steps do not include."""
 
     stalls: dict[str, Stall] = field(default_factory=dict)
-    """Part → the one step that most of its time lies in; only of parts that have such a step."""
+    """Part → the step that holds more than half of the part's time, if there is one."""
+
+    def seen(
+        self, text: str, metric: str, value: float, threshold: float | None = None, where: str | None = None
+    ) -> Evidence:
+        """Make evidence from the steady steps."""
+        return Evidence(text, metric, value, threshold, where, self.window)
 
     def of_time(self, *parts: str) -> str:
-        """Say what the share of some parts is a share of: of each step only where it is so in a usual one."""
+        """Return `of each step` if typical steps have this share of the parts, or `of the loop's time`."""
         step, usual = self.step_ms or 0.0, sum(self.parts_ms.get(part, 0.0) for part in parts)
-        if not step or 100 * usual / step >= _TYPICAL * self.share(*parts):
-            return "of each step"
+        typical = not step or 100 * usual / step >= _TYPICAL * self.share(*parts)
+        return "of each step" if typical else "of the loop's time"
+
+    def of_time_with_stall(self, *parts: str) -> str:
+        """Return the same, and name the step that holds most of the parts' time."""
+        of = self.of_time(*parts)
+        if of == "of each step":
+            return of
         worst = max((self.stalls[part] for part in parts if part in self.stalls), default=None)
         if worst is None:
-            return "of the loop's time"
+            return of
         took = f"step {worst.step} took {ms(worst.duration_ms)}"
-        return f"of the loop's time ({took}, {pct(worst.share_pct)} of the loop)"
+        return f"{of} ({took}, {pct(worst.share_pct)} of the loop)"
 
     @property
     def load(self) -> Load | None:
-        """The node whose GPUs are the idlest; without GPUs the one whose CPU is the busiest."""
+        """The node with the least busy GPUs; without GPUs the one with the busiest CPU."""
         return self.loads[0] if self.loads else None
 
     def mean_ms(self, part: str) -> float:
@@ -105,21 +117,21 @@ class Facts:
         return self.share(part) / 100 * (self.mean_step_ms or 0.0)
 
     def share(self, *parts: str) -> float:
-        """Percent of the time outside of evaluation that the parts take together; 0 without steps."""
+        """Percent of the time outside evaluation that the parts take together; 0 without steps."""
         training = 100.0 - self.breakdown.get("eval", 0.0)
         return 100.0 * sum(self.breakdown.get(p, 0.0) for p in parts) / training if training > 0 else 0.0
 
     @property
     def compute_share(self) -> float:
-        """Percent of the time outside of evaluation that is the model's own work."""
+        """Percent of the time outside evaluation that is the model's own work."""
         return self.share(*COMPUTE)
 
     @property
     def free_rest_ms(self) -> float | None:
-        """The step without the wait for batches, were nothing else running on the machine's cores.
+        """Duration of a step without the wait for batches on otherwise idle cores.
 
-        On a full CPU the workers slow the training process down, and stop doing so once they have less to do.
-        What remains then is the CPU time that it uses itself, within what was seen of its steps.
+        On a saturated CPU the workers slow the training process down. With less work for the workers, a step
+        takes the CPU time of the training process, but no less than its fastest steps.
         """
         load, rest, least = self.load, self.rest_ms, self.rest_least_ms
         if rest is None or least is None or load is None:
@@ -137,26 +149,26 @@ def gather(
     spans: Table | None = None,
     events: Table | None = None,
     nodes: Mapping[str, Mapping[str, Any]] | None = None,
-    baseline: Facts | None = None,
-    kernels: Kernels | None = None,
+    baseline: VerdictFacts | None = None,
+    kernels: KernelTimes | None = None,
     profiled: Mapping[str, Table] | None = None,
     running: bool = False,
     not_counted: tuple[str, ...] = (),
-) -> Facts:
-    """Compute the facts of a job; what is not given is not known.
+) -> VerdictFacts:
+    """Compute the facts of a job. Facts whose table is absent are unknown.
 
     Args:
         steps: Table `steps`, warm-up included.
-        samples: Table `samples`, of the whole job or more.
-        spans: Table `spans`; of data_loading, fetch, collate, stack and step at least. A part of the job is
-            enough.
-        events: Table `events`; loaders and the framework are read from it.
+        samples: Table `samples` of at least the whole job.
+        spans: Table `spans`, with the phases data_loading, fetch, collate, stack and step. A part of the job
+            is enough.
+        events: Table `events`: descriptions of the loaders and of the framework.
         nodes: Node → its facts; `cpus` is used.
         baseline: Facts of a job to compare with.
-        kernels: What a kernel trace says; by default what `profiled` says.
-        profiled: The tables that `closer_look` asks for, of the steps that a window profiled.
-        running: Whether the job takes orders still.
-        not_counted: What other threads than the loop's do.
+        kernels: Kernel times of a trace; by default those of `profiled`.
+        profiled: The tables that `profiled_steps` reads, for the steps of a profiling window.
+        running: Whether the job still runs and accepts orders.
+        not_counted: Work of other threads than the loop's.
     """
     mask = steady(steps)
     used = steps.where(mask)
@@ -201,11 +213,11 @@ def gather(
         }
     elif samples is not None:
         found["loads"] = loads(samples, nodes or {}, None, None)
-    look = closer_look(profiled, found.get("step_ms")) if profiled is not None else None
-    if look is not None:
-        found |= {"look": look, "kernels": kernels or look.kernels}
+    seen = profiled_steps(profiled, found.get("step_ms")) if profiled is not None else None
+    if seen is not None:
+        found |= {"profiled": seen, "kernels": kernels or seen.kernels}
     ranks = tuple(sorted(set(steps["rank"].tolist())))
-    return Facts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
+    return VerdictFacts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
 
 
 def _stalls(steps: Table) -> dict[str, Stall]:

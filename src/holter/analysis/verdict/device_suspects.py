@@ -1,0 +1,197 @@
+"""The suspects of a trace. Each test returns a sentence and evidence, or why the suspect is not guilty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.analysis.verdict.device_facts import ALLOCATING, LOADING
+from holter.analysis.verdict.evidence import Evidence, ms, pct, short_name, us
+from holter.analysis.verdict.result import SuspectResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.analysis.verdict.device_facts import DeviceFacts
+
+LOADING_SHARE = 10.0
+"""Data loading is guilty if the accelerator idles this percentage of the time for batches."""
+COPIES_SHARE = 10.0
+COMMUNICATION_SHARE = 15.0
+ALLOCATION_SHARE = 10.0
+MANY_ALLOCATIONS = 100
+"""A caching allocator allocates memory only a few dozen times."""
+CHECKPOINT_SHARE = 10.0
+HOST_SHARE = 20.0
+"""The host is guilty if the accelerator idles this percentage of the time for launches."""
+
+
+def _idle(facts: DeviceFacts, percent: float) -> str:
+    return f"{'it idles' if facts.devices == 1 else 'they idle'} {pct(percent)}"
+
+
+def _data_pipeline(facts: DeviceFacts) -> SuspectResult:
+    waited, h2d = facts.breakdown["data_loading"], facts.h2d_pct
+    if waited < LOADING_SHARE and h2d < COPIES_SHARE:
+        said = f"the accelerator idles {pct(waited)} of the time for batches"
+        return SuspectResult(because=said if facts.loading_pct > 0 or facts.steps else "")
+    if waited >= h2d:
+        of = f" of each step ({ms(facts.step_ms)})" if facts.step_ms and facts.steps > 1 else " of the time"
+        inside = [
+            (name, share) for name, share in facts.blamed["data_loading"] if name and not LOADING.search(name)
+        ]
+        most = (
+            f", mostly in {short_name(inside[0][0])}"
+            if facts.stacks and inside and inside[0][1] >= 25
+            else ""
+        )
+        sentence = (
+            f"Data loading holds {facts.accelerators} up: {_idle(facts, waited)}{of} while the host waits "
+            f"for the next batch{most}."
+        )
+        text = f"the accelerator idles {pct(waited)} of the time while the host waits for batches"
+        evidence = [Evidence(text, "data_loading", waited, LOADING_SHARE)]
+        if facts.loading_pct > waited + 1:
+            whole = (
+                f"waiting for batches takes {pct(facts.loading_pct)} of the host's time; work of the "
+                "accelerator hides the rest"
+            )
+            evidence.append(Evidence(whole, "data_loading.host", facts.loading_pct))
+        return SuspectResult(guilty=True, sentence=sentence, share=waited, evidence=evidence)
+    text = f"exposed copies from the host take {pct(h2d)} of the time"
+    return SuspectResult(
+        guilty=True,
+        sentence=f"Copying input to {facts.accelerators} takes {pct(h2d)} of the time, in which nothing "
+        "computes.",
+        share=h2d,
+        evidence=[Evidence(text, "h2d", h2d, COPIES_SHARE)],
+    )
+
+
+def _communication(facts: DeviceFacts) -> SuspectResult:
+    exposed = facts.breakdown["communication"]
+    if facts.late:
+        late = facts.late[0]
+        why = "The delay comes from its host: its accelerator has no more work than the others."
+        if late.cause == "device":
+            longer = ms(late.extra_busy_ns / 1e6)
+            why = f"The delay comes from its accelerator, which computes {longer} longer than the others."
+        text = (
+            f"rank {late.rank} enters {late.later} of {late.collectives} collectives later than the median "
+            f"rank, {ms(late.lateness_ns / 1e6)} in total; it is the last rank in {late.last} of them"
+        )
+        return SuspectResult(
+            guilty=True,
+            sentence=f"Rank {late.rank} holds the others up: it is late at {late.later} of "
+            f"{late.collectives} collectives, for {ms(late.lateness_ns / 1e6)} of "
+            f"{ms(facts.window_ns / 1e6)}. {why}",
+            share=max(late.cost_pct, exposed),
+            evidence=[
+                Evidence(text, "communication.late", late.cost_pct, None, f"rank {late.rank}"),
+                Evidence(
+                    f"exposed communication takes {pct(exposed)} of the time",
+                    "communication",
+                    exposed,
+                ),
+            ],
+        )
+    if not facts.communication_pct:
+        return SuspectResult(because="the trace holds no communication")
+    if exposed < COMMUNICATION_SHARE:
+        hidden = facts.communication_pct - exposed
+        return SuspectResult(
+            because=f"exposed communication takes {pct(exposed)} of the time, and hidden communication "
+            f"takes {pct(hidden)}"
+        )
+    whole = pct(facts.communication_pct)
+    text = f"communication takes {whole} of the time, and {pct(exposed)} is exposed"
+    alone = len(facts.ranks) == 1
+    unknown = " Import the traces of the other ranks to separate the transfer from waiting."
+    return SuspectResult(
+        guilty=True,
+        sentence=f"Exposed communication takes {pct(exposed)} of the time.{unknown if alone else ''}",
+        share=exposed,
+        evidence=[Evidence(text, "communication", exposed, COMMUNICATION_SHARE)],
+    )
+
+
+def _framework_overhead(facts: DeviceFacts) -> SuspectResult:
+    waited = facts.breakdown["host"]
+    if waited < HOST_SHARE:
+        return SuspectResult(
+            because=f"the accelerator waits {pct(waited)} of the time for the host to launch work"
+        )
+    rate = facts.kernels / max(facts.devices, 1) / max(facts.window_ns / 1e9, 1e-9)
+    text = f"the accelerator idles {pct(waited)} of the time because the host has not launched the next work"
+    small = (
+        f"the median kernel takes {us(facts.median_kernel_us)}, and the host launches {rate:,.0f} kernels "
+        "per second"
+    )
+    evidence = [
+        Evidence(text, "host", waited, HOST_SHARE),
+        Evidence(small, "kernel.median_us", facts.median_kernel_us),
+    ]
+    synced = facts.after_sync_pct >= waited / 2
+    if synced:
+        said = (
+            f"the accelerator idles {pct(facts.after_sync_pct)} of the time right after the host waited for "
+            "it"
+        )
+        evidence.append(Evidence(said, "sync", facts.after_sync_pct))
+    doing = [f"{short_name(name)} {pct(share)}" for name, share in facts.blamed["host"][:3] if share >= 1]
+    if doing:
+        evidence.append(
+            Evidence(f"meanwhile the host runs {', '.join(doing)}", "host.blamed", facts.blamed["host"][0][1])
+        )
+    if facts.stacks:
+        said = "recording Python functions slows the host, so the accelerator idles less without it"
+        evidence.append(Evidence(said, "stacks", 1.0))
+    why = " The host often waits for results before it goes on." if synced else ""
+    return SuspectResult(
+        guilty=True,
+        sentence=f"The host cannot keep {facts.accelerators} busy: {_idle(facts, waited)} of the time until "
+        f"the host launches the next work, and the median kernel takes {us(facts.median_kernel_us)}.{why}",
+        share=waited,
+        evidence=evidence,
+    )
+
+
+def _memory_pressure(facts: DeviceFacts) -> SuspectResult:
+    share = facts.breakdown["allocation"]
+    if share < ALLOCATION_SHARE:
+        return SuspectResult()
+    names = [name for name, part in facts.blamed["allocation"] if ALLOCATING.search(name) and part >= 5]
+    called = " and ".join(names[:2]) or "allocating memory"
+    text = f"the accelerator idles {pct(share)} of the time while the host runs {called}"
+    why = "Either the trace has no warm-up, or memory is so short that the allocator returns its cache."
+    if facts.allocations >= MANY_ALLOCATIONS:
+        why = f"There are {facts.allocations:,} such calls: freed memory is not kept, or memory is short."
+    return SuspectResult(
+        guilty=True,
+        sentence=f"Allocation of device memory holds {facts.accelerators} up: {_idle(facts, share)} of the "
+        f"time while the host runs {called}. {why}",
+        share=share,
+        evidence=[Evidence(text, "allocation", share, ALLOCATION_SHARE)],
+    )
+
+
+def _checkpointing(facts: DeviceFacts) -> SuspectResult:
+    share = facts.breakdown["checkpoint"]
+    if share < CHECKPOINT_SHARE:
+        return SuspectResult()
+    text = f"the accelerator idles {pct(share)} of the time while a checkpoint is written"
+    return SuspectResult(
+        guilty=True,
+        sentence=f"Writing checkpoints holds {facts.accelerators} up: {_idle(facts, share)} of the time "
+        "meanwhile.",
+        share=share,
+        evidence=[Evidence(text, "checkpoint", share, CHECKPOINT_SHARE)],
+    )
+
+
+TESTS: dict[str, Callable[[DeviceFacts], SuspectResult]] = {
+    "data_pipeline": _data_pipeline,
+    "communication": _communication,
+    "framework_overhead": _framework_overhead,
+    "memory_pressure": _memory_pressure,
+    "checkpointing": _checkpointing,
+}

@@ -1,0 +1,305 @@
+"""The suspects of a recorded job. Each test returns a sentence and evidence, or why it is not guilty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.analysis.loading.dataloading import HAND_OVER_MS
+from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
+from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, SuspectResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.analysis.jobs.stragglers import Straggler
+    from holter.analysis.loading.dataloading import DataLoading
+    from holter.analysis.machine.load import Load
+    from holter.analysis.verdict.job_facts import VerdictFacts
+
+DATA_SHARE = 30.0
+DATA_INNOCENT = 20.0
+"""Below this share, data loading does not explain idle GPUs."""
+CPU_BUSY = 70.0
+WAITS_FOR_IO = 30.0
+COMMUNICATION_SHARE = 15.0
+BASELINE = 1.2
+SMALL_KERNEL_US = 20.0
+IDLE_IN_COMPUTE = 30.0
+CORE_FULL = 90.0
+NODE_IDLE = 50.0
+CHECKPOINT_SHARE = 10.0
+PRESSURE = 10.0
+MEMORY_FULL = 95.0
+SWAPPED_BYTES = 2**28
+THROTTLED = 10.0
+
+_STAGES = {
+    "fetch": "building batches",
+    "collate": "collating samples",
+    "queue": "transferring batches from the workers",
+}
+
+
+def data_pipeline(facts: VerdictFacts) -> SuspectResult:
+    """Data loading takes 30 % of the time or more, and the GPUs, if any, are not busy."""
+    share = facts.share("data_loading")
+    load, loading = facts.load, facts.loading
+    gpu = load.gpu_p50 if load else None
+    of = facts.of_time("data_loading")
+    if share < DATA_SHARE:
+        return SuspectResult(because=f"data loading takes {pct(share)} {of}, less than {pct(DATA_SHARE)}")
+    if gpu is not None and gpu >= GPU_BUSY:
+        return SuspectResult(
+            because=f"the GPUs are busy {pct(gpu)} (median) while the training waits for batches"
+        )
+    wait, step = facts.mean_ms("data_loading"), facts.mean_step_ms or 0.0
+    text = f"data loading takes {pct(share)} {of}: {ms(wait)} of {ms(step)} on average"
+    evidence = [facts.seen(text, "data_loading", share, DATA_SHARE)]
+    said = f"Data loading takes {pct(share)} {facts.of_time_with_stall('data_loading')}"
+    if loading is not None:
+        named = _named(facts, loading)
+        evidence += [item for _, item in named] + _workers(facts, loading)
+        blamed = ", ".join(text for text, item in named[:2] if item.value >= 1)
+        if not blamed and loading.stages:
+            largest = max(loading.stages, key=lambda stage: loading.stages[stage])
+            anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
+            blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
+        said += f": {blamed}" if blamed else ""
+    if load is not None:
+        evidence += _machine(facts, load)
+    share = facts.breakdown["data_loading"]
+    return SuspectResult(guilty=True, sentence=f"{said}.", share=share, evidence=evidence)
+
+
+def _named(facts: VerdictFacts, loading: DataLoading) -> list[tuple[str, Evidence]]:
+    """Name the callables that take the dataset's time, each with its share of the loop."""
+    fetch = sum(loading.stages.get(stage, 0.0) for stage in ("read", "decode", "transform"))
+    found = []
+    for item in loading.callables[:4]:
+        part = fetch * item.fetch_pct / 100
+        text = (
+            f"{item.stage} in {item.name} takes {pct(part)} {facts.of_time('data_loading')} and "
+            f"{pct(item.fetch_pct)} of the time to build a batch"
+        )
+        if item.fetch_pct >= 5:
+            short = f"{item.stage} in {item.name} {pct(part)}"
+            found.append((short, facts.seen(text, "dataloading.callable", part, None, item.name)))
+    return found
+
+
+def _workers(facts: VerdictFacts, loading: DataLoading) -> list[Evidence]:
+    needed, fetch = loading.needed_workers, loading.fetch_ms
+    if needed is None or fetch is None or (fetch < HAND_OVER_MS and not loading.workers):
+        return []
+    there = "an unknown number of workers" if loading.workers is None else counted(loading.workers, "worker")
+    text = (
+        f"a worker builds a batch in {ms(fetch)} and compute takes {ms(loading.compute_ms)}: hiding the "
+        f"loading takes {counted(needed, 'worker')}, and the loader has {there}"
+    )
+    return [facts.seen(text, "needed_workers", needed, loading.workers)]
+
+
+def _machine(facts: VerdictFacts, load: Load) -> list[Evidence]:
+    """Return readings of the machine that point to data loading."""
+    found = []
+    if load.gpu_p50 is not None:
+        text = f"the GPUs are busy {pct(load.gpu_p50)} (median)"
+        found.append(facts.seen(text, "gpu.util", load.gpu_p50, GPU_BUSY, load.node))
+    if load.cpu_p95 is not None and load.cpu_p95 > CPU_BUSY:
+        text = f"the CPU is busy {pct(load.cpu_p95)} (p95)"
+        found.append(facts.seen(text, "cpu.util", load.cpu_p95, CPU_BUSY, load.node))
+    if load.iowait_p95 is not None and load.iowait_p95 > WAITS_FOR_IO:
+        text = f"cores wait for I/O {pct(load.iowait_p95)} of the time (p95)"
+        found.append(facts.seen(text, "cpu.iowait", load.iowait_p95, WAITS_FOR_IO, load.node))
+    return found
+
+
+def model_compute(facts: VerdictFacts) -> SuspectResult:
+    """Forward or backward is slower than in a baseline, or the GPUs are saturated."""
+    share, of = facts.share("forward", "loss", "backward"), facts.of_time("forward", "loss", "backward")
+    slower = _slower(facts)
+    if slower:
+        return SuspectResult(guilty=True, sentence=sentence(slower[0].text), share=share, evidence=slower)
+    load = facts.load
+    gpu = load.gpu_p50 if load else None
+    if load is None or gpu is None:
+        small = share < 50 and "forward" not in facts.not_seen
+        because = f"forward and backward take {pct(share)} {of}" if small else ""
+        if facts.baseline is not None:
+            because = "forward and backward are not slower than in the baseline"
+        return SuspectResult(because=because)
+    if gpu < GPU_BUSY:
+        return SuspectResult(because=f"the GPUs are busy only {pct(gpu)} (median)")
+    if gpu < GPU_SATURATED or facts.share("data_loading") >= DATA_INNOCENT:
+        return SuspectResult(
+            because=f"the GPUs are busy {pct(gpu)} (median), which is well used but not saturated"
+        )
+    stall = facts.of_time_with_stall("forward", "loss", "backward")
+    said = (
+        f"The model's compute sets the pace: {pct(share)} {stall} is forward and backward, and the GPUs are "
+        f"busy {pct(gpu)} (median)."
+    )
+    evidence = [
+        facts.seen(f"the GPUs are busy {pct(gpu)} (median)", "gpu.util", gpu, GPU_SATURATED, load.node),
+        facts.seen(f"forward and backward take {pct(share)} {of}", "forward+backward", share),
+    ]
+    return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)
+
+
+def _slower(facts: VerdictFacts) -> list[Evidence]:
+    """Compare forward and backward with those of the baseline; the worse one comes first."""
+    found = []
+    for part in ("forward", "backward"):
+        now = facts.parts_ms.get(part, 0.0)
+        then = facts.baseline.parts_ms.get(part, 0.0) if facts.baseline else 0.0
+        if then > 0 and now > BASELINE * then:
+            text = f"{part} takes {ms(now)}, which is {now / then:.1f} times the baseline's {ms(then)}"
+            found.append(facts.seen(text, part, now / then, BASELINE))
+    return sorted(found, key=lambda item: -item.value)
+
+
+def communication(facts: VerdictFacts) -> SuspectResult:
+    """One rank slows the others down, or exposed communication takes 15 % of the time or more."""
+    if facts.stragglers:
+        return _straggler(facts, facts.stragglers[0])
+    share, load, of = facts.share("communication"), facts.load, facts.of_time("communication")
+    if len(facts.ranks) < 2 and share == 0:
+        return SuspectResult(because="the job has only one rank")
+    if share < COMMUNICATION_SHARE:
+        because = f"exposed communication takes {pct(share)} {of}, less than {pct(COMMUNICATION_SHARE)}"
+        return SuspectResult(because=because)
+    if load is not None and load.iowait_p95 is not None and load.iowait_p95 > WAITS_FOR_IO:
+        return SuspectResult(because=f"cores wait for I/O {pct(load.iowait_p95)} of the time (p95)")
+    exposed, step = facts.mean_ms("communication"), facts.mean_step_ms or 0.0
+    text = f"exposed communication takes {pct(share)} {of}: {ms(exposed)} of {ms(step)} on average"
+    evidence = [facts.seen(text, "communication", share, COMMUNICATION_SHARE)]
+    if load is not None and load.gpu_p50 is not None:
+        gpu = f"the GPUs are busy {pct(load.gpu_p50)} (median)"
+        evidence.append(facts.seen(gpu, "gpu.util", load.gpu_p50, GPU_BUSY, load.node))
+    stall = facts.of_time_with_stall("communication")
+    said = f"Exposed communication takes {pct(share)} {stall}: {ms(exposed)} of {ms(step)} on average."
+    share = facts.breakdown["communication"]
+    return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)
+
+
+def _straggler(facts: VerdictFacts, slow: Straggler) -> SuspectResult:
+    rank = f"rank {slow.rank}"
+    where = f"{rank} on {slow.node}" if slow.node else rank
+    times = (
+        f"its own work takes {ms(slow.own_ms)} per step, and that of the others takes {ms(slow.others_ms)}"
+    )
+    part = f"{part_name(slow.part)} takes {ms(slow.part_ms)} longer"
+    waits = f"the other ranks spend {ms(slow.waiting_ms)} more per step in communication than {rank}"
+    return SuspectResult(
+        guilty=True,
+        sentence=f"Rank {slow.rank} slows the training down: {times}. On this rank, {part}.",
+        share=100 * slow.cost,
+        evidence=[
+            facts.seen(f"{where} is slow: {times}; {part}", "own_ms", slow.own_ms, slow.others_ms, rank),
+            facts.seen(waits, "communication", slow.waiting_ms, None, rank),
+        ],
+    )
+
+
+def framework_overhead(facts: VerdictFacts) -> SuspectResult:
+    """Python cannot keep up: the GPUs idle during compute while one core is saturated and the node is not."""
+    load, kernels = facts.load, facts.kernels
+    gpu = load.gpu_p50 if load else None
+    if load is None or gpu is None:
+        return SuspectResult(
+            because="not applicable: the training uses no GPU" if facts.device == "cpu" else ""
+        )
+    data, of, compute = facts.share("data_loading"), facts.of_time("data_loading"), facts.compute_share
+    if data >= DATA_INNOCENT:
+        return SuspectResult(because=f"the GPUs wait for data loading, which takes {pct(data)} {of}")
+    if gpu >= GPU_BUSY:
+        return SuspectResult(because=f"the GPUs are busy {pct(gpu)} (median)")
+    if kernels is not None and kernels.median_us >= SMALL_KERNEL_US:
+        return SuspectResult(
+            because=f"the median kernel takes {kernels.median_us:.0f} us, which is long enough"
+        )
+    # Without a trace, GPUs that work throughout compute are as busy as compute is long.
+    idle = kernels.idle_pct if kernels else max(100.0 * (1 - gpu / compute), 0.0) if compute > 0 else 0.0
+    if idle < IDLE_IN_COMPUTE:
+        return SuspectResult(
+            because=f"the GPUs idle {pct(idle)} of the compute time, less than {pct(IDLE_IN_COMPUTE)}"
+        )
+    core = max(load.trainer_core_p50 or 0.0, load.busiest_core_p50 or 0.0)
+    if core < CORE_FULL or load.cpu_p50 is None or load.cpu_p50 >= NODE_IDLE:
+        return SuspectResult(
+            because=f"no core is saturated on an idle node: the busiest core is at {pct(core)}"
+        )
+    node = load.cpu_p50
+    evidence = [
+        facts.seen(
+            f"the GPUs idle {pct(idle)} of the compute time", "gpu.idle", idle, IDLE_IN_COMPUTE, load.node
+        ),
+        facts.seen(f"one core is busy {pct(core)} (median)", "cpu.core.util", core, CORE_FULL, load.node),
+        facts.seen(f"the node's CPU is busy {pct(node)} (median)", "cpu.util", node, NODE_IDLE, load.node),
+    ]
+    if kernels is not None:
+        text = f"the median kernel takes {kernels.median_us:.0f} us"
+        evidence.append(facts.seen(text, "kernel.median_us", kernels.median_us, SMALL_KERNEL_US))
+    said = (
+        f"Python cannot keep the GPUs busy: they idle {pct(idle)} of the compute time, while one core is at "
+        f"{pct(core)} and the whole node at {pct(node)}."
+    )
+    return SuspectResult(guilty=True, sentence=said, share=compute * idle / 100, evidence=evidence)
+
+
+def checkpointing(facts: VerdictFacts) -> SuspectResult:
+    """Checkpoints take 10 % of the loop or more."""
+    share = facts.breakdown.get("checkpoint", 0.0)
+    if share < CHECKPOINT_SHARE:
+        return SuspectResult(because=f"checkpoints take {pct(share)} of the loop's time")
+    text = f"writing checkpoints takes {pct(share)} of the loop's time"
+    return SuspectResult(
+        guilty=True,
+        sentence=sentence(text),
+        share=share,
+        evidence=[facts.seen(text, "checkpoint", share, CHECKPOINT_SHARE)],
+    )
+
+
+def memory_pressure(facts: VerdictFacts) -> SuspectResult:
+    """A host swaps, or its tasks wait for memory."""
+    for load in facts.loads:
+        pressure, swap, used = load.memory_pressure_p50, load.swap_growth_bytes, load.memory_p95
+        if pressure is not None and pressure >= PRESSURE:
+            text = f"tasks on {load.node} wait for memory {pct(pressure)} of the time"
+            found = facts.seen(text, "psi.mem", pressure, PRESSURE, load.node)
+        elif used is not None and used >= MEMORY_FULL and swap is not None and swap > SWAPPED_BYTES:
+            text = f"the memory of {load.node} is {pct(used)} full, and {swap / 2**30:.1f} GiB went to swap"
+            found = facts.seen(text, "mem.used_pct", used, MEMORY_FULL, load.node)
+        else:
+            continue
+        return SuspectResult(guilty=True, sentence=sentence(text), evidence=[found])
+    return SuspectResult()
+
+
+def hardware(facts: VerdictFacts) -> SuspectResult:
+    """Heat or a power fault lowers a GPU's clocks, or its memory has errors."""
+    for load in facts.loads:
+        throttled, errors = load.throttled_pct, load.ecc_errors
+        if throttled is not None and throttled >= THROTTLED:
+            gpu = f"{load.throttled_gpu} on {load.node}"
+            text = f"heat or a power fault lowers the clocks of {gpu} {pct(throttled)} of the time"
+            found = facts.seen(text, "gpu.throttle_reasons", throttled, THROTTLED, load.node)
+        elif errors:
+            text = f"a GPU on {load.node} had {counted(int(errors), 'uncorrected memory error')}"
+            found = facts.seen(text, "gpu.ecc_uncorrected", errors, 0.0, load.node)
+        else:
+            continue
+        return SuspectResult(guilty=True, sentence=sentence(text), evidence=[found])
+    return SuspectResult()
+
+
+TESTS: dict[str, Callable[[VerdictFacts], SuspectResult]] = {
+    "data_pipeline": data_pipeline,
+    "model_compute": model_compute,
+    "communication": communication,
+    "framework_overhead": framework_overhead,
+    "checkpointing": checkpointing,
+    "memory_pressure": memory_pressure,
+    "hardware": hardware,
+}

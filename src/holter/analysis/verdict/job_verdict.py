@@ -1,0 +1,181 @@
+"""The verdict on a recorded job: why it is slow, with evidence, the suspects ruled out, and advice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from holter.analysis.loading.dataloading import COMPUTE
+from holter.analysis.verdict import device_advice, device_suspects, job_advice
+from holter.analysis.verdict.device_facts import LEAST_KERNELS
+from holter.analysis.verdict.evidence import counted, pct, sentence
+from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
+from holter.analysis.verdict.result import GPU_BUSY, UNEXPLAINED, Advice, Verdict, ordered, ruled_out
+
+if TYPE_CHECKING:
+    from holter.analysis.verdict.evidence import Evidence
+    from holter.analysis.verdict.job_facts import VerdictFacts
+    from holter.analysis.verdict.result import SuspectResult
+
+SUSPECTS = (*TESTS, "mixed", "healthy", "inconclusive")
+"""All verdicts."""
+
+MIN_STEPS = 5
+"""A verdict needs at least this many steady steps."""
+
+_BY_KERNELS = ("communication", "framework_overhead", "memory_pressure")
+"""Suspects that kernels show better than the host's time."""
+_WORTH_SPLITTING = 15.0
+
+
+def verdict(facts: VerdictFacts) -> Verdict:
+    """Judge a job.
+
+    Each suspect is tested independently. One guilty suspect is the verdict; several are `mixed`. Without a
+    guilty suspect the job is `healthy` if its time is accounted for: compute fills the step of a CPU job, or
+    the GPUs are busy. Otherwise it is `inconclusive`, and `missing` names the data that would decide.
+
+    `healthy` differs from `model_compute`: compute may fill the step of a healthy job. The model is the
+    suspect only if it is slower than a baseline, or if the GPUs are saturated (median of 95 % or more), so
+    that only less work makes the step shorter.
+    """
+    found = _verdict(facts)
+    return replace(found, evidence=[*found.evidence, *facts.profiled.evidence()]) if facts.profiled else found
+
+
+def _verdict(facts: VerdictFacts) -> Verdict:
+    lacking = missing_data(facts)
+    if facts.steady_steps < MIN_STEPS:
+        return _too_short(facts, lacking)
+    tested = {name: test(facts) for name, test in TESTS.items()}
+    by_kernels = _tested_by_kernels(facts, [name for name, found in tested.items() if not found.guilty])
+    tested |= by_kernels
+    guilty = {name: c for name, c in tested.items() if c.guilty}
+    straggler = facts.stragglers[0] if facts.stragglers else None
+    also: list[str] = []
+    if straggler and "communication" in guilty and straggler.part == "data_loading":
+        # All other ranks wait for the slow rank's data loading: this is one problem, not two.
+        guilty.pop("data_pipeline", None)
+        also = ["data_pipeline"]
+    excluded = ruled_out(tested)
+    if not guilty:
+        return _innocent(facts, excluded, lacking)
+    names = sorted(guilty, key=lambda name: -(guilty[name].share or 0.0))
+    shares = [share for name in names if (share := guilty[name].share) is not None]
+    return Verdict(
+        suspect=names[0] if len(names) == 1 else "mixed",
+        sentence=" ".join(guilty[name].sentence for name in names),
+        share_pct=min(sum(shares), 100.0) if shares else None,
+        also=also if len(names) == 1 else names,
+        evidence=[item for name in names for item in guilty[name].evidence],
+        ruled_out=excluded,
+        advice=ordered([one for name in names for one in _advice(name, facts, by_kernels)]),
+        missing=lacking,
+    )
+
+
+def missing_data(facts: VerdictFacts) -> list[str]:
+    """Name the kinds of data that the suspects' tests use and that this job lacks."""
+    load, loading = facts.load, facts.loading
+    lacking = []
+    if load is None or load.cpu_p50 is None:
+        lacking.append("CPU samples")
+    if facts.device == "cuda" and (load is None or load.gpu_p50 is None):
+        lacking.append("GPU samples")
+    if load is not None and load.gpu_p50 is not None and facts.kernels is None and load.gpu_p50 < GPU_BUSY:
+        lacking.append("kernel trace")
+    if loading is not None and loading.share_pct >= _WORTH_SPLITTING:
+        if not loading.stages:
+            lacking.append("activity of the data-loader workers")
+        elif loading.stages.get("fetch", 0.0) >= _WORTH_SPLITTING:
+            lacking.append("stack samples of the dataset")
+    lacking += [f"{part} (its time counts as other)" for part in facts.not_seen]
+    return [*lacking, *facts.not_counted]
+
+
+def _tested_by_kernels(facts: VerdictFacts, innocent: list[str]) -> dict[str, SuspectResult]:
+    """Test suspects again with the kernels of the profiled steps; return those that this makes guilty."""
+    profiled = facts.profiled
+    if profiled is None or profiled.device is None or profiled.device.kernels < LEAST_KERNELS:
+        return {}
+    found = {}
+    for name in innocent:
+        if name == "framework_overhead" and facts.share("data_loading") >= DATA_INNOCENT:
+            continue  # the accelerator waits for batches
+        if name in _BY_KERNELS and (result := device_suspects.TESTS[name](profiled.device)).guilty:
+            evidence = [replace(item, window=profiled.window) for item in result.evidence]
+            found[name] = replace(result, evidence=evidence)
+    return found
+
+
+def _advice(name: str, facts: VerdictFacts, by_kernels: dict[str, SuspectResult]) -> list[Advice]:
+    if name in by_kernels and facts.profiled is not None and facts.profiled.device is not None:
+        return device_advice.ADVICE[name](facts.profiled.device)
+    return job_advice.ADVICE[name](facts)
+
+
+def _too_short(facts: VerdictFacts, lacking: list[str]) -> Verdict:
+    said = f"The job has only {counted(facts.steady_steps, 'steady step')}, which is too few for a verdict."
+    how = f"Train for longer: a verdict needs at least {MIN_STEPS} steady steps."
+    if not facts.steady_steps:
+        said = "No training step was recorded, so holter cannot say why the training is slow."
+        how = f"Record steps: {job_advice.RECORD_STEPS}."
+    return Verdict(
+        suspect="inconclusive",
+        sentence=said,
+        advice=[Advice(how, None, "")],
+        missing=["steps", *lacking],
+    )
+
+
+def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list[str]) -> Verdict:
+    load = facts.load
+    gpu = load.gpu_p50 if load else None
+    if gpu is None and facts.kernels is not None:
+        gpu = facts.kernels.busy_pct
+    loading, compute, other = facts.share("data_loading"), facts.compute_share, facts.share("other")
+    of_compute, of_loading = facts.of_time(*COMPUTE), facts.of_time("data_loading")
+    evidence = [
+        facts.seen(f"compute takes {pct(compute)} {of_compute}", "compute", compute),
+        facts.seen(f"data loading takes {pct(loading)} {of_loading}", "data_loading", loading, DATA_SHARE),
+    ]
+    if gpu is not None:
+        how = " (median)" if load is not None and load.gpu_p50 is not None else " of the profiled steps"
+        text = f"the GPUs are busy {pct(gpu)}{how}"
+        evidence.append(facts.seen(text, "gpu.util", gpu, GPU_BUSY, load.node if load else None))
+        if gpu < GPU_BUSY:
+            said = f"The GPUs are busy only {pct(gpu)}{how}, and no suspect explains it."
+            return _unsure(said, evidence, excluded, lacking or ["kernel trace"])
+    elif facts.device == "cuda":
+        said = "The GPUs were not sampled, and no part of the step stands out."
+        return _unsure(said, evidence, excluded, lacking)
+    elif other >= UNEXPLAINED:
+        stall = facts.of_time_with_stall("other")
+        where = "in the loop's own code"
+        if facts.not_seen:
+            where = f"in {' and '.join(facts.not_seen)}, which no hook observed, or in the loop's own code"
+        text = f"{pct(other)} {stall} is spent outside all known parts, {where}"
+        evidence = [facts.seen(text, "other", other, UNEXPLAINED), *evidence]
+        unsure = _unsure(sentence(text), evidence, excluded, ["profile of the Python code", *lacking])
+        return replace(unsure, advice=job_advice.own_code(facts))
+    stall = facts.of_time_with_stall(*COMPUTE)
+    clear = loading < DATA_INNOCENT
+    limit = "" if clear else f", which becomes a suspect at {pct(DATA_SHARE)}"
+    busy = f" The GPUs are busy {pct(gpu)}." if gpu is not None else ""
+    return Verdict(
+        suspect="healthy",
+        sentence=f"{'No bottleneck found' if clear else 'No clear bottleneck found'}: {pct(compute)} "
+        f"{stall} is compute, and {pct(loading)} is data loading{limit}.{busy}",
+        share_pct=None,
+        evidence=evidence,
+        ruled_out=excluded,
+        missing=lacking,
+    )
+
+
+def _unsure(
+    said: str, evidence: list[Evidence], excluded: list[dict[str, str]], lacking: list[str]
+) -> Verdict:
+    return Verdict(
+        suspect="inconclusive", sentence=said, evidence=evidence, ruled_out=excluded, missing=lacking
+    )
