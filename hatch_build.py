@@ -46,7 +46,7 @@ _PATIENCE_S = 300
 NATIVE = "src/holter/recorder/native"
 COMPILED = f"{NATIVE}/_pen.abi3.so"
 """The hot path; a wheel that holds it is for any CPython from 3.11 on."""
-PEN = tuple(f"{NATIVE}/{name}" for name in ("pen.c", "steps.c", "at.c", "usual.c", "pen.h", "usual.h"))
+PEN = tuple(f"{NATIVE}/{name}" for name in ("pen.c", "steps.c", "at.c", "usual.c", "pen.h", "usual.h", "layout.h"))
 """What it is compiled from."""
 FUNCTIONS = {
     "src/holter/recorder/native/mapped.c": ("-O2",),

@@ -53,7 +53,7 @@ static PyObject *pen_add(PyObject *self, PyObject *const *given, Py_ssize_t coun
         long long phase = PyLong_AsLongLong(given[0]), name = PyLong_AsLongLong(given[1]);
         long long begin = PyLong_AsLongLong(given[2]), duration = PyLong_AsLongLong(given[3]);
         double value = count > 4 ? PyFloat_AsDouble(given[4]) : Py_NAN;
-        long long step = count > 5 && given[5] != Py_None ? PyLong_AsLongLong(given[5]) & LOW : pen->low_step;
+        long long step = count > 5 && given[5] != Py_None ? PyLong_AsLongLong(given[5]) & STEP_MASK : pen->low_step;
         long long mode = count > 6 ? PyLong_AsLongLong(given[6]) : TRAIN;
         if (!PyErr_Occurred() && write_record(pen, begin, duration, value, tail_of(phase, name, mode, step)))
             return Py_NewRef(Py_None);
@@ -69,11 +69,11 @@ static PyObject *pen_add(PyObject *self, PyObject *const *given, Py_ssize_t coun
 
 int pen_settle_at(Pen *pen, long long step)
 {
-    pen->low_step = step & LOW;
+    pen->low_step = step & STEP_MASK;
     if (pen->page.len <= HEAD_STEP * 8)
         return 1;
     ((Word *)pen->page.buf)[HEAD_STEP] = step;
-    if ((step & COST_EVERY) != 1)
+    if ((step & (COST_EVERY - 1)) != 1)
         return 1;
     PyObject *cost = ask(pen->rare, "cost", PyTuple_New(0));
     Py_XDECREF(cost);

@@ -12,6 +12,8 @@
 #include <structmember.h>
 #include <time.h>
 
+#include "layout.h"
+
 /* Headers from 3.12.1 on return these without a reference of its own, also to 3.11, where nothing is immortal and
    the missing reference ends the training some thousand steps later. Write `return Py_NewRef(Py_None);` instead. */
 #undef Py_RETURN_NONE
@@ -19,15 +21,6 @@
 #undef Py_RETURN_FALSE
 #undef Py_RETURN_NOTIMPLEMENTED
 #pragma GCC poison Py_RETURN_NONE Py_RETURN_TRUE Py_RETURN_FALSE Py_RETURN_NOTIMPLEMENTED
-
-/* holter.schema.record and holter.schema.phases */
-enum { HEAD_STEP = 2, HEAD_OPEN = 16, TRAIN = 1, COST_EVERY = 15 };
-typedef struct {
-    int64_t begin, duration;
-    double value;
-    int64_t tail; /* step, name, mode, phase: the last byte, written last, says that a record is whole */
-} Record;
-#define LOW 0xFFFFFFFFLL
 
 typedef struct {
     PyObject_HEAD
@@ -48,7 +41,8 @@ static inline int64_t clock_ns(void)
 
 static inline int64_t tail_of(long long phase, long long name, long long mode, long long step)
 {
-    return (int64_t)((uint64_t)step | (uint64_t)name << 32 | (uint64_t)mode << 48 | (uint64_t)phase << 56);
+    return (int64_t)((uint64_t)step << STEP_SHIFT | (uint64_t)name << NAME_SHIFT | (uint64_t)mode << MODE_SHIFT |
+                     (uint64_t)phase << PHASE_SHIFT);
 }
 
 static inline int write_record(Pen *pen, int64_t begin, int64_t duration, double value, int64_t tail)

@@ -5,8 +5,6 @@
 
 #include "usual.h"
 
-enum { LOSS = 5, SCALAR = 17 };
-
 static PyObject *IS_CPU, *LOADER, *LR, *ON, *PARAM_GROUPS, *TRAINING;
 
 /* Forget an error, which will show in Python again if it is one; 0 when it must go on, as Ctrl-C must. */
@@ -168,7 +166,7 @@ static PyObject *usual_optimizer_ended(PyObject *self, PyObject *optimizer)
     Pen *pen = pen_of(at);
     /* The end of the step is told by the record of its optimizer. */
     if (pen == NULL || at->scaling || at->optimizers != 1 ||
-        !close_span(pen, now, usual->sole_code, (double)(at->began - steps->since), TRAIN))
+        !close_span(pen, now, usual->sole_code, (double)step_lead(steps->since, at->began), TRAIN))
         return unusual();
     at->optimizers = 0;
     usual->rate_left--;

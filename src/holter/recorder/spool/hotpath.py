@@ -8,7 +8,6 @@ docs/decisions/0033 says what else was measured, 0046 why there is a compiled on
 from __future__ import annotations
 
 import os
-import struct
 import sys
 import threading
 import time
@@ -24,16 +23,15 @@ if TYPE_CHECKING:
 INTERFACE = 3
 """That of `pen.c`; one that was compiled from another state of it is not used."""
 NAN = float("nan")
+SIZE = record.RECORD_SIZE
 TRAIN = int(Mode.TRAIN)
-LOW = 0xFFFF_FFFF
+LOW, NAME, MODE, PHASE = record.STEP_MASK, record.NAME_SHIFT, record.MODE_SHIFT, record.PHASE_SHIFT
 NOTHING = memoryview(bytearray())
 """Memory of a pen that has none."""
 _OPEN, _STEP = record.HEAD_OPEN, record.HEAD_STEP
-_COST_EVERY = 15  # mask of the steps at which a thread publishes what it cost: one in 16
+_COST_MASK = record.COST_EVERY - 1
 
-PACKED = struct.Struct("<qqdq")
-"""`record.RECORD` with its last four fields as one word: one argument is packed faster than four."""
-_pack = PACKED.pack_into
+_pack = record.PACKED.pack_into
 _clock = time.perf_counter_ns
 _ident = threading.get_ident
 
@@ -78,7 +76,7 @@ class _Tails(dict[int, int]):
     def __missing__(self, code: int) -> int:
         if not code & 255:
             raise ValueError(f"code {code} names no phase")
-        tail = self[code] = code >> 8 << 32 | TRAIN << 48 | (code & 255) << 56
+        tail = self[code] = code >> 8 << NAME | TRAIN << MODE | (code & 255) << PHASE
         return tail
 
 
@@ -127,10 +125,10 @@ class Pen:
                 began = page[last - 1]
                 tail = _tails[code] + self.low_step
                 if mode is not None:
-                    tail += (mode - 1) << 48
+                    tail += (mode - TRAIN) << MODE
                 # First the place, then the record: what interrupts us between the two writes behind us.
                 place = self.offset
-                self.offset = place + 32
+                self.offset = place + SIZE
                 _pack(self.space, place, began, now - began, value, tail)
                 page[last] = 0
                 self.top = last - 1
@@ -154,8 +152,13 @@ class Pen:
         """Write a span that is already over."""
         place = self.offset
         try:
-            tail = (self.low_step if step is None else step & LOW) | name_id << 32 | mode << 48 | phase << 56
-            self.offset = place + 32
+            tail = (
+                (self.low_step if step is None else step & LOW)
+                | name_id << NAME
+                | mode << MODE
+                | phase << PHASE
+            )
+            self.offset = place + SIZE
             _pack(self.space, place, begin, duration, value, tail)
         except Exception:
             self.offset = place
@@ -166,7 +169,7 @@ class Pen:
         self.low_step = step & LOW
         if len(self.page):
             self.page[_STEP] = step
-            if step & _COST_EVERY == 1:
+            if step & _COST_MASK == 1:
                 self.rare.cost()
 
     def ranges(self, code: int, it: Elsewhere) -> tuple[Callable[[], object], Callable[..., None]]:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder.spool import hotpath
-from holter.recorder.spool.hotpath import LOW, NAN, NOTHING, PACKED, TRAIN
+from holter.recorder.spool.hotpath import LOW, MODE, NAME, NAN, NOTHING, PHASE, TRAIN
 from holter.recorder.spool.thread_files import Room
 from holter.schema import record
 from holter.schema.phases import Phase
@@ -204,16 +204,21 @@ class Marks:
         try:
             if self._room.head is None:
                 self._start()
-            if pen.offset + PACKED.size > len(pen.space) and not self._turn(entered):
+            if pen.offset + record.RECORD_SIZE > len(pen.space) and not self._turn(entered):
                 self._room.drop()
                 return
-            tail = (pen.low_step if step is None else step & LOW) | name_id << 32 | mode << 48 | phase << 56
+            tail = (
+                (pen.low_step if step is None else step & LOW)
+                | name_id << NAME
+                | mode << MODE
+                | phase << PHASE
+            )
             place = pen.offset
-            pen.offset = place + PACKED.size
+            pen.offset = place + record.RECORD_SIZE
             try:
-                PACKED.pack_into(pen.space, place, begin, duration, value, tail)
+                record.PACKED.pack_into(pen.space, place, begin, duration, value, tail)
             except (struct.error, TypeError) as error:
-                PACKED.pack_into(pen.space, place, begin, duration, NAN, tail)
+                record.PACKED.pack_into(pen.space, place, begin, duration, NAN, tail)
                 self._session.fault("marks", error)
         except Exception as fault:
             self._session.fault("marks", fault)

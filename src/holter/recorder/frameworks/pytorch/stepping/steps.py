@@ -19,6 +19,7 @@ from holter.recorder.frameworks.pytorch.stepping import scalers
 from holter.recorder.frameworks.pytorch.stepping.flow import PREDICT, TRAIN
 from holter.recorder.frameworks.pytorch.stepping.rates import LearningRate
 from holter.schema.phases import Phase
+from holter.schema.record import step_lead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +155,7 @@ class StepClock:
                     at.optimizers = 0
                     clock._note_learning_rate(optimizer)
                     session = flow.session
-                    session.next_step(at.end_of(clock.codes[type(optimizer)], at.began - session.since))
+                    session.next_step(at.end_of(clock.codes[type(optimizer)], step_lead(session.since, at.began)))
                 else:
                     clock.leave(optimizer, at, stepped=True)
             except Exception as error:
