@@ -24,7 +24,7 @@ def header() -> str:
     constants |= {"TRAIN": int(Mode.TRAIN), "LOSS": int(Phase.LOSS), "SCALAR": int(Phase.SCALAR)}
     fields = "".join(f"    {C_TYPES[code]} {name};\n" for name, code in whole)
     names = "".join(f"    {name} = {value},\n" for name, value in constants.items())
-    return f"""/* Made by scripts/layout.py from holter.schema.record and holter.schema.phases. Do not edit. */
+    return f"""/* Made by scripts/layout.py from holter.schema. Do not edit. */
 
 #ifndef HOLTER_LAYOUT_H
 #define HOLTER_LAYOUT_H
@@ -41,7 +41,10 @@ typedef struct {{
 _Static_assert(sizeof(Record) == {record.RECORD_SIZE}, "the size of a record of the spool");
 
 /* The value of an OPTIMIZER record that ends a step: ns from the step's begin to its own. */
-static inline int64_t step_lead(int64_t step_begin, int64_t optimizer_begin) {{ return optimizer_begin - step_begin; }}
+static inline int64_t step_lead(int64_t step_begin, int64_t optimizer_begin)
+{{
+    return optimizer_begin - step_begin;
+}}
 
 #endif
 """

@@ -71,7 +71,7 @@ def annotation_end(name: str | None = None) -> None:
         one = _ranges.get(name) or _new_range(name)
         Range.leave(one, None, None, None) if _nvtx else one.__exit__(None, None, None)
         return
-    for _, code in reversed(session.local.marks.open_spans()):
+    for _, code in reversed(session.local.thread_spool.open_spans()):
         if code & 255 == ANNOTATION:
             session.local.end_of(code)
             return
@@ -94,8 +94,8 @@ def log(*, step: int | None = None, mode: str | None = None, **values: float) ->
     session = _session.current
     if session is not None:
         # Two series under one name, such as a loss and its mean over batches, would be neither.
-        session.told.update(values)
-        offered = session.by_hand
+        session.logged_names.update(values)
+        offered = session.explicit
         number = _MODES[mode or "train"] if mode or offered is None else offered.mode()
         for name, value in values.items():
             session.scalar(name, value, step, number)

@@ -6,7 +6,7 @@ import mmap
 import time
 
 from holter.recorder.spool.files import Spool, ThreadFiles
-from holter.recorder.spool.marks import Marks
+from holter.recorder.spool.thread_spool import ThreadSpool
 from holter.schema.record import HEAD_SIZE, RECORD_SIZE
 
 _ROUNDS = 4
@@ -43,7 +43,7 @@ class _Rehearsal:
     def flush(self) -> None:
         pass
 
-    def thread_files(self, marks: Marks) -> ThreadFiles:
+    def thread_files(self) -> ThreadFiles:
         return _Memory(Spool("", "rehearsal", segment_records=_MARKS * (_ROUNDS + 1)), 0)
 
     def fault(self, where: str, error: BaseException) -> None:
@@ -55,8 +55,8 @@ class _Rehearsal:
 
 def of_marks() -> tuple[int, int]:
     """Return what a record costs here and now, ns: one that a hook writes, and one of a range."""
-    marks = Marks(_Rehearsal())
-    begin, end_of, hook = marks.begin, marks.end_of, _hook
+    thread_spool = ThreadSpool(_Rehearsal())
+    begin, end_of, hook = thread_spool.begin, thread_spool.end_of, _hook
     mark = call = 1 << 62
     begin(1)
     end_of(1)
@@ -67,14 +67,14 @@ def of_marks() -> tuple[int, int]:
             end_of(1)
         between = time.perf_counter_ns()
         for _ in range(_MARKS):
-            hook(marks)
+            hook(thread_spool)
         mark, call = min(mark, between - start), min(call, time.perf_counter_ns() - between)
     return (_COLD * mark + _HOOK * call) // _MARKS, _COLD * mark // _MARKS
 
 
-def _hook(marks: Marks) -> int:
+def _hook(thread_spool: ThreadSpool) -> int:
     """Do what the hooks of adapters do least: look, and expect the worst."""
     try:
-        return marks.thread
+        return thread_spool.thread
     except AttributeError:
         return 0

@@ -55,8 +55,8 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
     check_role(role)
     current = _session.current
     if current is not None:
-        if current.by_hand is None:  # no framework is loaded that has tensors of its own
-            from holter.recorder.tensors.by_hand import ByHand
+        if current.explicit is None:  # no framework is loaded that has tensors of its own
+            from holter.recorder.tensors.explicit import ExplicitSaver
 
-            current.by_hand = ByHand(current)
-        current.by_hand.save(name, tensor, role)
+            current.explicit = ExplicitSaver(current)
+        current.explicit.save(name, tensor, role)

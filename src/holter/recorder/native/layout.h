@@ -1,4 +1,4 @@
-/* Made by scripts/layout.py from holter.schema.record and holter.schema.phases. Do not edit. */
+/* Made by scripts/layout.py from holter.schema. Do not edit. */
 
 #ifndef HOLTER_LAYOUT_H
 #define HOLTER_LAYOUT_H
@@ -28,6 +28,9 @@ typedef struct {
 _Static_assert(sizeof(Record) == 32, "the size of a record of the spool");
 
 /* The value of an OPTIMIZER record that ends a step: ns from the step's begin to its own. */
-static inline int64_t step_lead(int64_t step_begin, int64_t optimizer_begin) { return optimizer_begin - step_begin; }
+static inline int64_t step_lead(int64_t step_begin, int64_t optimizer_begin)
+{
+    return optimizer_begin - step_begin;
+}
 
 #endif

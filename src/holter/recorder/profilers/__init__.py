@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.session import Session
-    from holter.recorder.window import Window
+    from holter.recorder.profiling_window import ProfilingWindow, WindowSession
 
 
 Found = Union[dict[str, Any], None]  # noqa: UP007  evaluated by Python 3.10, too
 
 
-class Unavailable(Exception):  # noqa: N818 - an answer, not a fault
+class ProfilerUnavailable(Exception):  # noqa: N818 - an answer, not a fault
     """There can be no such window here; the text says why."""
 
 
@@ -39,7 +38,7 @@ class Profiler(Protocol):
     `forget()` frees by it what it holds, on the thread that did its work, once the agent has been told.
     """
 
-    def __init__(self, session: Session, window: Window) -> None:
+    def __init__(self, session: WindowSession, window: ProfilingWindow) -> None:
         """Make ready; nothing may be installed yet."""
         ...
 
@@ -60,13 +59,13 @@ class Profiler(Protocol):
         ...
 
 
-def make(session: Session, window: Window) -> Profiler:
+def make(session: WindowSession, window: ProfilingWindow) -> Profiler:
     """Return a new profiler for `window`; raises `Unavailable` when this version has none."""
     try:
         module = import_module(f"{__name__}.{window.profiler}")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{window.profiler}":
             raise
-        raise Unavailable(f"this version has no profiler {window.profiler!r}") from None
-    made: Profiler = module.Profiler(session, window)
+        raise ProfilerUnavailable(f"this version has no profiler {window.profiler!r}") from None
+    made: Profiler = module.PROFILER(session, window)
     return made

@@ -34,7 +34,7 @@ _COPIES = ("gpu_memcpy", "gpu_memset")
 _WORK = ("kernel", "concurrent_kernel", *_COPIES)
 
 
-class Found(NamedTuple):
+class CollectedEvents(NamedTuple):
     """What a window holds."""
 
     events: int
@@ -58,7 +58,9 @@ def listed(result: Any, *, traced: bool) -> list[Any]:
     return found
 
 
-def write(path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool) -> Found:
+def write(
+    path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool
+) -> CollectedEvents:
     """Write what `listed` returned.
 
     `device`: an accelerator is there. `shapes` and `stacks` of operators are told by events only.
@@ -81,7 +83,7 @@ def write(path: str, events: list[Any], *, traced: bool, device: bool, shapes: b
         file.write(json.dumps(head, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
         for values in columns.values():
             values.tofile(file)
-    return Found(
+    return CollectedEvents(
         len(events), any(columns.get("on_device", ())) or not texts["kinds"].ids.keys().isdisjoint(_WORK)
     )
 

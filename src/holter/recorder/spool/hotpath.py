@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-INTERFACE = 3
+INTERFACE = 4
 """That of `pen.c`; one that was compiled from another state of it is not used."""
 NAN = float("nan")
 SIZE = record.RECORD_SIZE
@@ -36,7 +36,7 @@ _clock = time.perf_counter_ns
 _ident = threading.get_ident
 
 
-class Rare(Protocol):
+class SlowPath(Protocol):
     """What a pen asks of the marks it belongs to."""
 
     def begin_slow(self, now: int, code: int) -> None:
@@ -58,7 +58,7 @@ class Rare(Protocol):
         ...
 
 
-class Elsewhere(Protocol):
+class RangeFallback(Protocol):
     """A range, where its pen is not that of the calling thread, or an exception passes through it."""
 
     def enter(self) -> object:
@@ -83,13 +83,13 @@ class _Tails(dict[int, int]):
 _tails = _Tails()
 
 
-class Pen:
+class SpanWriter:
     """Writes records, and the open spans of the head page, where they stay should the process be killed."""
 
-    __slots__ = ("low_step", "offset", "page", "ranged", "rare", "space", "thread", "top")
+    __slots__ = ("low_step", "offset", "page", "ranged", "slow_path", "space", "thread", "top")
 
-    def __init__(self, rare: Rare) -> None:
-        self.rare = rare
+    def __init__(self, slow_path: SlowPath) -> None:
+        self.slow_path = slow_path
         self.page = NOTHING
         """The head page as words."""
         self.top = _OPEN
@@ -112,7 +112,7 @@ class Pen:
             page[top + 1] = code
             self.top = top + 2
         except Exception:
-            self.rare.begin_slow(now, code)
+            self.slow_path.begin_slow(now, code)
         return now
 
     def end_of(self, code: int, value: float = NAN, mode: int | None = None) -> int:
@@ -136,7 +136,7 @@ class Pen:
         except Exception:
             if place >= 0:
                 self.offset = place
-        self.rare.end_slow(now, code, value, mode)
+        self.slow_path.end_slow(now, code, value, mode)
         return now
 
     def add(
@@ -162,17 +162,17 @@ class Pen:
             _pack(self.space, place, begin, duration, value, tail)
         except Exception:
             self.offset = place
-            self.rare.add_slow(phase, name_id, begin, duration, value, step, mode)
+            self.slow_path.add_slow(phase, name_id, begin, duration, value, step, mode)
 
-    def settle(self, step: int) -> None:
+    def set_step(self, step: int) -> None:
         """Publish the step."""
         self.low_step = step & LOW
         if len(self.page):
             self.page[_STEP] = step
             if step & _COST_MASK == 1:
-                self.rare.cost()
+                self.slow_path.cost()
 
-    def ranges(self, code: int, it: Elsewhere) -> tuple[Callable[[], object], Callable[..., None]]:
+    def ranges(self, code: int, it: RangeFallback) -> tuple[Callable[[], object], Callable[..., None]]:
         """Return `__enter__` and `__exit__` of a range with a code. On another thread they ask the range."""
 
         def enter() -> object:
@@ -191,7 +191,7 @@ class Pen:
         return enter, leave
 
 
-class Steps:
+class StepCounter:
     """The number of a process's step, and who is told of each."""
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ class Steps:
         """When it began, monotonic ns; 0 before the first."""
         self.manual_steps = False
         """Whether the user marks steps; then an adapter's boundaries do not count."""
-        self.pens: list[Pen] = []
+        self.writers: list[SpanWriter] = []
         self.wake = memoryview(bytearray(4)).cast("i")
         """Its first word is the step from which on `woken` is called; others may write it, too."""
 
@@ -208,8 +208,8 @@ class Steps:
         """Begin the next step at `now`, where the end of this one has been written already."""
         self.since = now
         self.step = step = self.step + 1
-        for pen in self.pens:
-            pen.settle(step)
+        for writer in self.writers:
+            writer.set_step(step)
         if step >= self.wake[0]:
             self.woken(step, now)
 
@@ -223,7 +223,7 @@ def compiled() -> ModuleType | None:
     if os.environ.get(record.ENV_COMPILE) == "0" or sys.version_info < (3, 11) or sys.platform != "linux":
         return None
     try:
-        from holter.recorder.native import _pen
+        from holter.recorder.native import _hotpath
     except ImportError:
         return None
-    return _pen if getattr(_pen, "INTERFACE", 0) == INTERFACE else None
+    return _hotpath if getattr(_hotpath, "INTERFACE", 0) == INTERFACE else None

@@ -47,7 +47,7 @@ NOT_IN_EVAL = {"gradient", "optimizer_state"}
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorInfo:
     """What is known of a tensor before its values: `kind` is where it comes from, `role` what it is."""
 
     name: str
@@ -97,7 +97,7 @@ class Collection:
     def _patterns(self) -> tuple[re.Pattern[str], ...]:
         return tuple(re.compile(pattern) for pattern in self.include_regex)
 
-    def holds(self, tensor: Tensor) -> bool:
+    def holds(self, tensor: TensorInfo) -> bool:
         """Whether a tensor belongs to it."""
         if any(pattern.search(tensor.name) for pattern in self._patterns):
             return True

@@ -39,7 +39,7 @@ _CANCELLED = 0.3
 """Below this ratio of a sum to the norm, single precision has lost too many of the sum's digits."""
 
 
-class Blocks:
+class BlockReader:
     """Passes over blocks with torch; keeps the room that they are worked on in."""
 
     def __init__(self, torch: Any) -> None:

@@ -21,7 +21,7 @@ RARE = 10
 """Steps from one row of a tensor that holds its quantiles and its hash to the next, at least."""
 
 
-class Rare:
+class FullRows:
     """Says which rows of parameters and gradients hold what not each row holds.
 
     The first row in each ten steps does, whatever the schedule: those of all ranks are of the same steps.

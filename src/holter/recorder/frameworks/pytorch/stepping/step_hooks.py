@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import weakref
     from collections.abc import Callable
 
-    from holter.recorder.guard import Collector
+    from holter.recorder.guard import CircuitBreaker
     from holter.recorder.session import Session
-    from holter.recorder.spool.marks import Marks
+    from holter.recorder.spool.thread_spool import ThreadSpool
 
 NEVER = 1 << 62
 
 
-class At:
+class ThreadState:
     """What one thread is inside of, and its marks. Of spans of one kind only the outermost is recorded."""
 
     __slots__ = (
@@ -42,7 +42,6 @@ class At:
         "forward_end",
         "heard",
         "loading",
-        "marks",
         "moving",
         "optimizer",
         "optimizers",
@@ -50,15 +49,16 @@ class At:
         "saving",
         "scaling",
         "seen",
+        "thread_spool",
         "waiting",
     )
 
-    def __init__(self, marks: Marks) -> None:
-        self.marks = marks
-        self.begin = marks.begin
-        self.end_of = marks.end_of
-        self.add = marks.add
-        self.fail = marks.fail
+    def __init__(self, thread_spool: ThreadSpool) -> None:
+        self.thread_spool = thread_spool
+        self.begin = thread_spool.begin
+        self.end_of = thread_spool.end_of
+        self.add = thread_spool.add
+        self.fail = thread_spool.fail
         self.forward = False
         """A forward pass, or something in which a module's call is not one: a backward pass, a fetch."""
         self.depth = 0
@@ -93,12 +93,12 @@ class At:
         """When the last outermost forward pass ended, ns; 0 when something else came after it."""
 
 
-class InPython:
+class StepHooks:
     """What the hooks of every step look at, and what they do when nothing is unusual: nothing, in Python."""
 
-    local: Here
+    local: ThreadStates
     session: Session
-    told: set[str]
+    logged_names: set[str]
     """Names of numbers that the user logs."""
 
     before_step: Callable[[Any], None] | None
@@ -129,7 +129,7 @@ class InPython:
     modes: Callable[[], int]
     item: Callable[[Any], Any]
     """Copies the number in a tensor of one."""
-    losses: Collector
+    losses: CircuitBreaker
     next_code: int
     """Code of the span of a batch that is asked for."""
     model_codes: dict[type, int]
@@ -158,9 +158,9 @@ class InPython:
     """Forward passes are steps; None while that is not known, False once an optimizer exists."""
 
     @property
-    def at(self) -> At:
+    def current(self) -> ThreadState:
         """The calling thread's."""
-        return self.local.at
+        return self.local.current
 
     def next_begins(self) -> bool:
         """Return whether a batch is asked for, not inside of asking for another."""
@@ -202,22 +202,22 @@ class InPython:
         end_call: Callable[[Any], None]
         begin_pass: Callable[[Any], bool]
         end_pass: Callable[[], None]
-        read_loss: Callable[[Any, At, int], float]
+        read_loss: Callable[[Any, ThreadState, int], float]
 
 
 _native = hotpath.compiled()
 COMPILED = _native is not None
-NewAt: type[At] = getattr(_native, "At", At)
+FastThreadState: type[ThreadState] = getattr(_native, "ThreadState", ThreadState)
 
 
-class Here(threading.local):
+class ThreadStates(threading.local):
     """Leads each thread to its own state: one slow look, then plain attributes."""
 
     def __init__(self, session: Session) -> None:
-        self.at = NewAt(session.marks())
+        self.current = FastThreadState(session.thread_spool())
 
 
 if TYPE_CHECKING:
-    Usual = InPython
+    FastStepHooks = StepHooks
 else:
-    Usual = getattr(_native, "Usual", InPython)
+    FastStepHooks = getattr(_native, "StepHooks", StepHooks)

@@ -17,7 +17,7 @@ MAX_RAW_STEP = 2 << 30
 """Bytes of whole tensors kept for one step at most."""
 
 
-class Whole:
+class RawTensors:
     """Keeps whole tensors, by step and mode, until they are written."""
 
     def __init__(self, files: TensorFiles) -> None:

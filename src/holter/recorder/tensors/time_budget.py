@@ -45,7 +45,7 @@ def in_time(pieces: Iterable[Any], total: int) -> Iterator[Any]:
             raise TooLong(took * total // done)
 
 
-class Patience:
+class TimeBudget:
     """Measures what saving takes of a training's time, and puts off what takes too much of it."""
 
     def __init__(self, files: TensorFiles, spent: Callable[[int], None] | None = None) -> None:

@@ -1,8 +1,8 @@
-/* One thread's spans in mapped memory, for all that is compiled into the recorder's one library. Only the stable
-   interface of Python 3.11 is used, so one file serves every Python since. */
+/* Writes one thread's spans into mapped memory; shared by all compiled parts of the hot path. Only the stable ABI of
+   Python 3.11 is used, so one file serves every later Python. */
 
-#ifndef HOLTER_PEN_H
-#define HOLTER_PEN_H
+#ifndef HOLTER_SPAN_WRITER_H
+#define HOLTER_SPAN_WRITER_H
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -24,12 +24,12 @@
 
 typedef struct {
     PyObject_HEAD
-    PyObject *rare;
+    PyObject *slow_path;
     long long top, offset, low_step, ranged, thread;
     Py_buffer page, space;
-} Pen;
+} SpanWriter;
 
-/* Volatile: the agent, and who looks at a process that was killed, read in the order of writing. */
+/* Volatile: the agent, also one that reads after a kill, sees the words in the order of writing. */
 typedef volatile int64_t Word;
 
 static inline int64_t clock_ns(void)
@@ -45,47 +45,47 @@ static inline int64_t tail_of(long long phase, long long name, long long mode, l
                      (uint64_t)phase << PHASE_SHIFT);
 }
 
-static inline int write_record(Pen *pen, int64_t begin, int64_t duration, double value, int64_t tail)
+static inline int write_record(SpanWriter *writer, int64_t begin, int64_t duration, double value, int64_t tail)
 {
-    if (pen->offset < 0 || pen->offset + (long long)sizeof(Record) > pen->space.len)
+    if (writer->offset < 0 || writer->offset + (long long)sizeof(Record) > writer->space.len)
         return 0;
-    volatile Record *record = (volatile Record *)((char *)pen->space.buf + pen->offset);
+    volatile Record *record = (volatile Record *)((char *)writer->space.buf + writer->offset);
     record->begin = begin;
     record->duration = duration;
     record->value = value;
     record->tail = tail;
-    pen->offset += (long long)sizeof(Record);
+    writer->offset += (long long)sizeof(Record);
     return 1;
 }
 
-static inline int open_span(Pen *pen, int64_t now, long long code)
+static inline int open_span(SpanWriter *writer, int64_t now, long long code)
 {
-    if (pen->top < HEAD_OPEN || pen->top + 2 > pen->page.len / 8)
+    if (writer->top < HEAD_OPEN || writer->top + 2 > writer->page.len / 8)
         return 0;
-    Word *span = (Word *)pen->page.buf + pen->top;
+    Word *span = (Word *)writer->page.buf + writer->top;
     span[0] = now;
     span[1] = code;
-    pen->top += 2;
+    writer->top += 2;
     return 1;
 }
 
-static inline int close_span(Pen *pen, int64_t now, long long code, double value, long long mode)
+static inline int close_span(SpanWriter *writer, int64_t now, long long code, double value, long long mode)
 {
-    if (pen->top < HEAD_OPEN + 2 || pen->top > pen->page.len / 8 || !(code & 255))
+    if (writer->top < HEAD_OPEN + 2 || writer->top > writer->page.len / 8 || !(code & 255))
         return 0;
-    Word *span = (Word *)pen->page.buf + pen->top - 2;
+    Word *span = (Word *)writer->page.buf + writer->top - 2;
     if (span[1] != code)
         return 0;
     int64_t begin = span[0];
-    if (!write_record(pen, begin, now - begin, value, tail_of(code & 255, code >> 8, mode, pen->low_step)))
+    if (!write_record(writer, begin, now - begin, value, tail_of(code & 255, code >> 8, mode, writer->low_step)))
         return 0;
     span[1] = 0;
-    pen->top -= 2;
+    writer->top -= 2;
     return 1;
 }
 
 /* Call a method, with what `format` builds; NULL when it raised. */
-static inline PyObject *ask(PyObject *whom, const char *method, PyObject *arguments)
+static inline PyObject *call_method(PyObject *whom, const char *method, PyObject *arguments)
 {
     if (arguments == NULL)
         return NULL;
@@ -96,32 +96,32 @@ static inline PyObject *ask(PyObject *whom, const char *method, PyObject *argume
     return result;
 }
 
-extern PyTypeObject *pen_type;
+extern PyTypeObject *writer_type;
 
-/* Publish a step; 0 when what is asked of Python then raised. */
-int pen_settle_at(Pen *pen, long long step);
+/* Publish a step; 0 when the Python code that it calls raised. */
+int writer_set_step_to(SpanWriter *writer, long long step);
 
 /* Setter and getter of memory that Python made. */
 int set_memory(Py_buffer *memory, PyObject *view);
 PyObject *get_memory(Py_buffer *memory);
 
-/* -- the step of a process; steps.c */
+/* -- the step of a process; step_counter.c */
 
 typedef struct {
     PyObject_HEAD
     long long step, since;
     char manual_steps;
-    PyObject *pens;
+    PyObject *writers;
     Py_buffer wake;
-} Steps;
+} StepCounter;
 
-extern PyTypeObject *steps_type;
+extern PyTypeObject *counter_type;
 
 /* Begin the next step at a moment; 0 when that raised. */
-int begin_next_step(Steps *steps, int64_t now);
+int begin_next_step(StepCounter *counter, int64_t now);
 
 /* Put the types into the module; 0 when that raised. */
-int add_steps(PyObject *module);
-int add_usual(PyObject *module);
+int add_step_counter(PyObject *module);
+int add_step_hooks(PyObject *module);
 
 #endif

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from holter.recorder.native.mapped import tell_lost
 from holter.recorder.spool.files import RETRY_NS
@@ -12,7 +12,6 @@ from holter.schema import record
 
 if TYPE_CHECKING:
     from holter.recorder.spool.files import ThreadFiles
-    from holter.recorder.spool.marks import Marks, Recording
 
 
 def coldness(gap: float) -> float:
@@ -23,11 +22,38 @@ def coldness(gap: float) -> float:
     return min(1.0 + gap / 1e6, 6.0)
 
 
-class Room:
+class SpoolSession(Protocol):
+    """What marks ask of the session they belong to."""
+
+    mark_ns: int
+    range_ns: int
+    step: int
+
+    def open(self, *, recording: bool) -> None:
+        """Make ready for the first record; may raise `OSError`."""
+        ...
+
+    def flush(self) -> None:
+        """Try again what could not be written; may raise `OSError`."""
+        ...
+
+    def thread_files(self) -> ThreadFiles:
+        """Return where the calling thread's records go."""
+        ...
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Count a fault of ours."""
+        ...
+
+    def note_failing(self, error: BaseException, code: int) -> None:
+        """Remember the innermost span that an exception passed."""
+        ...
+
+
+class ThreadMemory:
     """Makes files for the marks of one thread. When there is no room it says so, and tries again later."""
 
-    def __init__(self, marks: Marks, session: Recording) -> None:
-        self._marks = marks
+    def __init__(self, session: SpoolSession) -> None:
         self._session = session
         self.forget()
 
@@ -48,7 +74,7 @@ class Room:
         try:
             session.open(recording=True)
             if self._files is None:
-                self._files = session.thread_files(self._marks)
+                self._files = session.thread_files()
             page = self._files.open_head(session.step, self._dropped)
             self.head = memoryview(page).cast("q")
             self._counted = now
