@@ -1,4 +1,4 @@
-"""Name a stretch of code, a step or a number by hand: what holter's users write in their own loops.
+"""Annotates code ranges, steps and numbers: the functions that users call in their own loops.
 
 Off (no session), each costs a call and an attribute read. On, an annotation is one span of its thread.
 """
@@ -87,7 +87,7 @@ def log(*, step: int | None = None, mode: str | None = None, **values: float) ->
     recorded under the same name without it, such as `loss` and `lr`.
 
     Raises:
-        ValueError: A mode that is none.
+        ValueError: An unknown mode.
     """
     if mode is not None and mode not in _MODES:
         raise ValueError(f"mode {mode!r} of holter.log is not known; known are {', '.join(_MODES)}")

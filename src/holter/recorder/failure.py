@@ -1,4 +1,4 @@
-"""Note how a process fails: uncaught exceptions with the phase they came from, and stacks on demand."""
+"""Notes how a process fails: uncaught exceptions with their phase, and stack dumps on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep our own faults out of the training: caught, told once, counted, and then switched off."""
+"""Catches, counts and reports faults of the recorder, and switches failing collectors off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = TypeVar("State")
 
 
 class CircuitBreaker:
-    """One thing that is recorded (`pytorch.backward`); off once it failed `LIMIT` times.
+    """The switch of one recorded part (`pytorch.backward`); off after `LIMIT` faults.
 
     Hot paths of an adapter test `on` and call `fault` from their own `except Exception`.
     """
@@ -33,7 +33,7 @@ class CircuitBreaker:
         self._journal_fault = journal_fault
 
     def fault(self, error: BaseException) -> None:
-        """Count a fault of ours; after `LIMIT` of them this collector is off."""
+        """Count a fault; after `LIMIT` of them this breaker is off."""
         self.faults += 1
         if self.faults == LIMIT and self.on:
             self.on = False
@@ -42,13 +42,13 @@ class CircuitBreaker:
 
 
 class Faults:
-    """How often ours failed, by place."""
+    """Counts the recorder's faults by place."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
     def count(self, where: str, error: BaseException) -> dict[str, object] | None:
-        """Count a fault. The first of a place is told; the 1st, 10th, 100th … is returned to be journaled."""
+        """Count a fault. The first of a place goes to stderr; the 1st, 10th, 100th … is for the journal."""
         count = self.counts[where] = self.counts.get(where, 0) + 1
         text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
         if count == 1:
@@ -64,7 +64,7 @@ def around(
     after: Callable[[State, Any, BaseException | None], None],
     breaker: CircuitBreaker,
 ) -> Callable[..., Any]:
-    """Wrap `original` so that ours runs before and after it, and cannot change what it does.
+    """Wrap `original` so that `before` and `after` run around it and cannot change what it does.
 
     Args:
         original: The framework's or the user's function; called exactly once for each call.
@@ -84,7 +84,7 @@ def around(
         except Exception as fault:
             failed = True
             breaker.fault(fault)
-        if failed:  # not in the handler: an error of the original would show ours as its context
+        if failed:  # outside the handler: else an error of the original has our fault as its context
             return original(*args, **kwargs)
         try:
             result = original(*args, **kwargs)
@@ -115,5 +115,5 @@ def tell(text: str) -> None:
     try:
         sys.stderr.write(f"holter: {text}\n")
         sys.stderr.flush()
-    except Exception:  # noqa: S110  a closed stderr leaves nobody to tell
+    except Exception:  # noqa: S110  stderr may be closed
         pass

@@ -1,4 +1,4 @@
-"""Attach to a framework at the moment the training script imports it, or at once when it already did.
+"""Attaches to a framework when the training script imports it, or at once if it did already.
 
 Loaded at the start of every Python child of a recorded job, so it imports nothing that is not loaded
 anyway; the rest of the recorder is loaded only in processes that import a framework.

@@ -1,4 +1,4 @@
-"""What `holter.annotate` returns: ranges of one thread, of an asyncio task, and with a tool that listens."""
+"""The ranges that `holter.annotate` returns: on one thread, in an asyncio task, with NVTX."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LISTENER = listener()
 
 
 class _Entered(type):
-    """The class of a class whose `__enter__` and `__exit__` are slots, for who calls them by the class.
+    """The metaclass of `Range`, for callers that look up `__enter__` and `__exit__` on the class.
 
     `contextlib.ExitStack` does; `with` does not come here.
     """

@@ -1,4 +1,4 @@
-"""What is being recorded in this process: steps, names, threads, and the journal that tells of it."""
+"""The recording of this process: steps, names, threads, journal and adapters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(P
 _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
 
 current: Session | None = None
-"""What records this process; None when nothing does."""
+"""The session that records this process, if any."""
 
 local_spool: LocalSpool | NullSpool = NullSpool()
 """The calling thread's place to write annotations: `here.begin(code)`, `here.end_of(code)`."""
@@ -101,7 +101,7 @@ class Session(StepCounter):
             each.set_step(step)
 
     def thread_spool(self) -> ThreadSpool:
-        """Return the calling thread's marks; keep them only for use on this thread."""
+        """Return the calling thread's spool; use it on this thread only."""
         return self.local.thread_spool
 
     def name(self, text: str) -> int:
@@ -164,7 +164,7 @@ class Session(StepCounter):
         return self.breakers.setdefault(name, CircuitBreaker(name, self.fault))
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Count a fault of ours. The first at each place is told on stderr; 1, 10, 100 … are journaled."""
+        """Count a fault of the recorder; the first of each place goes to stderr, few to the journal."""
         try:
             fact = self.faults.count(where, error)
             if fact is not None:

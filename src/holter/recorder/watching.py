@@ -1,4 +1,4 @@
-"""Save tensors of a model from inside the script: `holter.watch(model, save=["gradients"], every=100)`."""
+"""Saves tensors from inside the script: `holter.watch` and `holter.save_tensor`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
         role: What it is, so that rules find it: `labels`, `predictions`, `token_ids`, …
 
     Raises:
-        ValueError: An empty name, or a role that is none.
+        ValueError: An empty name, or an unknown role.
     """
     if not name:
         raise ValueError("a tensor is saved under a name; the one given is empty")

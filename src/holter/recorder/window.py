@@ -1,4 +1,4 @@
-"""Windows of a process: which are asked for, which one runs, and when to look again."""
+"""Starts and stops profiling windows: those that are requested, and the one that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spool's files: what a training process writes and the agent reads, byte by byte.
+"""The files of the spool, which a training process writes and the agent reads, byte by byte.
 
 A process owns, in the spool directory, these files (`P` = pid, then `-`, then its start as
 monotonic nanoseconds, so that a reused pid is another process; `T` = index of the thread, 0 = main):

@@ -1,4 +1,4 @@
-"""Profiling windows: what can be asked for, and the page by which a running process learns of it."""
+"""Profiling windows: requests, orders, and the page that passes them to a running process."""
 
 from __future__ import annotations
 

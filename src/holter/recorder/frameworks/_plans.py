@@ -1,4 +1,4 @@
-"""How many steps a trainer is going to take: asked of it when its training begins, and noted once."""
+"""Reads the planned number of steps from a trainer when its training begins, and journals it once."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ typedef struct StepHooks StepHooks;
 typedef struct {
     PyObject_HEAD
     PyObject *thread_spool, *begin, *end_of, *add, *fail;
-    StepHooks *home; /* whose last thread this is, while it is */
-    SpanWriter *writer;    /* that of the thread_spool, where it is one of ours */
+    StepHooks *home; /* the hooks whose `last` this is */
+    SpanWriter *writer;    /* the writer of the thread spool, where it is compiled */
     unsigned long thread;
     long long depth, fetching, optimizers, began, optimizer, forward_end, pass_began, call_code;
     char forward, backward, loading, moving, saving, waiting, scaling, seen, heard, asked, before_pass, before_next;
@@ -19,7 +19,7 @@ typedef struct {
 
 struct StepHooks {
     PyObject_HEAD
-    ThreadState *last; /* borrowed: it says so when it goes */
+    ThreadState *last; /* borrowed: its deallocation clears it */
     StepCounter *session;
     PyObject *local, *logged_names, *tensor, *observed, *modes, *item, *losses;
     PyObject *before_step, *after_step, *boundary_calls, *pauses, *rate, *sole_type;
@@ -29,7 +29,7 @@ struct StepHooks {
     char backward_open, evaluates;
 };
 
-/* The calling thread's state; NULL when there is none of ours, and then an exception or none. */
+/* The calling thread's state; NULL for a thread without a compiled one, with or without an exception. */
 ThreadState *current_state(StepHooks *hooks);
 
 /* The writer to write with; NULL when that is not enough, or not possible. */

@@ -1,4 +1,4 @@
-/* `ThreadState` of hooks.py once more, compiled, and which is the calling thread's. */
+/* The compiled twin of `ThreadState` of step_hooks.py, and the lookup of the calling thread's. */
 
 #include "step_hooks.h"
 
@@ -106,7 +106,7 @@ ThreadState *current_state(StepHooks *hooks)
 {
     ThreadState *state = hooks->last;
     unsigned long thread = PyThread_get_thread_ident();
-    /* A writer that serves nobody any more is that of a thread that has ended, whose number this one may have got. */
+    /* A writer without a thread belongs to a thread that has ended, whose ident this one may have got. */
     if (state != NULL && state->thread == thread && (state->writer == NULL || (unsigned long)state->writer->thread == thread))
         return state;
     PyObject *found = hooks->local == NULL ? NULL : PyObject_GetAttrString(hooks->local, "current");

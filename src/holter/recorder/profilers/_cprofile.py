@@ -1,4 +1,4 @@
-"""Time every call with cProfile: one profile for each part of each step."""
+"""Times every call with cProfile: one profile for each segment of a step."""
 
 from __future__ import annotations
 

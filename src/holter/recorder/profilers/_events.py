@@ -1,4 +1,4 @@
-"""Columns of native integers from what torch's profiler found, made bit by bit beside the training.
+"""Converts the events of torch's profiler to columns of integers, in pieces, beside the training.
 
 The file: one line of JSON, then one array after the other of `count` native integers, in the order and of the
 types that the line names. Everything that takes longer is done by the agent.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Makers = list[tuple[str, str, Callable[[list[Any]], Iterable[int]]]]
 
 AT_ONCE = 5000
-"""Events of which columns are made without a pause: 5 ms, after which Python changes threads anyway."""
+"""Events converted without a pause: 5 ms, after which Python switches threads anyway."""
 _PAUSE = 0.25
 """The training needs the interpreter, too: it has it for this part of the time that each piece took."""
 MAX_STACK = 20
@@ -63,7 +63,7 @@ def write(
 ) -> CollectedEvents:
     """Write what `listed` returned.
 
-    `device`: an accelerator is there. `shapes` and `stacks` of operators are told by events only.
+    `device`: an accelerator is there. Only events hold the `shapes` and `stacks` of operators.
     """
     texts = {"names": Numbers(), "kinds": Numbers(), "details": Numbers()}
     makers = _of_activities(texts, device) if traced else _of_events(texts, device, shapes, stacks)

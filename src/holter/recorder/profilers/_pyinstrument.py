@@ -1,4 +1,4 @@
-"""Sample the stack of the training thread every millisecond with pyinstrument, where the training has it."""
+"""Samples the stack of the training thread every millisecond with pyinstrument."""
 
 from __future__ import annotations
 

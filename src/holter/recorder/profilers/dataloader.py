@@ -1,4 +1,4 @@
-"""A window of data loading: nothing to switch on, for loaders and their workers are recorded all the time."""
+"""Marks a window of data loading, which is recorded all the time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Operators and kernels of a window, collected by torch's profiler.
+"""Collects operators and kernels of a window with torch's profiler.
 
 When torch's profiler ends it works some microseconds on each event and keeps the interpreter meanwhile, so no
-thread of ours could do that beside the training. It is spared what nobody needs: links between events and,
+thread of ours could do that beside the training. It leaves out unused data: links between events and,
 where it can be, objects for Python. Columns of what it found are made beside the training.
 """
 

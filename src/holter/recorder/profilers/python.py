@@ -1,4 +1,4 @@
-"""Profile the Python code of the training thread: cProfile for every call, pyinstrument for samples.
+"""Profiles the Python code of the training thread: cProfile for calls, pyinstrument for samples.
 
 What they find is cut where parts of a step begin and end, so that it can be asked for by step and by part.
 The file holds one JSON document a line; `holter.agent.drain.windows.python` reads it.

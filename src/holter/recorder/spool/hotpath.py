@@ -1,7 +1,7 @@
 """Write one thread's spans into mapped memory: the hot path, as fast as Python allows, or compiled.
 
-Everything rare (no file yet, a full segment, a first use of a name, an end that fits no begin) shows as an
-exception of the fast path and is asked of the marks, so that the fast path itself checks nothing.
+Rare cases (no file yet, a full segment, a first use of a name, an end that fits no begin) raise exceptions in
+the fast path, which passes them to the `SlowPath`: the fast path itself checks nothing.
 docs/decisions/0033 says what else was measured, 0046 why there is a compiled one beside it.
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 INTERFACE = 4
-"""That of `pen.c`; one that was compiled from another state of it is not used."""
+"""Version of the compiled hot path (`span_writer.c`); a library of another version is not loaded."""
 NAN = float("nan")
 SIZE = record.RECORD_SIZE
 TRAIN = int(Mode.TRAIN)
 LOW, NAME, MODE, PHASE = record.STEP_MASK, record.NAME_SHIFT, record.MODE_SHIFT, record.PHASE_SHIFT
 NOTHING = memoryview(bytearray())
-"""Memory of a pen that has none."""
+"""Memory of a writer without files."""
 _OPEN, _STEP = record.HEAD_OPEN, record.HEAD_STEP
 _COST_MASK = record.COST_EVERY - 1
 
@@ -37,20 +37,20 @@ _ident = threading.get_ident
 
 
 class SlowPath(Protocol):
-    """What a pen asks of the marks it belongs to."""
+    """The rare cases of a span writer."""
 
     def begin_slow(self, now: int, code: int) -> None:
         """Begin a span where the page has no place for it."""
         ...
 
     def end_slow(self, now: int, code: int, value: Any = NAN, mode: int | None = None) -> None:
-        """End a span that is not the innermost, or that there is no room for."""
+        """End a span that is not the innermost, or whose record does not fit."""
         ...
 
     def add_slow(
         self, phase: int, name_id: int, begin: int, duration: int, value: Any, step: int | None, mode: int
     ) -> None:
-        """Write a record that there is no room for, or whose value is no number."""
+        """Write a record that does not fit, or whose value is not a number."""
         ...
 
     def cost(self) -> int:
@@ -59,7 +59,7 @@ class SlowPath(Protocol):
 
 
 class RangeFallback(Protocol):
-    """A range, where its pen is not that of the calling thread, or an exception passes through it."""
+    """A range that another thread enters, or that an exception passes through."""
 
     def enter(self) -> object:
         """Begin it."""
@@ -101,7 +101,7 @@ class SpanWriter:
         self.ranged = 0
         """Records written by ranges so far."""
         self.thread = 0
-        """Which thread it serves, as `threading.get_ident` says; 0 for none."""
+        """The thread it serves, as `threading.get_ident` returns it; 0 without one."""
 
     def begin(self, code: int) -> int:
         """Begin a span; return when, ns."""
@@ -192,14 +192,14 @@ class SpanWriter:
 
 
 class StepCounter:
-    """The number of a process's step, and who is told of each."""
+    """Counts the steps of a process, and publishes each to the span writers."""
 
     def __init__(self) -> None:
         self.step = 0
         self.since = 0
         """When it began, monotonic ns; 0 before the first."""
         self.manual_steps = False
-        """Whether the user marks steps; then an adapter's boundaries do not count."""
+        """Whether the user calls `holter.step`; then an adapter's boundaries do not count."""
         self.writers: list[SpanWriter] = []
         self.wake = memoryview(bytearray(4)).cast("i")
         """Its first word is the step from which on `woken` is called; others may write it, too."""
@@ -219,7 +219,7 @@ class StepCounter:
 
 
 def compiled() -> ModuleType | None:
-    """Return `_pen`, in which `Pen` and `Steps` are compiled, where it was made for this Python from this."""
+    """Return the compiled hot path; None where it is missing, switched off or of another version."""
     if os.environ.get(record.ENV_COMPILE) == "0" or sys.version_info < (3, 11) or sys.platform != "linux":
         return None
     try:

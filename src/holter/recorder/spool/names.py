@@ -1,4 +1,4 @@
-"""Numbers for names: a record holds a 16-bit number, the journal tells its text once."""
+"""Numbers names: a record holds a 16-bit id, the journal its text."""
 
 from __future__ import annotations
 

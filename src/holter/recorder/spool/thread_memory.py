@@ -1,4 +1,4 @@
-"""Where the spans of one thread go: its head page and its segments, made when they are needed."""
+"""Opens the head page and the segments of one thread when the first record comes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def coldness(gap: float) -> float:
 
 
 class SpoolSession(Protocol):
-    """What marks ask of the session they belong to."""
+    """The session that a thread's spool belongs to."""
 
     mark_ns: int
     range_ns: int
@@ -42,7 +42,7 @@ class SpoolSession(Protocol):
         ...
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Count a fault of ours."""
+        """Count a fault of the recorder."""
         ...
 
     def note_failing(self, error: BaseException, code: int) -> None:
@@ -51,7 +51,7 @@ class SpoolSession(Protocol):
 
 
 class ThreadMemory:
-    """Makes files for the marks of one thread. When there is no room it says so, and tries again later."""
+    """The mapped files of one thread, and its cost. Reports a failure to create them, and retries later."""
 
     def __init__(self, session: SpoolSession) -> None:
         self._session = session
@@ -84,7 +84,7 @@ class ThreadMemory:
         return self.head
 
     def segment(self, now: int) -> memoryview | None:
-        """Return memory for the next records; None when there is none to be had right now."""
+        """Return memory for the next records; None while none can be created."""
         if now < self._retry_at or self._files is None:
             return None
         found = None
@@ -106,7 +106,7 @@ class ThreadMemory:
             self.head[record.HEAD_IDENT] = threading.get_ident()
 
     def drop(self) -> None:
-        """Count a record that there is no room for."""
+        """Count a dropped record."""
         self._dropped += 1
         if self.head is not None:
             self.head[record.HEAD_DROPPED] = self._dropped

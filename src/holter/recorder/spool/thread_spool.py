@@ -1,4 +1,4 @@
-"""The spans of one thread: what can be written, and what is asked of the session they belong to."""
+"""The open spans and the records of one thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANNOTATION = int(Phase.ANNOTATION)
 
 
 class ThreadSpool:
-    """The spans of one thread. Hot: `begin`, `end_of`, `add`, `settle`, which are its pen's; others are rare.
+    """The spans of one thread. Hot: `begin`, `end_of`, `add`, `set_step` of its writer; the others are rare.
 
     `begin(code)` and `end(value, mode)` nest like brackets; `code` is `name id << 8 | phase`.
     `end_of(code, value, mode)` ends the innermost span with that code, whatever was begun since.
@@ -50,7 +50,7 @@ class ThreadSpool:
 
     @property
     def thread(self) -> int:
-        """Which thread these marks serve, as `threading.get_ident` says; 0 when none."""
+        """The thread it serves, as `threading.get_ident` returns it; 0 without one."""
         return self.writer.thread
 
     def end(self, value: Any = NAN, mode: int | None = None) -> None:
@@ -58,7 +58,7 @@ class ThreadSpool:
         writer = self.writer
         self.end_of(writer.page[writer.top - 1] if _FIRST < writer.top <= _END else 0, value, mode)
 
-    # -- what is asked about them
+    # -- queries
 
     def fail(self, error: BaseException) -> None:
         """Note that an exception passes through the innermost open span; the first such note counts."""
@@ -80,14 +80,14 @@ class ThreadSpool:
         return self.writer.space[: self.writer.offset].tobytes()
 
     def spent(self, nanoseconds: int) -> None:
-        """Add what a hook around these marks measured for itself."""
+        """Add time that a hook measured for itself."""
         self._memory.spent(nanoseconds)
 
     def cost(self) -> int:
         """Publish and return the nanoseconds the recorder spent in this thread so far."""
         return self._memory.cost(self.writer.offset, self.writer.ranged)
 
-    # -- what happens to them
+    # -- life cycle
 
     def unwind(self, depth: int, kept: Iterable[tuple[int, int]] = ()) -> None:
         """Forget open spans beyond a depth, as after an exception that no hook saw; then reopen some."""
@@ -118,7 +118,7 @@ class ThreadSpool:
         writer.page = writer.space = NOTHING
         self._memory.forget()
 
-    # -- what a pen asks for
+    # -- the slow path of the writer
 
     def begin_slow(self, now: int, code: int) -> None:
         """Begin a span where the page has no place for it."""
@@ -133,7 +133,7 @@ class ThreadSpool:
             self._session.fault("spans", fault)
 
     def end_slow(self, now: int, code: int, value: Any = NAN, mode: int | None = None) -> None:
-        """End a span that is not the innermost, or that there is no room for.
+        """End a span that is not the innermost, or whose record does not fit.
 
         Out of order come the ends of generators, and of spans that an exception passed unseen.
         """
@@ -168,7 +168,7 @@ class ThreadSpool:
         step: int | None = None,
         mode: int = TRAIN,
     ) -> None:
-        """Write a record that there is no room for, or whose value is no number."""
+        """Write a record that does not fit, or whose value is not a number."""
         writer = self.writer
         entered = time.perf_counter_ns()
         try:
@@ -210,7 +210,7 @@ class ThreadSpool:
         writer = self.writer
         head = self._memory.open()
         if head is None:
-            if not len(writer.page):  # memory of ours while there is no page
+            if not len(writer.page):  # private memory until there is a page
                 writer.page = memoryview(bytearray(record.HEAD_SIZE)).cast("q")
             return
         upto = min(writer.top, _END)

@@ -1,4 +1,4 @@
-"""Give each thread its own marks, and those of a thread that has ended to the next one."""
+"""Gives each thread a spool, and reuses the spools of threads that have ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ThreadSpools:
-    """The marks of every thread of a process, and their pens. `local` is the calling thread's own place."""
+    """The spools of all threads of a process, and their writers. `local` holds the calling thread's."""
 
     def __init__(self, session: SpoolSession, writers: list[SpanWriter]) -> None:
         self.all: list[ThreadSpool] = []
@@ -24,7 +24,7 @@ class ThreadSpools:
         self.local = LocalSpool(self)
 
     def lend(self) -> ThreadSpool:
-        """Return marks for the calling thread: those of a thread that ended, or new ones."""
+        """Return a spool for the calling thread: one of a thread that ended, or a new one."""
         try:
             thread_spool = self._idle.pop()
         except IndexError:
@@ -37,7 +37,7 @@ class ThreadSpools:
         return thread_spool
 
     def take_back(self, thread_spool: ThreadSpool) -> None:
-        """Keep the marks of a thread that ended: many short threads then share few files."""
+        """Keep the spool of a thread that ended, so that many short threads share few files."""
         thread_spool.release()
         self._idle.append(thread_spool)
 
@@ -47,7 +47,7 @@ class ThreadSpools:
         return 0 if main else next(self._indices)
 
     def close(self) -> None:
-        """Let no range write here any more."""
+        """Stop all ranges from writing here."""
         for each in self.all:
             each.release()
 
@@ -63,7 +63,7 @@ class ThreadSpools:
 
 
 class LocalSpool(threading.local):
-    """What one thread writes to: `begin(code)`, `end_of(code)`, and all else by `marks`."""
+    """The calling thread's spool; `begin` and `end_of` are copied here for speed."""
 
     def __init__(self, threads: ThreadSpools) -> None:
         self.thread_spool = threads.lend()
@@ -73,7 +73,7 @@ class LocalSpool(threading.local):
 
 
 class NullSpool:
-    """What annotations write to when nothing is recorded."""
+    """Takes annotations when nothing is recorded."""
 
     @staticmethod
     def begin(code: int) -> None:
@@ -85,7 +85,7 @@ class NullSpool:
 
 
 class _Lease:
-    """Gives marks back when its thread ends, and with it the thread's `Local`."""
+    """Returns a spool when its thread ends, and with it the thread's `LocalSpool`."""
 
     __slots__ = ("_thread_spool", "_threads")
 

@@ -1,4 +1,4 @@
-"""Tensors that a script saves where no framework of tensors is loaded, as trees of XGBoost: arrays and lists.
+"""Saves arrays, numbers and lists that a script passes in, where no tensor framework is loaded.
 
 A framework's adapter puts its own in the place of this one as soon as it is there.
 """
@@ -117,8 +117,8 @@ def _flat(given: Any) -> tuple[tuple[int, ...], list[float]]:
     """Return the sizes and the elements of an array, a number, or lists of numbers within lists.
 
     Raises:
-        TypeError: Something that is no number, or lists of different lengths side by side.
-        ValueError: Text that is no number, or too many elements.
+        TypeError: A value that is not a number, or nested lists of different lengths.
+        ValueError: Text that is not a number, or too many elements.
     """
     size = getattr(given, "size", None)
     if isinstance(size, int) and size > LARGEST:

@@ -1,4 +1,4 @@
-"""Write rows of tensors, and whole tensors, into the spool: bounded, and what is dropped is counted."""
+"""Writes rows and whole tensors into the spool, bounded; counts what it drops."""
 
 from __future__ import annotations
 

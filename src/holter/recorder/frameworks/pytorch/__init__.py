@@ -1,6 +1,6 @@
-"""Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
+"""Records a plain PyTorch loop: attaches to torch once it is loaded, and detaches completely.
 
-Read in this order: `usual` and `flow` (what the parts share; `usual.c` is the hot half of it), `steps` and
+Read in this order: `step_hooks` and `adapter_state` (the shared state; its hot half is compiled), `steps` and
 `iterations` (where a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders`
 (data), with `stacks`, `fetching` and `paths` for what a dataset does; then `transfers`, `saving`,
 `distributed`, `compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.

@@ -1,4 +1,4 @@
-"""COMPILE spans, and what a compiler changes for the rest: `torch.compile` guards on global hooks."""
+"""Records COMPILE spans, and keeps global hooks away from the guards of `torch.compile`."""
 
 from __future__ import annotations
 

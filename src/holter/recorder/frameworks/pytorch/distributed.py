@@ -1,4 +1,4 @@
-"""COMMUNICATION spans: blocking collectives, and under DDP the wait at the end of the backward pass."""
+"""Records COMMUNICATION spans: blocking collectives, and the wait of DDP after the backward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CHECKPOINT spans: whatever writes the state of a training to storage."""
+"""Records CHECKPOINT spans: calls that write the state of a training to storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a batch is built: fetch, collate and stack samples, in the process that runs the dataset's code."""
+"""Times how a batch is built (fetch, collate, stack samples) in the process that runs the dataset."""
 
 from __future__ import annotations
 

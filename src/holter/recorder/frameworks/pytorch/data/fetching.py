@@ -1,4 +1,4 @@
-"""How the thread that builds batches spends its time: on the processor, or waiting for something."""
+"""Splits the time of the thread that builds batches into computing and waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data loading as the training process sees it: loaders, their iterators, the wait for a batch."""
+"""Records data loading in the training process: loaders, their iterators, the wait for a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample what a dataset is doing: a slow thread that looks at the stack of the one that builds batches.
+"""Samples the stack of the thread that builds batches, from a slow sampler thread.
 
 It works for any dataset, sees Python frames only, and pays for itself: it runs at a low rate that falls
 further where a look is dear, and sleeps while no batch is being built.

@@ -1,4 +1,4 @@
-"""H2D spans: tensors that go from host memory to a device, one span for each `.to` or `.cuda`."""
+"""Records H2D spans: copies from host memory to a device, one span for each `.to` or `.cuda`."""
 
 from __future__ import annotations
 

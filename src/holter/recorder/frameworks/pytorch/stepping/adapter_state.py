@@ -1,4 +1,4 @@
-"""What the training is doing right now, and what the adapter's parts must tell one another of it."""
+"""Holds the state that the parts of the PyTorch adapter share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_PAUSES = 1000
 
 
 class AdapterState(FastStepHooks):
-    """The session, the framework, and the little that the adapter's parts must tell one another."""
+    """The session, the framework, and the state that the parts of the adapter share."""
 
     def __init__(self, session: Session, torch: ModuleType) -> None:
         self.session = session
@@ -67,7 +67,7 @@ class AdapterState(FastStepHooks):
         self.pauses = []
 
     def code(self, phase: Phase, name: str) -> int:
-        """Return what `Marks.begin` takes for spans of `phase` called `name`."""
+        """Return what `ThreadSpool.begin` takes for spans of `phase` called `name`."""
         return self.session.name(name) << 8 | int(phase)
 
     def timed(
@@ -84,11 +84,11 @@ class AdapterState(FastStepHooks):
 
         Args:
             original: The framework's function.
-            code: What `Marks.begin` takes.
+            code: The argument of `ThreadSpool.begin`.
             breaker: Counts faults of ours.
-            flag: Attribute of `At` that is set meanwhile: of nested calls the outermost is timed.
+            flag: Attribute of `ThreadState` that is set meanwhile: of nested calls the outermost is timed.
             value: Gives the span's value, from the arguments, once the call has returned.
-            unless: Whether a call with these arguments is none to time.
+            unless: Whether a call with these arguments is not timed.
             choose: Gives another code for a call, from the arguments.
         """
         states, is_compiling = self.states, self.is_compiling

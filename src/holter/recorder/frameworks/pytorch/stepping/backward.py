@@ -1,4 +1,4 @@
-"""BACKWARD and LOSS spans, and the value of the loss: the tensor that the backward pass starts from."""
+"""Records BACKWARD and LOSS spans, and the loss: the tensor from which the backward pass begins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEVICE_LOSS_NS = 20_000_000
 """A loss on a device is copied at most this often: each copy is one more launch."""
 _MAX_PENDING = 16
 MOST_LOSSES = 16
-"""Losses of one step that are told by name."""
+"""Losses of one step that are recorded with their names."""
 
 
 class Backward:
@@ -60,7 +60,7 @@ class Backward:
         torch = adapter.torch
         self._tensor = torch.Tensor
         adapter.tensor = None  # until it is known that losses are told as they are
-        # Somebody who watches tensor operations (a function or dispatch mode) must not see ours.
+        # A function mode or dispatch mode of the script must not see the recorder's operations.
         adapter.observed = torch.overrides.has_torch_function_unary
         adapter.modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         adapter.item = torch.Tensor.item

@@ -1,4 +1,4 @@
-"""Iterations over a loader, where several optimizers step at different paces.
+"""Detects iterations over a loader in which several optimizers step at different rates.
 
 A critic may step with every batch and the generator with each fifth: no optimizer ends every iteration. So a
 step also ends where its loader is asked for the next batch, once any optimizer has stepped in it. A batch

@@ -1,4 +1,4 @@
-"""Tell a profiler which part of a step begins or ends on its thread, for as long as its window is open."""
+"""Tells a profiler which part of a step begins or ends, while its window is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learning rate, whenever it changes and now and then."""
+"""Records the learning rate when it changes, and once in `LR_EVERY` steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FORWARD spans: find the modules that the training loop itself calls, and time those calls only.
+"""Records FORWARD spans: finds the modules that the loop itself calls, and times only those calls.
 
 Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`. Instead
 the *class* of a root module gets a `__call__` that times the outermost call and passes all others through.

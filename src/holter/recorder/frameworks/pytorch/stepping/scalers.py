@@ -1,4 +1,4 @@
-"""Gradient scalers of mixed precision: whose step is the span, and which steps they skip."""
+"""Times the steps of gradient scalers, and records the steps that they skip."""
 
 from __future__ import annotations
 

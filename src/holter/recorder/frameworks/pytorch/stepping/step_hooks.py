@@ -1,7 +1,7 @@
-"""What hooks look at in every step: the calling thread's state, and what the adapter's parts share.
+"""Holds the state that hooks read in every step, by thread and for the whole adapter.
 
-Where `usual.c` is compiled, both lie in its memory, and what hooks do in a usual step is done there. The
-classes here are what it stands for: they say what each field means, and serve where nothing is compiled.
+`native/step_hooks.c` compiles both classes and the hooks of a common step. The classes here document the
+fields, and serve where nothing is compiled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEVER = 1 << 62
 
 
 class ThreadState:
-    """What one thread is inside of, and its marks. Of spans of one kind only the outermost is recorded."""
+    """The spans that one thread is inside of. Of nested spans of one kind only the outermost is recorded."""
 
     __slots__ = (
         "add",
@@ -71,7 +71,7 @@ class ThreadState:
         self.call_code = 0
         """Code of the forward pass; 0 when its begin could not be written."""
         self.heard = False
-        """Somebody is told of begins and ends: `begin` and `end_of` are not the marks' own."""
+        """A listener gets begins and ends: `begin` and `end_of` are not those of the thread's spool."""
         self.loading = False
         self.asked = False
         """The span of the loading has begun."""
@@ -94,7 +94,7 @@ class ThreadState:
 
 
 class StepHooks:
-    """What the hooks of every step look at, and what they do when nothing is unusual: nothing, in Python."""
+    """The state that the hooks of every step read, and the hooks of a common step."""
 
     local: ThreadStates
     session: Session
@@ -107,7 +107,7 @@ class StepHooks:
     inner_steps: int
     """Optimizer steps so far, those inside others or inside scalers too."""
     sole: int
-    """Id of the one optimizer that ends every step; 0 when there is none, or it is not known to be."""
+    """Id of the one optimizer that ends every step; 0 while no such optimizer is known."""
     sole_type: type | None
     sole_code: int
     """Code of its spans."""
@@ -120,7 +120,7 @@ class StepHooks:
     pauses: list[tuple[int, int, int]]
     """Begin, duration (both ns) and generation of garbage collections that wait to be written."""
     wake_at: int
-    """Step at whose end `Flow.wake` is called, before the step number changes."""
+    """Step at whose end `AdapterState.wake` is called, before the step number changes."""
 
     tensor: Any
     """The class of losses that are read as they are, None while each is looked at; the next two say who
@@ -159,7 +159,7 @@ class StepHooks:
 
     @property
     def current(self) -> ThreadState:
-        """The calling thread's."""
+        """The state of the calling thread."""
         return self.local.current
 
     def next_begins(self) -> bool:
@@ -167,7 +167,7 @@ class StepHooks:
         return self.begin_next()
 
     def next_ends(self, iterator: Any) -> None:
-        """It is there, or there is none."""
+        """The batch is there, or the iterator is exhausted."""
         self.end_next(iterator)
 
     def call_begins(self, module: Any) -> bool:
@@ -187,7 +187,7 @@ class StepHooks:
         return False
 
     def pass_begins(self, tensors: Any) -> bool:
-        """Return whether a backward pass begins from `tensors` that is no part of another."""
+        """Return whether a backward pass begins from `tensors` outside of another pass."""
         return self.begin_pass(tensors)
 
     def pass_ends(self) -> None:
@@ -211,7 +211,7 @@ FastThreadState: type[ThreadState] = getattr(_native, "ThreadState", ThreadState
 
 
 class ThreadStates(threading.local):
-    """Leads each thread to its own state: one slow look, then plain attributes."""
+    """Gives each thread its state: one slow lookup, then plain attributes."""
 
     def __init__(self, session: Session) -> None:
         self.current = FastThreadState(session.thread_spool())

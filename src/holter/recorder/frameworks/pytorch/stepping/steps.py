@@ -1,4 +1,4 @@
-"""The step clock: OPTIMIZER spans, where a step ends.
+"""Records OPTIMIZER spans and decides where a step ends: the step clock.
 
 A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first optimizer that
 steps leads; when others are seen before it comes again, the last of them leads from then on. Optimizers that
@@ -151,7 +151,7 @@ class StepClock:
                 if state.scaling or not state.optimizers:
                     return
                 if state.optimizers == 1 and clock._leads(optimizer) and adapter.plain_boundary():
-                    # The usual case: the end of the step is told by the record of its optimizer.
+                    # The common case: the record of the optimizer also ends the step, see `step_lead`.
                     state.optimizers = 0
                     clock._note_learning_rate(optimizer)
                     session = adapter.session

@@ -1,8 +1,8 @@
-"""Tensors of a torch training: what is due at which step, and the few places where they are read.
+"""Records tensors of a PyTorch training: schedules them, and reads them at few places.
 
 Read in this order: `updates` (parameters and gradients, at the optimizer's step), `activations` (inputs and
 outputs of modules), `sink` with `statistics` and `values` (what is kept of each), `arrivals` (without
-waiting for a device), `diet` (what is recorded unasked), `nonfinite` with `graph` and `places`.
+waiting for a device), `default_statistics`, `nonfinite` with `graph` and `places`.
 
 A step that is not due costs two comparisons: no hook is installed, nothing is called.
 """
@@ -65,7 +65,7 @@ class TensorRecorder:
         self._updates = Updates(adapter.torch, self._models, self._sink)
         self._activations = Activations(adapter, roots, self._sink, self._time_budget)
         self._nonfinite = Nonfinite(adapter, self._models, self._sink)
-        self._by_hand = TorchExplicitSaver(adapter, clock, self._models, self._sink, self._time_budget)
+        self._explicit = TorchExplicitSaver(adapter, clock, self._models, self._sink, self._time_budget)
         self._default_statistics = DefaultStatistics(adapter, self._arrivals, self._nonfinite.on_gradients)
         self._due: Sequence[Collection] = ()
         self._dieting = False
@@ -89,7 +89,7 @@ class TensorRecorder:
         backward.on_late = self._nonfinite.on_late
         adapter.wake = self._wake
         adapter.session.watch = self.watch
-        adapter.session.explicit = self._by_hand
+        adapter.session.explicit = self._explicit
         utils = adapter.torch.nn.utils
         for owner in (utils, utils.clip_grad):
             patches.wrap(owner, "clip_grad_norm_", self._watch_clip)
@@ -116,7 +116,7 @@ class TensorRecorder:
         self.collections = [one for one in self.collections if one.name not in {c.name for c in collections}]
         self.collections += collections
         self._files.describe(collections)
-        self._by_hand.collections = self.collections
+        self._explicit.collections = self.collections
         self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
         self.adapter.look = self._on_loss
         self.adapter.on_forward = self._on_forward
@@ -163,9 +163,9 @@ class TensorRecorder:
         try:
             if self._armed >= 0:
                 self._end_step(self._armed, began)
-            elif self._by_hand.waiting:
+            elif self._explicit.waiting:
                 self._sink.finish()
-            self._by_hand.waiting = False
+            self._explicit.waiting = False
             self._prepare(step if session.manual_steps and step > self._armed else step + 1)
         except Exception as error:
             self.adapter.wake_at = step + 1
@@ -190,10 +190,10 @@ class TensorRecorder:
             self._sink.finish()
 
     def _names_seen(self) -> set[str]:
-        return self._updates.names_seen | self._activations.names_seen | self._by_hand.names_seen
+        return self._updates.names_seen | self._activations.names_seen | self._explicit.names_seen
 
     def _observed(self) -> bool:
-        """Whether nothing of ours may run now: somebody watches every operation, or a graph is captured."""
+        """Whether torch operations of the recorder would disturb a mode or a graph capture."""
         cuda = self.adapter.torch.cuda
         return bool(self._modes()) or (cuda.is_initialized() and cuda.is_current_stream_capturing())
 

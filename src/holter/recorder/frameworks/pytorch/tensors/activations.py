@@ -1,4 +1,4 @@
-"""Inputs and outputs of modules: hooks on all modules, only for passes that are due."""
+"""Reads inputs and outputs of modules, with hooks on all modules in passes that are due."""
 
 from __future__ import annotations
 

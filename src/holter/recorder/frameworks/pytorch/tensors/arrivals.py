@@ -1,4 +1,4 @@
-"""Bring small results from a device to the host without waiting: copied now, read once they have arrived."""
+"""Copies small results from a device to the host without waiting, and reads them on arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of many tensors at once: the small ones of a kind as one matrix, quantiles of all in few sorts.
+"""Computes rows of many tensors at once: small ones as one matrix, quantiles in few sorts.
 
 A call of torch costs as much as reading thousands of elements: models have many small parameters. Reading a
 large one empties the caches: what is to be done in Python for all of them is done before and after, as it

@@ -1,4 +1,4 @@
-"""Sums over tensors of the host, block by block, so that what is read several times stays in the cache.
+"""Sums tensors of the host block by block, so that blocks stay in the cache between reads.
 
 Single precision is summed in short rows, and the rows in double. Magnitudes are compared as the whole numbers
 that their bits are, which have the same order and are compared faster. Where what a tensor was is known, each

@@ -1,4 +1,4 @@
-"""The default diet: gradient norm, gradients that are not finite, update ratios, loss scale.
+"""Records default statistics: gradient norm, nonfinite gradients, update ratios, loss scale.
 
 How often depends on what it costs: at most `SHARE` of the time steps take, and much less of it where steps
 are so short that the rest of the recorder is felt already. Norms are one fused call over all gradients;
@@ -34,11 +34,11 @@ _PARAMETERS = 16
 _BYTES_PER_NS = 1000
 """What a device reads at least in a nanosecond: the part of the cost that the host does not see."""
 _SETTLING = 3
-"""Times the diet is taken before its cost counts: first calls are dearer."""
+"""Readings before the cost counts: first calls cost more."""
 
 
 class DefaultStatistics:
-    """Takes the diet at steps that are due, and decides which are."""
+    """Takes the default statistics at steps that are due, and decides which are."""
 
     def __init__(self, adapter: AdapterState, arrivals: Arrivals, on_nonfinite: OnNonfinite) -> None:
         self.adapter = adapter

@@ -1,4 +1,4 @@
-"""What the script itself asks for as it runs: tensors of its own, and the mode its numbers belong to."""
+"""Saves tensors that the script passes to `holter.save_tensor`, in the mode of the last model call."""
 
 from __future__ import annotations
 

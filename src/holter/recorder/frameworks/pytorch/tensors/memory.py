@@ -1,4 +1,4 @@
-"""Memory of the device that trains, as scalars, now and then."""
+"""Records the memory of the training's device as scalars."""
 
 from __future__ import annotations
 

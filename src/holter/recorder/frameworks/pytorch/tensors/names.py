@@ -1,4 +1,4 @@
-"""What modules and parameters are called, and what role they play: wrappers leave no trace in the names."""
+"""Names modules and parameters, and their roles; wrappers do not appear in the names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Name the first module and parameter that gave a number that is not finite, from what is there anyway.
+"""Names the first module and parameter with a nonfinite number, from data that exists anyway.
 
 A loss that is not finite is seen before its backward pass, while the graph of the forward pass still exists:
 `graph` finds in it the operation that had finite inputs and gave something else, `places` the module that

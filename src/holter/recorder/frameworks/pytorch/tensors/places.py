@@ -1,4 +1,4 @@
-"""Which module ran an operation: learned once, from the numbers torch gives to operations of one pass.
+"""Learns which module ran an operation, from the sequence numbers of one forward pass.
 
 Hooks on all modules, for that one pass, note between which numbers each module ran; the graph of the same
 pass

@@ -1,4 +1,4 @@
-"""Tensors that are saved whole: copied at their step, written as one file when the step is over."""
+"""Saves whole tensors: copies them at their step, writes one file when the step is over."""
 
 from __future__ import annotations
 

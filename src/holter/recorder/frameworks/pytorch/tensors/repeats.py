@@ -1,4 +1,4 @@
-"""Tensors whose memory holds fewer elements than they have: sparse ones, and ones expanded without a copy."""
+"""Reduces tensors that have more elements than memory: sparse and expanded ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn one tensor into what its collections keep of it: a row of statistics, values, histograms, bytes."""
+"""Computes what the collections of a tensor keep: statistics, values, histograms, bytes."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class Sink:
         together: bool,
     ) -> None:
         change = what.kind == "parameter" and "delta" in wanted
-        # Batches have one too: two that are the same are told by it.
+        # Batches have one too: it identifies equal batches.
         hashed = "fingerprint" in wanted and (
             what.kind == "parameter" or (what.root and what.kind == "input")
         )

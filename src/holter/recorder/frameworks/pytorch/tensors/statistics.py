@@ -1,4 +1,4 @@
-"""All statistics of one tensor of the host in as few passes as possible.
+"""Computes all statistics of one tensor of the host in as few passes as possible.
 
 Counts and extremes are exact. Sums run in blocks that stay in the cache: absolute values in the tensor's own
 precision (all of one sign, so nothing cancels), the sum itself in double. Squares of single precision are

@@ -1,4 +1,4 @@
-"""Parameters, gradients and the optimizer's state, read where they are true: before the optimizer's step.
+"""Reads parameters, gradients and optimizer state before the optimizer's step.
 
 By then gradients are accumulated, reduced over ranks and unscaled. Those that are about to be clipped are
 read
