@@ -44,9 +44,20 @@ _PATIENCE_S = 300
 
 
 NATIVE = "src/holter/recorder/native"
-COMPILED = f"{NATIVE}/_pen.abi3.so"
+COMPILED = f"{NATIVE}/_hotpath.abi3.so"
 """The hot path; a wheel that holds it is for any CPython from 3.11 on."""
-PEN = tuple(f"{NATIVE}/{name}" for name in ("pen.c", "steps.c", "at.c", "usual.c", "pen.h", "usual.h"))
+HOTPATH = tuple(
+    f"{NATIVE}/{name}"
+    for name in (
+        "span_writer.c",
+        "step_counter.c",
+        "thread_state.c",
+        "step_hooks.c",
+        "span_writer.h",
+        "step_hooks.h",
+        "layout.h",
+    )
+)
 """What it is compiled from."""
 FUNCTIONS = {
     "src/holter/recorder/native/mapped.c": ("-O2",),
@@ -127,8 +138,10 @@ def fetch(root: Path = ROOT) -> bool:
 def compiled(root: Path = ROOT) -> tuple[list[str], list[str]]:
     """Compile what can be; return which files there are, and of each that could not be why."""
     made, failed = [], []
-    why = _pen(root)
-    (failed if why else made).append(f"{PEN[0]}, marks cost some 4 times as much: {why}" if why else COMPILED)
+    why = _hotpath(root)
+    (failed if why else made).append(
+        f"{HOTPATH[0]}, spans cost some 4 times as much: {why}" if why else COMPILED
+    )
     for source, flags in FUNCTIONS.items():
         path = root / source
         if not path.is_file():
@@ -145,14 +158,14 @@ def compiled(root: Path = ROOT) -> tuple[list[str], list[str]]:
     return made, failed
 
 
-def _pen(root: Path) -> str:
+def _hotpath(root: Path) -> str:
     """Compile the recorder's hot path; return why that could not be, or nothing."""
     if sys.platform != "linux" or sys.version_info < (3, 11) or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "that is made for Linux and CPython from 3.11 on, with its global lock"
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").is_file():
         return f"no Python.h in {headers} (Debian: apt install python3-dev)"
-    sources = [root / source for source in PEN if source.endswith(".c")]
+    sources = [root / source for source in HOTPATH if source.endswith(".c")]
     return _compile(sources, root / COMPILED, "-O2", "-fvisibility=hidden", f"-I{headers}")
 
 

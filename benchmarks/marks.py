@@ -51,7 +51,7 @@ import holter
 from holter.recorder import session
 current = session.activate()
 code = current.name("bench") << 8 | 4
-begin, end_of, add = current.marks().begin, current.marks().end_of, current.marks().add
+begin, end_of, add = current.thread_spool().begin, current.thread_spool().end_of, current.thread_spool().add
 annotate, annotation_begin, annotation_end = holter.annotate, holter.annotation_begin, holter.annotation_end
 kept = annotate("kept")
 """

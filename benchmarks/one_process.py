@@ -76,8 +76,8 @@ def train(size: str, seconds: float, out: Path) -> None:
 
 
 def _switch(session: Session, agent: psutil.Process, me: int, on: bool) -> None:
-    for collector in session.collectors.values():
-        collector.on = on
+    for breaker in session.breakers.values():
+        breaker.on = on
     for one in [agent, *agent.children(recursive=True)]:
         if one.pid != me:
             with contextlib.suppress(psutil.Error):

@@ -22,7 +22,7 @@ from typing import Any
 
 from machine import described
 
-from holter.schema.windows import Order, Request
+from holter.schema.windows import ProfilingOrder, Request
 from windows import Loop, seconds
 
 KINDS: dict[str, dict[str, str]] = {
@@ -35,7 +35,7 @@ KINDS: dict[str, dict[str, str]] = {
 
 def windowed(loop: Loop, steps: int, parameters: dict[str, Any]) -> float:
     """Return the seconds of one step, at whose end a window begins, and of as many steps in it."""
-    loop.session.windows.take(Order((Request("python", steps=steps, parameters=parameters),)))
+    loop.session.windows.take(ProfilingOrder((Request("python", steps=steps, parameters=parameters),)))
     began = time.process_time()
     loop.steps(steps + 1)
     loop.session.windows.wait()

@@ -99,9 +99,9 @@ def recorded(loop: Loop) -> tuple[list[float], float, float]:
         session.install()
         session.attach("pytorch")
         try:
-            before, step = session.marks().cost(), session.step
+            before, step = session.thread_spool().cost(), session.step
             times = loop.turn()
-            told = (session.marks().cost() - before) / (session.step - step) / 1e3
+            told = (session.thread_spool().cost() - before) / (session.step - step) / 1e3
         finally:
             session.close()
         phases = [

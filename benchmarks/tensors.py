@@ -87,7 +87,7 @@ def recording() -> Iterator[sessions.Session]:
     session = sessions.Session(spool)
     session.install()
     session.attach("pytorch")
-    session.collector("pytorch.diet").on = False
+    session.breaker("pytorch.default_statistics").on = False
     try:
         yield session
     finally:
@@ -174,7 +174,7 @@ def main() -> None:
     print(f"{size:.1f} million elements. Peers save them at every step, each beside a base of its own:\n")
     print("| saved | ratio | middle half of pairs | by the clock | ms a step |\n|---|---|---|---|---|")
     with recording() as session:
-        diet = session.collector("pytorch.diet")
+        diet = session.breaker("pytorch.default_statistics")
         loop.steps(BLOCK)
         if options.only != "saved":
             pairs = compare(

@@ -81,7 +81,7 @@ class Loop:
     def open_window(self, steps: int) -> None:
         """Ask for a window as the agent does: it begins with the end of the next step."""
         self.asked += 1
-        text = windows.Order((windows.Request("operators", steps=steps),)).to_text().encode()
+        text = windows.ProfilingOrder((windows.Request("operators", steps=steps),)).to_text().encode()
         with open(self.spool / windows.orders_name(self.session.process), "r+b") as file:
             page = memoryview(mmap.mmap(file.fileno(), windows.PAGE_SIZE))
         words = page.cast("i")

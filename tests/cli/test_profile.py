@@ -73,7 +73,7 @@ def test_steps_to_profile_from_the_command_line_and_from_a_file(tmp_path):
     (tmp_path / "holter.toml").write_text('profile-steps = ["1000:1500", "20:22:shapes,rank=0"]\n')
     words = ["--config", "holter.toml", "--profile-steps", "7:8:cprofile,timer=cpu_time", "--", "true"]
     text = plan(words).variables[windows.ENV_PROFILE]
-    order = windows.Order.from_text(text)
+    order = windows.ProfilingOrder.from_text(text)
     assert not order.refused
     found = [(one.profiler, one.start_step, one.steps, one.rank, one.parameters) for one in order.requests]
     assert found == [

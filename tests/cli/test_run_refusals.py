@@ -11,7 +11,7 @@ from tests.cli.conftest import job
 from holter.agent import python_samples
 from holter.agent.python_samples import VARIABLE
 from holter.cli.commands.run import plan
-from holter.schema.windows import ENV_PROFILE, Order
+from holter.schema.windows import ENV_PROFILE, ProfilingOrder
 
 TOUCH = ("--", "touch", "started")
 
@@ -199,7 +199,7 @@ def test_sagemakers_profiler_configuration_becomes_windows(own_folder):
     )
     made = plan(["--config", "p.json", "--profile-steps", "7:9", "--", "true"])
     assert made.interval_ms == 200
-    order = Order.from_text(made.variables[ENV_PROFILE])
+    order = ProfilingOrder.from_text(made.variables[ENV_PROFILE])
     assert [(one.profiler, one.start_step, one.steps) for one in order.requests] == [
         ("python", 1000, 500),
         ("operators", 7, 2),
@@ -214,6 +214,6 @@ def test_sagemakers_own_variable_names_a_configuration_and_refuses_nothing(own_f
     assert plan(["--", "true"]).variables[ENV_PROFILE] == ""  # it is not there
     detailed = '"DetailedProfilingConfig": {"StartStep": 3}, "PythonProfilingConfig": "x"'
     Path("p.json").write_text(f'{{"ProfilingParameters": {{{detailed}}}}}')
-    (request,) = Order.from_text(plan(["--", "true"]).variables[ENV_PROFILE]).requests
+    (request,) = ProfilingOrder.from_text(plan(["--", "true"]).variables[ENV_PROFILE]).requests
     assert (request.profiler, request.start_step) == ("operators", 3)
     assert "p.json: PythonProfilingConfig is off: 'x' is no dictionary" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holter.recorder import session as sessions
-from holter.recorder.spool import hotpath, marks
+from holter.recorder.spool import hotpath, thread_spool
 
 
 @pytest.fixture
@@ -37,9 +37,11 @@ def session(start):
 
 
 @pytest.fixture(params=["compiled", "python"])
-def pen(request, monkeypatch):
-    """Have marks be written by each of the two hot paths in turn."""
-    compiled = getattr(hotpath.compiled(), "Pen", None)
+def writer(request, monkeypatch):
+    """Write spans with each of the two hot paths in turn."""
+    compiled = getattr(hotpath.compiled(), "SpanWriter", None)
     if request.param == "compiled" and compiled is None:
         pytest.skip("the hot path was not compiled here: `python hatch_build.py` says why")
-    monkeypatch.setattr(marks, "Pen", compiled if request.param == "compiled" else hotpath.Pen)
+    monkeypatch.setattr(
+        thread_spool, "SpanWriter", compiled if request.param == "compiled" else hotpath.SpanWriter
+    )

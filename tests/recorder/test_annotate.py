@@ -115,7 +115,7 @@ def test_begin_and_end_by_name_or_innermost(session, spool):
     assert spans(spool) == [("annotation", "b"), ("annotation", "a")]
     holter.annotation_end()
     holter.annotation_end("a")
-    assert session.faults.counts == {"annotation_end": 1, "marks": 1}
+    assert session.faults.counts == {"annotation_end": 1, "spans": 1}
 
 
 def test_log_keeps_every_number(session, spool):

@@ -14,7 +14,7 @@ from tests.builds import STRICT
 from tests.builds import build as built
 from tests.recorder.reading import edges, pythons
 
-from holter.recorder.frameworks.pytorch.stepping import usual
+from holter.recorder.frameworks.pytorch.stepping import step_hooks
 from holter.recorder.spool import hotpath
 from holter.schema import compiled
 
@@ -31,7 +31,7 @@ def build():
 
 @pytest.fixture
 def checkout(tmp_path, build):
-    for source in (*build.PEN, *build.FUNCTIONS):
+    for source in (*build.HOTPATH, *build.FUNCTIONS):
         (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / source, tmp_path / source)
     return tmp_path
@@ -48,11 +48,18 @@ def test_it_is_compiled_and_of_the_interface_that_python_knows(checkout, build):
     if build.COMPILED not in made:
         pytest.skip(f"cannot be compiled here: {failed}")
     assert found(checkout) == set(made)  # no draft is left
-    spec = importlib.util.spec_from_file_location("holter.recorder.native._pen", checkout / build.COMPILED)
+    spec = importlib.util.spec_from_file_location(
+        "holter.recorder.native._hotpath", checkout / build.COMPILED
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.INTERFACE == hotpath.INTERFACE
-    twins = {"Pen": hotpath.Pen, "Steps": hotpath.Steps, "At": usual.At, "Usual": usual.InPython}
+    twins = {
+        "SpanWriter": hotpath.SpanWriter,
+        "StepCounter": hotpath.StepCounter,
+        "ThreadState": step_hooks.ThreadState,
+        "StepHooks": step_hooks.StepHooks,
+    }
     asked = {"read_loss", "woken"} | {
         f"{what}_{of}" for what in ("begin", "end") for of in ("next", "call", "pass")
     }
@@ -109,10 +116,10 @@ def test_without_a_compiler_it_says_so_and_keeps_what_is_there(checkout, build, 
 
 def test_it_can_be_switched_off():
     code = (
-        "from holter.recorder import hotpath, marks\n"
-        "from holter.recorder.tensors import sums\n"
-        "from holter.importers import scanning\n"
-        "print(marks.Pen is hotpath.Pen, sums.compiled(), scanning.compiled())"
+        "from holter.recorder.spool import hotpath, thread_spool\n"
+        "from holter.recorder.native import sums\n"
+        "from holter.importers.kineto import scanning\n"
+        "print(thread_spool.SpanWriter is hotpath.SpanWriter, sums.compiled(), scanning.compiled())"
     )
     env = {**os.environ, "HOLTER_COMPILE": "0", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)

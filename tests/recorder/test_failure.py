@@ -14,15 +14,15 @@ for i in range(3):
     with holter.step():
         with holter.annotate("epoch"):
             from holter.recorder import session
-            marks = session.current.marks()
-            marks.begin(6)
+            thread_spool = session.current.thread_spool()
+            thread_spool.begin(6)
             try:
                 if i == 2: raise RuntimeError("CUDA out of memory. Tried to allocate")
             except RuntimeError as error:
-                marks.fail(error)
-                marks.end()
+                thread_spool.fail(error)
+                thread_spool.end()
                 raise
-            marks.end()
+            thread_spool.end()
 """
 
 
@@ -60,7 +60,7 @@ def test_exception_before_anything_was_recorded_is_noted_for_a_process_of_role_o
 
 
 def test_phase_of_an_exception_that_no_hook_saw_is_the_innermost_open_one(spool):
-    run(spool, "from holter.recorder import session\nsession.activate().marks().begin(4)\n1/0")
+    run(spool, "from holter.recorder import session\nsession.activate().thread_spool().begin(4)\n1/0")
     (noted,) = only(spool).facts("exception")
     assert (noted["type"], noted["phase"], noted["oom"]) == ("ZeroDivisionError", "forward", False)
 

@@ -26,7 +26,7 @@ def broken(*_):
 @pytest.mark.parametrize("before", [broken, lambda args, kwargs: "state"])
 @pytest.mark.parametrize("after", [broken, lambda state, result, error: None])
 def test_original_is_called_once_with_its_own_arguments_and_errors(session, before, after, capfd):
-    wrapped = around(original, before, after, session.collector("test"))
+    wrapped = around(original, before, after, session.breaker("test"))
     assert wrapped(1, a=2) == ((1,), {"a": 2})
     assert original.calls == 1
     with pytest.raises(LookupError, match="the user's own") as caught:
@@ -39,7 +39,7 @@ def test_original_is_called_once_with_its_own_arguments_and_errors(session, befo
 
 def test_after_gets_state_result_and_error(session):
     seen = []
-    wrapped = around(original, lambda a, k: (a, k), lambda *got: seen.append(got), session.collector("test"))
+    wrapped = around(original, lambda a, k: (a, k), lambda *got: seen.append(got), session.breaker("test"))
     wrapped(5)
     with pytest.raises(LookupError):
         wrapped(fail=True)
@@ -55,18 +55,18 @@ def test_collector_that_keeps_failing_is_switched_off(session, spool, capfd):
         calls.append(1)
         raise RuntimeError("ours")
 
-    collector = session.collector("test.collector")
-    wrapped = around(original, before, lambda *_: None, collector)
+    breaker = session.breaker("test.breaker")
+    wrapped = around(original, before, lambda *_: None, breaker)
     for _ in range(LIMIT + 20):
         wrapped()
     assert original.calls == LIMIT + 20
-    assert (len(calls), collector.faults, collector.on) == (LIMIT, LIMIT, False)
-    assert session.collector("test.collector") is collector
-    session.marks().add(Phase.FETCH, 0, 1, 2)
+    assert (len(calls), breaker.faults, breaker.on) == (LIMIT, LIMIT, False)
+    assert session.breaker("test.breaker") is breaker
+    session.thread_spool().add(Phase.FETCH, 0, 1, 2)
     faults = only(spool).facts("fault")
     assert [(f["where"], f["error"], f["count"]) for f in faults] == [
-        ("test.collector", "RuntimeError: ours", 1),
-        ("test.collector", "RuntimeError: ours", 10),
+        ("test.breaker", "RuntimeError: ours", 1),
+        ("test.breaker", "RuntimeError: ours", 10),
     ]
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 2
@@ -77,6 +77,6 @@ def test_keyboard_interrupt_is_never_swallowed(session):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    wrapped = around(original, interrupted, lambda *_: None, session.collector("test"))
+    wrapped = around(original, interrupted, lambda *_: None, session.breaker("test"))
     with pytest.raises(KeyboardInterrupt):
         wrapped()

@@ -17,15 +17,15 @@ from holter.recorder import session
 current = session.activate()
 with open(sys.argv[1], "r+b") as f:
     counter = mmap.mmap(f.fileno(), 8)
-marks = current.marks()
+thread_spool = current.thread_spool()
 outer = current.name("Net") << 8 | 4
 inner = current.name("layer") << 8 | 11
 n = 0
 while True:
-    marks.begin(outer)
-    marks.begin(inner)
-    marks.end()
-    marks.end()
+    thread_spool.begin(outer)
+    thread_spool.begin(inner)
+    thread_spool.end()
+    thread_spool.end()
     n += 2
     struct.pack_into("<q", counter, 0, n)
     if n % 100 == 0:
@@ -66,10 +66,10 @@ from holter.recorder import session
 for i in range(7):
     with holter.step():
         with holter.annotate("epoch"):
-            session.current.marks().begin(session.current.name("Net") << 8 | 6)
+            session.current.thread_spool().begin(session.current.name("Net") << 8 | 6)
             if i == 5:
                 os.kill(os.getpid(), signal.SIGKILL)
-            session.current.marks().end()
+            session.current.thread_spool().end()
 """
     done = subprocess.run([sys.executable, "-c", code], env=environment(spool), check=False)
     assert done.returncode == -signal.SIGKILL

@@ -102,10 +102,10 @@ def test_threads_have_their_own_stacks(session, spool):
     barrier = threading.Barrier(4)
 
     def work(number):
-        marks = session.marks()
-        marks.begin(session.name(f"thread {number}") << 8 | Phase.ANNOTATION)
+        thread_spool = session.thread_spool()
+        thread_spool.begin(session.name(f"thread {number}") << 8 | Phase.ANNOTATION)
         barrier.wait()
-        marks.end()
+        thread_spool.end()
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for thread in threads:
@@ -137,10 +137,10 @@ def test_idle_process_leaves_no_file(spool):
 def test_facts_wait_for_the_first_span_and_framework_follows_into_forks(session, spool):
     session.journal("framework", {"name": "pytorch", "version": "2.0", "device": "cpu"})
     assert list(spool.iterdir()) == []
-    session.marks().begin(Phase.FORWARD)
+    session.thread_spool().begin(Phase.FORWARD)
     pid = os.fork()
     if pid == 0:
-        session.marks().begin(Phase.FORWARD)
+        session.thread_spool().begin(Phase.FORWARD)
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     processes = read(spool).values()

@@ -13,7 +13,7 @@ from holter.agent.drain.clock import Clock
 from holter.agent.drain.windows import Fact
 from holter.agent.drain.windows.python import RUNNING, rows
 from holter.schema.table import Table
-from holter.schema.windows import ENV_PROFILE, Order, Request
+from holter.schema.windows import ENV_PROFILE, ProfilingOrder, Request
 
 TRAINING = """
 import os, sys, time, torch
@@ -64,7 +64,7 @@ assert hooks() == before
 
 def profiled(spool, request, code=TRAINING, **kwargs):
     """Run a training with a window; return the fact of it, and its tables in memory."""
-    text = Order((request,)).to_text()
+    text = ProfilingOrder((request,)).to_text()
     done = run(spool, code, env=environment(spool, **{ENV_PROFILE: text}), **kwargs)
     assert done.returncode == 0, done.stderr
     process = only(spool)
@@ -198,7 +198,7 @@ def test_a_profiler_of_the_script_is_left_alone(session, spool):
     session.boundary()
     sys.setprofile(mine)
     try:
-        session.windows.take(Order((Request("python", steps=1),)))
+        session.windows.take(ProfilingOrder((Request("python", steps=1),)))
         session.boundary()
         assert sys.getprofile() is mine
     finally:
@@ -213,7 +213,7 @@ def test_steps_without_any_framework_are_cut_too(session, spool):
 
     session.open(recording=True)
     session.boundary()
-    session.windows.take(Order((Request("python", steps=2),)))
+    session.windows.take(ProfilingOrder((Request("python", steps=2),)))
     for _ in range(5):
         session.boundary()
         work()

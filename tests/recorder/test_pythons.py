@@ -19,15 +19,17 @@ HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 BEGIN = """
 import sys
 import holter
-from holter.recorder import _pen, marks, session
-from holter.schema.windows import Order, Request
-assert marks.Pen is _pen.Pen, "the compiled hot path is not in use"
-sys.stdout.write(_pen.__file__ + chr(10))
+from holter.recorder import session
+from holter.recorder.native import _hotpath
+from holter.recorder.spool import thread_spool
+from holter.schema.windows import ProfilingOrder, Request
+assert thread_spool.SpanWriter is _hotpath.SpanWriter, "the compiled hot path is not in use"
+sys.stdout.write(_hotpath.__file__ + chr(10))
 CONSTANTS = (None, True, False)
 def references():
     return [sys.getrefcount(one) for one in CONSTANTS]
 def window(*profilers):
-    session.current.windows.take(Order(tuple(Request(one, steps=2) for one in profilers)))
+    session.current.windows.take(ProfilingOrder(tuple(Request(one, steps=2) for one in profilers)))
 """
 PLAIN = """
 def step(number):
@@ -77,14 +79,14 @@ def library(request, tmp_path_factory):
     """The hot path, compiled under another Python."""
     checkout = tmp_path_factory.mktemp(f"compiled-{request.param}")
     source, failed = build(checkout, pythons()[request.param])
-    if "pen.c" in failed:
+    if "span_writer.c" in failed:
         pytest.skip(f"Python {request.param} cannot compile here: {failed}")
-    return source / "holter/recorder/_pen.abi3.so"
+    return source / "holter/recorder/native/_hotpath.abi3.so"
 
 
 def lost(library: Path, spool: Path, version: str, training: str) -> list[int]:
     """Return by how much the references of None, True and False grew in 18,000 steps."""
-    env = environment(spool, PYTHONPATH=library.parent / "bootstrap")
+    env = environment(spool, PYTHONPATH=library.parents[1] / "bootstrap")
     done = run(spool, BEGIN + training + COUNT, python=pythons()[version], env=env)
     assert (done.returncode, done.stderr) == (0, "")
     loaded, counts = done.stdout.splitlines()

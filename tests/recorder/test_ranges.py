@@ -9,7 +9,7 @@ from tests.recorder.reading import only, read
 
 import holter
 
-pytestmark = pytest.mark.usefixtures("pen")
+pytestmark = pytest.mark.usefixtures("writer")
 
 
 def by_thread(spool):
@@ -66,7 +66,7 @@ def test_a_range_entered_here_and_left_there_costs_itself_only(session, spool):
         with holter.annotate("after"):
             pass
     assert by_thread(spool) == [["after"] * 3]
-    assert session.faults.counts == {"marks": 3}
+    assert session.faults.counts == {"spans": 3}
 
 
 def test_nesting_beyond_what_is_kept_is_dropped_and_counted(session, spool):

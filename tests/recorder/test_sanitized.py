@@ -13,12 +13,12 @@ from tests.builds import ROOT, build
 
 FLAGS = "-g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 TESTS = (
-    "tests/recorder/test_marks.py",
+    "tests/recorder/test_thread_spool.py",
     "tests/recorder/test_ranges.py",
     "tests/recorder/test_spool.py",
     "tests/recorder/test_processes.py",
     "tests/recorder/test_python_windows.py",
-    "tests/recorder/frameworks/test_usual.py",
+    "tests/recorder/frameworks/test_step_hooks.py",
     "tests/recorder/tensors/test_statistics.py",
     "tests/importers/test_usual_events.py",
     "tests/importers/test_scanning_fuzz.py",

@@ -15,7 +15,7 @@ from holter.schema.phases import Phase
 
 
 def write(session, count, first=0):
-    add = session.marks().add
+    add = session.thread_spool().add
     for i in range(first, first + count):
         add(Phase.FETCH, 0, i, 1, float(i))
 
@@ -56,7 +56,7 @@ FILL = """
 import holter, os, sys
 from holter.recorder import session
 current = session.activate()
-add = current.marks().add
+add = current.thread_spool().add
 for i in range(200_000):
     add(12, 0, i, 1)
 print("trained", current.faults.counts)
@@ -146,8 +146,8 @@ def test_hundred_million_spans_scaled_down(spool):
 import sys
 from holter.recorder import session
 current = session.activate()
-marks = current.marks()
-begin, end = marks.begin, marks.end
+thread_spool = current.thread_spool()
+begin, end = thread_spool.begin, thread_spool.end
 begin(4); end()
 def rss(): return int(open("/proc/self/statm").read().split()[1]) * 4096
 for i in range(200_000): begin(4); end()

@@ -14,7 +14,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 CAPTURE = "recorder/tensors/test_capture.py"
 CASES = "recorder/tensors/test_conformance.py"
-OWN = "recorder/tensors/test_by_hand.py"
+OWN = "recorder/tensors/test_explicit.py"
 ASKED = "recorder/tensors/test_requests.py"
 WRITING = "recorder/tensors/test_writing.py"
 JOBS = "jobs/test_tensors.py"
@@ -53,7 +53,7 @@ DEFECTS: dict[str, str | list[str]] = {
         f"{CAPTURE}::test_accumulation_is_one_step_and_recomputation_is_recorded_once",
     ],
     "D11 gradients scaled, clipped, local": [
-        "recorder/tensors/test_diet.py::test_gradients_are_true_under_a_scaler_and_before_clipping",
+        "recorder/tensors/test_default_statistics.py::test_gradients_are_true_under_a_scaler_and_before_clipping",
         f"{JOBS}::test_gradients_of_ranks_in_parallel_are_reduced",
     ],
     "D12 SHAP signed, copied for each feature, features lost": NO_XGBOOST,

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from holter.recorder import session as sessions
-from holter.schema.windows import Order, Request
+from holter.schema.windows import ProfilingOrder, Request
 
 KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("operators", {}),
@@ -112,7 +112,7 @@ def main(count: int) -> None:
     def windows(first: int, last: int) -> None:
         for number in range(first, last):
             profiler, parameters = KINDS[number % len(KINDS)]
-            session.windows.take(Order((Request(profiler, steps=2, parameters=parameters),)))
+            session.windows.take(ProfilingOrder((Request(profiler, steps=2, parameters=parameters),)))
             steps(4)
             for path in Path(session.spool.directory).glob("*.operators"):
                 path.unlink()  # as the agent does

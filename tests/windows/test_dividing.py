@@ -11,7 +11,7 @@ from tests.windows.test_operators import rows
 from holter.cli.commands import profile
 from holter.compat.sagemaker import FrameworkProfile, ProfilerConfig
 from holter.schema.dividing import divided, told
-from holter.schema.windows import Order, Request
+from holter.schema.windows import ProfilingOrder, Request
 
 
 def asked(profiler: str, first: int | None, steps: int | None = None, rank: int | None = None) -> Request:
@@ -52,7 +52,7 @@ def test_what_a_person_is_told(capsys):
 def test_the_case_of_four_suspects_scaled_down(train):
     """SageMaker's configuration of one range for all categories: files hold steps of it, and no others."""
     config = ProfilerConfig(framework_profile_params=FrameworkProfile(start_step=10, num_steps=5))
-    made = train(Order(config.windows()).to_text())
+    made = train(ProfilingOrder(config.windows()).to_text())
     for _ in range(20):
         torch.ones(3).cos()
         made.steps(1)

@@ -27,7 +27,7 @@ def opened(train, category: str, given: object, steps: int = 8, after=lambda: No
     settings = read({"ProfilingParameters": {category: given}})
     made = train(step=NOW - 1)
     if settings.windows:
-        text = windows.Order(settings.windows).to_text()
+        text = windows.ProfilingOrder(settings.windows).to_text()
         made.ask(*json.loads(text)["requests"])
     for _ in range(steps):
         made.steps(1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holter.recorder import annotate as _annotate
 from holter.recorder import session as _session
 from holter.recorder.guard import tell
-from holter.schema.windows import MAX_STEPS, Order, Request
+from holter.schema.windows import MAX_STEPS, ProfilingOrder, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,12 +68,12 @@ class SMProfiler:
         Until `stop_profiling`, the end of the process, or 10,000 steps.
         """
         if self._wanted and _session.current is not None:
-            _session.current.windows.take(Order((Request("operators", steps=MAX_STEPS),), "smppy"))
+            _session.current.windows.take(ProfilingOrder((Request("operators", steps=MAX_STEPS),), "smppy"))
 
     def stop_profiling(self) -> None:
         """End what `start_profiling` began."""
         if self._wanted and _session.current is not None:
-            _session.current.windows.take(Order((), "smppy", replace=True))
+            _session.current.windows.take(ProfilingOrder((), "smppy", replace=True))
 
 
 annotate = _annotate.annotate

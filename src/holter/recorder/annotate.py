@@ -1,4 +1,4 @@
-"""Name a stretch of code, a step or a number by hand: what holter's users write in their own loops.
+"""Annotates code ranges, steps and numbers: the functions that users call in their own loops.
 
 Off (no session), each costs a call and an attribute read. On, an annotation is one span of its thread.
 """
@@ -71,7 +71,7 @@ def annotation_end(name: str | None = None) -> None:
         one = _ranges.get(name) or _new_range(name)
         Range.leave(one, None, None, None) if _nvtx else one.__exit__(None, None, None)
         return
-    for _, code in reversed(session.local.marks.open_spans()):
+    for _, code in reversed(session.local.thread_spool.open_spans()):
         if code & 255 == ANNOTATION:
             session.local.end_of(code)
             return
@@ -87,15 +87,15 @@ def log(*, step: int | None = None, mode: str | None = None, **values: float) ->
     recorded under the same name without it, such as `loss` and `lr`.
 
     Raises:
-        ValueError: A mode that is none.
+        ValueError: An unknown mode.
     """
     if mode is not None and mode not in _MODES:
         raise ValueError(f"mode {mode!r} of holter.log is not known; known are {', '.join(_MODES)}")
     session = _session.current
     if session is not None:
         # Two series under one name, such as a loss and its mean over batches, would be neither.
-        session.told.update(values)
-        offered = session.by_hand
+        session.logged_names.update(values)
+        offered = session.explicit
         number = _MODES[mode or "train"] if mode or offered is None else offered.mode()
         for name, value in values.items():
             session.scalar(name, value, step, number)

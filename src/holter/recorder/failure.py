@@ -1,4 +1,4 @@
-"""Note how a process fails: uncaught exceptions with the phase they came from, and stacks on demand."""
+"""Notes how a process fails: uncaught exceptions with their phase, and stack dumps on demand."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ import sys
 import threading
 import time
 import traceback  # now, not when a process fails: importing it then undoes that Ctrl-C ends it with SIGINT
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder.guard import tell
 from holter.recorder.spool.files import open_apart
-from holter.recorder.spool.marks import PHASES
+from holter.recorder.spool.thread_spool import PHASES, ThreadSpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
-
-    from holter.recorder.session import Session
 
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 32_000
@@ -29,8 +27,42 @@ PASSED_OVER = " (importlib _bootstrap)"
 _OOM = ("out of memory", "can't allocate memory", "cannot allocate memory", "alloc_failed")
 
 
-def install(session: Session) -> Callable[[], None]:
+class FailingSession(Protocol):
+    """The session whose failure is noted."""
+
+    step: int
+    failing: tuple[int, int, int] | None
+    noted: int | None
+
+    def open(self) -> None:
+        """Open the journal; may raise `OSError`."""
+        ...
+
+    def journal(self, kind: str, fact: object) -> None:
+        """Note a rare fact."""
+        ...
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Count a fault of the recorder."""
+        ...
+
+    def thread_spool(self) -> ThreadSpool:
+        """Return the calling thread's spool."""
+        ...
+
+    def end(self) -> None:
+        """Note the end of the process."""
+        ...
+
+
+_recording: FailingSession | None = None
+"""The session that records this process."""
+
+
+def install(session: FailingSession) -> Callable[[], None]:
     """Chain to the hooks for uncaught exceptions; return what takes ours out again."""
+    global _recording
+    _recording = session
     before, before_thread = sys.excepthook, threading.excepthook
 
     def excepthook(kind: Any, error: BaseException, trace: Any) -> None:
@@ -46,6 +78,9 @@ def install(session: Session) -> Callable[[], None]:
         before_thread(args)
 
     def uninstall() -> None:
+        global _recording
+        if _recording is session:
+            _recording = None
         # Only where nobody has chained to us since; then ours stays and notes nothing.
         if sys.excepthook is excepthook:
             sys.excepthook = before
@@ -77,12 +112,10 @@ def _between(trace: TracebackType) -> bool:
     return trace.tb_frame.f_code.co_filename.endswith(PASSED_OVER)
 
 
-def note(session: Session, error: BaseException, thread: str | None = None) -> None:
+def note(session: FailingSession, error: BaseException, thread: str | None = None) -> None:
     """Journal an exception that nobody caught, once; never raises."""
     try:
-        from holter.recorder import session as sessions
-
-        if sessions.current is not session or session.noted == id(error):
+        if _recording is not session or session.noted == id(error):
             return
         session.noted = id(error)
         step, phase = _where(session, error)
@@ -105,7 +138,7 @@ def note(session: Session, error: BaseException, thread: str | None = None) -> N
         session.fault("exception", fault)
 
 
-def note_last(session: Session) -> None:
+def note_last(session: FailingSession) -> None:
     """Journal the exception that ends the process, when somebody replaced our hook without chaining."""
     error = getattr(sys, "last_value", None)
     if error is not None and not hasattr(sys, "ps1"):
@@ -162,12 +195,12 @@ def _ignore(number: int) -> None:
         _ignored.add(number)
 
 
-def _where(session: Session, error: BaseException) -> tuple[int, str | None]:
+def _where(session: FailingSession, error: BaseException) -> tuple[int, str | None]:
     if session.failing is not None:
         for each in _causes(error):
             if id(each) == session.failing[0]:
                 return session.failing[2], PHASES.get(session.failing[1])
-    still_open = session.marks().open_spans()
+    still_open = session.thread_spool().open_spans()
     return session.step, PHASES.get(still_open[-1][1] & 255) if still_open else None
 
 
@@ -213,16 +246,15 @@ def watch_multiprocessing() -> None:
     _watching.add(util)
 
     def child_ends() -> None:
-        from holter.recorder import session as sessions
-
-        if sessions.current is None:
+        session = _recording
+        if session is None:
             return
         error = sys.exc_info()[1]  # in flight: finalizers run inside the `finally` around the child's work
         if isinstance(error, SystemExit):
             error = error.__context__ if error.code not in (None, 0) else None
         if error is not None:
-            note(sessions.current, error)
-        sessions.current.end()
+            note(session, error)
+        session.end()
 
     def child_begins(_: object) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Keep our own faults out of the training: caught, told once, counted, and then switched off."""
+"""Catches, counts and reports faults of the recorder, and switches failing collectors off."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.session import Session
-
 LIMIT = 10
 """Faults after which a collector is switched off."""
 
@@ -20,37 +18,37 @@ MAX_TEXT = 500
 State = TypeVar("State")
 
 
-class Collector:
-    """One thing that is recorded (`pytorch.backward`); off once it failed `LIMIT` times.
+class CircuitBreaker:
+    """The switch of one recorded part (`pytorch.backward`); off after `LIMIT` faults.
 
     Hot paths of an adapter test `on` and call `fault` from their own `except Exception`.
     """
 
-    __slots__ = ("_session", "faults", "name", "on")
+    __slots__ = ("_journal_fault", "faults", "name", "on")
 
-    def __init__(self, name: str, session: Session) -> None:
+    def __init__(self, name: str, journal_fault: Callable[[str, BaseException], None]) -> None:
         self.name = name
         self.on = True
         self.faults = 0
-        self._session = session
+        self._journal_fault = journal_fault
 
     def fault(self, error: BaseException) -> None:
-        """Count a fault of ours; after `LIMIT` of them this collector is off."""
+        """Count a fault; after `LIMIT` of them this breaker is off."""
         self.faults += 1
         if self.faults == LIMIT and self.on:
             self.on = False
             tell(f"{self.name} is no longer recorded after {LIMIT} faults")
-        self._session.fault(self.name, error)
+        self._journal_fault(self.name, error)
 
 
 class Faults:
-    """How often ours failed, by place."""
+    """Counts the recorder's faults by place."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
     def count(self, where: str, error: BaseException) -> dict[str, object] | None:
-        """Count a fault. The first of a place is told; the 1st, 10th, 100th … is returned to be journaled."""
+        """Count a fault. The first of a place goes to stderr; the 1st, 10th, 100th … is for the journal."""
         count = self.counts[where] = self.counts.get(where, 0) + 1
         text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
         if count == 1:
@@ -64,36 +62,36 @@ def around(
     original: Callable[..., Any],
     before: Callable[[tuple[Any, ...], dict[str, Any]], State],
     after: Callable[[State, Any, BaseException | None], None],
-    collector: Collector,
+    breaker: CircuitBreaker,
 ) -> Callable[..., Any]:
-    """Wrap `original` so that ours runs before and after it, and cannot change what it does.
+    """Wrap `original` so that `before` and `after` run around it and cannot change what it does.
 
     Args:
         original: The framework's or the user's function; called exactly once for each call.
         before: Gets the arguments; what it returns is handed to `after`.
         after: Gets that state, the result (None when it raised) and the error (None when it did not).
             Not called when `before` failed.
-        collector: Counts the faults of both.
+        breaker: Counts the faults of both.
     """
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if not collector.on:
+        if not breaker.on:
             return original(*args, **kwargs)
         failed = False
         try:
             state = before(args, kwargs)
         except Exception as fault:
             failed = True
-            collector.fault(fault)
-        if failed:  # not in the handler: an error of the original would show ours as its context
+            breaker.fault(fault)
+        if failed:  # outside the handler: else an error of the original has our fault as its context
             return original(*args, **kwargs)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            _call_after(after, state, None, error, collector)
+            _call_after(after, state, None, error, breaker)
             raise
-        _call_after(after, state, result, None, collector)
+        _call_after(after, state, result, None, breaker)
         return result
 
     return wrapper
@@ -104,12 +102,12 @@ def _call_after(
     state: State,
     result: Any,
     error: BaseException | None,
-    collector: Collector,
+    breaker: CircuitBreaker,
 ) -> None:
     try:
         after(state, result, error)
     except Exception as fault:
-        collector.fault(fault)
+        breaker.fault(fault)
 
 
 def tell(text: str) -> None:
@@ -117,5 +115,5 @@ def tell(text: str) -> None:
     try:
         sys.stderr.write(f"holter: {text}\n")
         sys.stderr.flush()
-    except Exception:  # noqa: S110  a closed stderr leaves nobody to tell
+    except Exception:  # noqa: S110  stderr may be closed
         pass

@@ -1,4 +1,4 @@
-"""Who a process is: the first line of its journal."""
+"""Describes a process: its key, its role and the first line of its journal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Identity:
         self.started = time.perf_counter_ns() if started is None else started
         """Monotonic ns."""
         self.worker: int | None = None
-        """Number of the data-loader worker that it is; None when it is none."""
+        """Index of the data-loader worker; None for every other process."""
         self.parent: str | None = None
         """Key of the process that it was forked from, or works for."""
         self.recording = False
-        """Whether it has recorded a span. One that has not, and only failed, is no trainer."""
+        """Whether it has recorded a span. A process that only failed is not a trainer."""
 
     @property
     def key(self) -> str:

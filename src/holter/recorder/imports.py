@@ -1,4 +1,4 @@
-"""Attach to a framework at the moment the training script imports it, or at once when it already did.
+"""Attaches to a framework when the training script imports it, or at once if it did already.
 
 Loaded at the start of every Python child of a recorded job, so it imports nothing that is not loaded
 anyway; the rest of the recorder is loaded only in processes that import a framework.
@@ -7,9 +7,7 @@ anyway; the rest of the recorder is loaded only in processes that import a frame
 from __future__ import annotations
 
 import atexit
-import os
 import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +22,6 @@ TRIGGERS = {
     "pytorch_lightning.loops.fit_loop": "lightning",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
-
-PID = os.getpid()
-STARTED_NS = time.perf_counter_ns()
-"""When the recorder was loaded, monotonic ns; near the start of a process that has our bootstrap."""
 
 
 class ImportWatch:

@@ -1,4 +1,4 @@
-"""Write the rare facts of a process as JSON lines; hold them back until the process records something."""
+"""Writes the rare facts of a process as JSON lines, from its first record on."""
 
 from __future__ import annotations
 

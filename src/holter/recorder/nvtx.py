@@ -1,4 +1,4 @@
-"""Hand annotations to NVTX as well, where a tool listens to it: Nsight Systems, Nsight Compute."""
+"""Passes annotations on to NVTX while a tool listens to it: Nsight Systems, Nsight Compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `holter.annotate` returns: ranges of one thread, of an asyncio task, and with a tool that listens."""
+"""The ranges that `holter.annotate` returns: on one thread, in an asyncio task, with NVTX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from holter.recorder.spool.marks import Marks
+    from holter.recorder.spool.thread_spool import ThreadSpool
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -27,7 +27,7 @@ LISTENER = listener()
 
 
 class _Entered(type):
-    """The class of a class whose `__enter__` and `__exit__` are slots, for who calls them by the class.
+    """The metaclass of `Range`, for callers that look up `__enter__` and `__exit__` on the class.
 
     `contextlib.ExitStack` does; `with` does not come here.
     """
@@ -48,7 +48,7 @@ class Range(metaclass=_Entered):
     hold functions that write for the thread that used it first; other threads come to `enter` and `leave`.
     """
 
-    __slots__ = ("__enter__", "__exit__", "_marks", "_used", "code", "name")
+    __slots__ = ("__enter__", "__exit__", "_thread_spool", "_used", "code", "name")
     __enter__: Any  # functions, which type checkers would take for methods
     __exit__: Any
 
@@ -61,10 +61,10 @@ class Range(metaclass=_Entered):
     def enter(self) -> Range:
         """Begin it, on any thread, recorded or not."""
         if _session.current is not None:  # cheaper than a call that does nothing
-            if self._marks is None or not self._marks.thread:
+            if self._thread_spool is None or not self._thread_spool.thread:
                 self._settle()
-            _session.here.begin(self.code)
-        elif self._marks is not None:
+            _session.local_spool.begin(self.code)
+        elif self._thread_spool is not None:
             self._leave_alone()
         return self
 
@@ -73,18 +73,18 @@ class Range(metaclass=_Entered):
         if _session.current is not None:
             if error is not None:
                 _session.current.note_failing(error, self.code)
-            _session.here.end_of(self.code)
+            _session.local_spool.end_of(self.code)
 
     def _leave_alone(self) -> None:
         """Belong to no thread."""
-        self._marks: Marks | None = None
+        self._thread_spool: ThreadSpool | None = None
         self.__enter__, self.__exit__ = self.enter, self.leave
 
     def _settle(self) -> None:
         """Belong to the calling thread; but a name that is used once is not worth it."""
         if self._used and _session.current is not None:
-            self._marks = _session.current.marks()
-            self.__enter__, self.__exit__ = self._marks.ranges(self.code, self)
+            self._thread_spool = _session.current.thread_spool()
+            self.__enter__, self.__exit__ = self._thread_spool.ranges(self.code, self)
         self._used = True
 
     def __call__(self, function: Function) -> Function:
@@ -167,7 +167,7 @@ class Interleaved:
             name, begin = session.name(self.name), self._begin
             if error is not None:
                 session.note_failing(error, name << 8 | ANNOTATION)
-            session.local.marks.add(ANNOTATION, name, begin, time.perf_counter_ns() - begin)
+            session.local.thread_spool.add(ANNOTATION, name, begin, time.perf_counter_ns() - begin)
 
     def __call__(self, function: Function) -> Function:
         """Return `function` with every call recorded."""

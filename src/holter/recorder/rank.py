@@ -1,4 +1,4 @@
-"""Read from the environment which rank of how many this process is."""
+"""Reads the rank of this process from the environment."""
 
 from __future__ import annotations
 

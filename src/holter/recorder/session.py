@@ -1,4 +1,4 @@
-"""What is being recorded in this process: steps, names, threads, and the journal that tells of it."""
+"""The recording of this process: steps, names, threads, journal and adapters."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder import cost, failure, imports
-from holter.recorder.guard import Collector, Faults, tell
+from holter import recorder
+from holter.recorder import cost, failure
+from holter.recorder.guard import CircuitBreaker, Faults, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
 from holter.recorder.native.mapped import tell_lost
 from holter.recorder.spool import hotpath
 from holter.recorder.spool.files import Spool, ThreadFiles
-from holter.recorder.spool.marks import NAN, TRAIN, Marks, earliest
 from holter.recorder.spool.names import MAX_LENGTH, NAMES, NO_NAME, OTHER
-from holter.recorder.spool.threads import Local, Nowhere, Threads
+from holter.recorder.spool.thread_spool import NAN, TRAIN, ThreadSpool, earliest
+from holter.recorder.spool.threads import LocalSpool, NullSpool, ThreadSpools
 from holter.recorder.window import Windows
 from holter.schema import record
 from holter.schema.phases import Phase
@@ -26,17 +27,17 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.recorder.spool.hotpath import Steps
+    from holter.recorder.spool.hotpath import StepCounter
 else:
-    Steps = getattr(hotpath.compiled(), "Steps", hotpath.Steps)
+    StepCounter = getattr(hotpath.compiled(), "StepCounter", hotpath.StepCounter)
 
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
 _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
 
 current: Session | None = None
-"""What records this process; None when nothing does."""
+"""The session that records this process, if any."""
 
-here: Local | Nowhere = Nowhere()
+local_spool: LocalSpool | NullSpool = NullSpool()
 """The calling thread's place to write annotations: `here.begin(code)`, `here.end_of(code)`."""
 
 
@@ -44,12 +45,12 @@ def activate() -> Session | None:
     """Return the session of this process, started now when the environment asks for one."""
     directory = os.environ.get(record.ENV_SPOOL)
     if current is None and directory and os.environ.get(record.ENV_DISABLE) != "1":
-        started = imports.STARTED_NS if os.getpid() == imports.PID else None  # forked since?
+        started = recorder.STARTED_NS if os.getpid() == recorder.PID else None  # forked since?
         Session(directory, started=started).install()
     return current
 
 
-class Session(Steps):
+class Session(StepCounter):
     """Records one process. Nothing is written before the first span, so idle processes leave no trace."""
 
     def __init__(
@@ -65,9 +66,11 @@ class Session(Steps):
         self.spool = Spool(
             directory, self.process, segment_records=segment_records, max_segments=max_segments
         )
-        self.told: set[str] = set()  # names of numbers that the user logs; adapters leave these to the user
+        self.logged_names: set[str] = (
+            set()
+        )  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
-        self.by_hand: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
+        self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers; see `pytorch.listening`
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
@@ -78,11 +81,11 @@ class Session(Steps):
         self.noted: int | None = None  # id of the exception that was journaled last
         self.sticky: dict[str, Any] = {}  # facts that a forked child repeats: framework, rank
         self._lock = threading.RLock()
-        self.collectors: dict[str, Collector] = {}
+        self.breakers: dict[str, CircuitBreaker] = {}
         self._detachers: dict[str, Callable[[], None]] = {}
         self._undo: list[Callable[[], None]] = []
         self._ended = False
-        self.threads = Threads(self, self.pens)
+        self.threads = ThreadSpools(self, self.writers)
         self.local = self.threads.local
         self.windows = Windows(self)
 
@@ -95,11 +98,11 @@ class Session(Steps):
         """Be at another step from now on, in every thread; -1 where steps mean nothing, as in a worker."""
         self.step = step
         for each in self.threads.all:
-            each.settle(step)
+            each.set_step(step)
 
-    def marks(self) -> Marks:
-        """Return the calling thread's marks; keep them only for use on this thread."""
-        return self.local.marks
+    def thread_spool(self) -> ThreadSpool:
+        """Return the calling thread's spool; use it on this thread only."""
+        return self.local.thread_spool
 
     def name(self, text: str) -> int:
         """Return the id of a name, 1 to 65535; the same text has the same id for the process's life."""
@@ -123,9 +126,9 @@ class Session(Steps):
             if self.manual_steps and not manual:
                 return
             end = time.perf_counter_ns() if now is None else now
-            marks = self.local.marks
-            begin = self.since or earliest(marks, _LOOP, end)
-            marks.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
+            thread_spool = self.local.thread_spool
+            begin = self.since or earliest(thread_spool, _LOOP, end)
+            thread_spool.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
             self.next_step(end)
         except Exception as error:
             self.fault("boundary", error)
@@ -143,7 +146,7 @@ class Session(Steps):
         """Record one number, anything `float()` takes; NaN and infinities are kept as they are."""
         try:
             now = time.perf_counter_ns()
-            self.local.marks.add(_SCALAR, self.name(name), now, 0, float(value), step, mode)
+            self.local.thread_spool.add(_SCALAR, self.name(name), now, 0, float(value), step, mode)
         except Exception as error:
             self.fault("scalar", error)
 
@@ -156,12 +159,12 @@ class Session(Steps):
         except OSError as error:
             self.fault("journal", error)
 
-    def collector(self, name: str) -> Collector:
+    def breaker(self, name: str) -> CircuitBreaker:
         """Return the switch and the fault counter of one thing that is recorded."""
-        return self.collectors.setdefault(name, Collector(name, self))
+        return self.breakers.setdefault(name, CircuitBreaker(name, self.fault))
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Count a fault of ours. The first at each place is told on stderr; 1, 10, 100 … are journaled."""
+        """Count a fault of the recorder; the first of each place goes to stderr, few to the journal."""
         try:
             fact = self.faults.count(where, error)
             if fact is not None:
@@ -187,8 +190,8 @@ class Session(Steps):
 
     def install(self) -> None:
         """Become what records this process; watch for exceptions, exit and forks."""
-        global current, here
-        current, here = self, self.local
+        global current, local_spool
+        current, local_spool = self, self.local
         self._undo.append(failure.install(self))
         atexit.register(self.end)
 
@@ -235,7 +238,7 @@ class Session(Steps):
 
     def close(self) -> None:
         """Take every hook out and stop recording this process, which lives on."""
-        global current, here
+        global current, local_spool
         for name, detach in list(self._detachers.items()):
             try:
                 detach()
@@ -250,14 +253,14 @@ class Session(Steps):
         self._close_stacks()
         self.journal_file.forget()
         if current is self:
-            current, here = None, Nowhere()
+            current, local_spool = None, NullSpool()
 
     def _close_stacks(self) -> None:
         if self.stacks is not None:
             self.stacks.close()
             self.stacks = None
 
-    def thread_files(self, marks: Marks) -> ThreadFiles:
+    def thread_files(self) -> ThreadFiles:
         """Return new files for the calling thread."""
         return ThreadFiles(self.spool, self.threads.index())
 

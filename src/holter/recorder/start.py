@@ -1,4 +1,4 @@
-"""Record from inside a process that is already running, such as a notebook: `holter.start`, `holter.stop`."""
+"""Records a process that already runs, such as a notebook: `holter.start`, `holter.stop`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Save tensors of a model from inside the script: `holter.watch(model, save=["gradients"], every=100)`."""
+"""Saves tensors from inside the script: `holter.watch` and `holter.save_tensor`."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
         role: What it is, so that rules find it: `labels`, `predictions`, `token_ids`, …
 
     Raises:
-        ValueError: An empty name, or a role that is none.
+        ValueError: An empty name, or an unknown role.
     """
     if not name:
         raise ValueError("a tensor is saved under a name; the one given is empty")
     check_role(role)
     current = _session.current
     if current is not None:
-        if current.by_hand is None:  # no framework is loaded that has tensors of its own
-            from holter.recorder.tensors.by_hand import ByHand
+        if current.explicit is None:  # no framework is loaded that has tensors of its own
+            from holter.recorder.tensors.explicit import ExplicitSaver
 
-            current.by_hand = ByHand(current)
-        current.by_hand.save(name, tensor, role)
+            current.explicit = ExplicitSaver(current)
+        current.explicit.save(name, tensor, role)

@@ -1,17 +1,17 @@
-"""Windows of a process: which are asked for, which one runs, and when to look again."""
+"""Starts and stops profiling windows: those that are requested, and the one that runs."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.recorder import rank
-from holter.recorder.profilers import Later, Profiler, Unavailable, make
+from holter.recorder.profilers import Later, Profiler, ProfilerUnavailable, make
+from holter.recorder.profiling_window import PendingWindow, ProfilingWindow, WindowSession, resolved
 from holter.recorder.spool.files import create
-from holter.recorder.waiting import Waiting, resolved
 from holter.schema import windows as page
 from holter.schema.dividing import FREE, divided
 
@@ -19,31 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.recorder.profilers import Found
-    from holter.recorder.session import Session
 
 
 _PATIENCE_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """One window that has begun, for the rank that it was asked for."""
-
-    number: int
-    """From 1, in this process."""
-    profiler: str
-    first_step: int
-    last_step: int | None
-    """The step before which it ends; None when the clock ends it."""
-    until_ns: int | None
-    """Monotonic ns from which on the next step boundary ends it."""
-    parameters: dict[str, Any] = field(default_factory=dict)
-
-
 class _Run(NamedTuple):
     """A window that has begun."""
 
-    window: Window
+    window: ProfilingWindow
     profiler: Profiler
     order: str
     bounds: list[int]
@@ -57,12 +41,12 @@ class _Run(NamedTuple):
 class Windows:
     """What a session asks when it is woken; it shares the word that wakes it with the agent once open."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: WindowSession) -> None:
         self.session = session
         session.wake = memoryview(bytearray(4)).cast("i")
         self.session.wake[page.WAKE] = page.NEVER
         self._text: memoryview | None = None
-        self._waiting: list[Waiting] = []
+        self._waiting: list[PendingWindow] = []
         self._running: _Run | None = None
         self._beside: list[_Run] = []
         """Those that install nothing, so disturb no other."""
@@ -90,7 +74,7 @@ class Windows:
             else:
                 self._sleep(session.step)
 
-    def take(self, order: page.Order) -> None:
+    def take(self, order: page.ProfilingOrder) -> None:
         """Follow an order of the script itself, on the training thread; it begins with the next step."""
         try:
             self._take(order.to_text(), self.session.step + 1, time.perf_counter_ns())
@@ -147,7 +131,7 @@ class Windows:
 
     def _take(self, text: str, step: int, now: int) -> None:
         try:
-            order = page.Order.from_text(text)
+            order = page.ProfilingOrder.from_text(text)
         except ValueError as error:
             self._tell({"refused": str(error)})
             return
@@ -182,7 +166,7 @@ class Windows:
                 self._tell({"profiler": request.profiler, "order": one.order, "refused": "it is past"})
                 continue
             self._count += 1
-            window = Window(self._count, request.profiler, step, last, until, request.parameters)
+            window = ProfilingWindow(self._count, request.profiler, step, last, until, request.parameters)
             if not self._start(window, one.order):
                 self._count -= 1
                 own = request.start_step is not None and last is not None and step + 1 < last
@@ -207,7 +191,7 @@ class Windows:
             run.bounds.append(now)
             self._stop(run)
 
-    def _start(self, window: Window, order: str) -> bool:
+    def _start(self, window: ProfilingWindow, order: str) -> bool:
         """Begin it; return whether there is no need to try again at the next step."""
         fact = {"profiler": window.profiler, "number": window.number, "order": order}
         try:
@@ -215,7 +199,7 @@ class Windows:
             profiler.start()
         except Later:
             return False
-        except Unavailable as reason:
+        except ProfilerUnavailable as reason:
             self._tell({**fact, "refused": str(reason)})
         except Exception as error:
             self._tell({**fact, **self._failed(window, error)})
@@ -265,7 +249,7 @@ class Windows:
             self._tell({**fact, **(found or {})})
 
     def _finish(
-        self, window: Window, profiler: Profiler, work: Callable[[], Found], fact: dict[str, Any]
+        self, window: ProfilingWindow, profiler: Profiler, work: Callable[[], Found], fact: dict[str, Any]
     ) -> None:
         """Do what is left of a window while the training goes on."""
         try:
@@ -280,7 +264,7 @@ class Windows:
                 self._failed(window, error)
         self._finishing.remove(threading.current_thread())
 
-    def _failed(self, window: Window, error: Exception) -> dict[str, Any]:
+    def _failed(self, window: ProfilingWindow, error: Exception) -> dict[str, Any]:
         self.session.fault(f"profiler {window.profiler}", error)
         return {"refused": f"{type(error).__name__}: {error}"}
 

@@ -1,1 +1,1 @@
-"""What is recorded: tables, metrics, phases, and the spool's record; imports nothing of ours."""
+"""The schema of recorded data: tables, metrics, phases and the spool's record."""

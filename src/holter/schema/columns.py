@@ -1,4 +1,4 @@
-"""What a table and a column are, and the columns that many tables share."""
+"""Tables and columns as types, and the columns that many tables share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process beside the agent keeps to: it gives way, ends with who started it, and tells its faults."""
+"""Rules for processes beside the agent: low priority, end with their parent, report of faults."""
 
 from __future__ import annotations
 

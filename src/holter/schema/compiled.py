@@ -1,4 +1,4 @@
-"""Functions of C that the build has compiled beside their source (`hatch_build.py`), where it could."""
+"""Loads C functions that the build has compiled beside their source (`hatch_build.py`)."""
 
 from __future__ import annotations
 

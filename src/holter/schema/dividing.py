@@ -1,4 +1,4 @@
-"""Steps that several windows ask for are divided among them: a step has one profiler, a window no other steps."""
+"""Divides steps that several windows request: one profiler for a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets in texts: they are masked before a text is stored or sent. Standard library only, for every process."""
+"""Masks secrets in texts before they are stored or sent. Standard library only."""
 
 # ruff: noqa: SIM905 - words are read as words
 
@@ -29,13 +29,13 @@ _KEYS = frozenset(
         "ssl storage subscription tls wandb webhook"
     ).split()
 )
-"""What stands before `key` where the key is a secret; any other one, as of a dictionary, is none."""
+"""The words before `key` that make the key a secret; other keys, as of a dictionary, are not secret."""
 _PASSES = frozenset("admin db ftp imap login mail mysql pg proxy redis root smtp ssh sudo user".split())
 """What stands before `pass` where it is a password, and not one over the data."""
 _PATS = frozenset("access azure databricks devops gh github gitlab".split())
 """What stands before `pat` where it is a personal access token."""
 _BARE = frozenset(("key", "pass", "pat"))
-"""Secrets only as the whole name of an option: in a text, `key: fc1.weight` is none."""
+"""Secrets only as the whole name of an option: in a text, `key: fc1.weight` is not secret."""
 _SPECIAL = frozenset("begin bos class cls end eos image mask next pad sep special start stop unk".split())
 """What stands before `token` where it is one of a text."""
 _OPEN = re.compile(

@@ -1,4 +1,4 @@
-"""Every system metric: its name, its unit, whether it is a gauge or a rate, what it means."""
+"""Every system metric: name, unit, kind (gauge or rate) and meaning."""
 
 from __future__ import annotations
 

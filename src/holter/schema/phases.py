@@ -1,4 +1,4 @@
-"""The words for what a span is: phases of a step, stages of data loading, modes."""
+"""The kinds of spans: phases of a step, stages of data loading, modes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Phase(IntEnum):
     ANNOTATION = 11
     """A range the user named."""
     FETCH = 12
-    """A batch is built by a data-loader worker, or by the training thread when there is none. `value` = samples."""
+    """A batch is built by a data-loader worker, or by the training thread without workers. `value` = samples."""
     COLLATE = 13
     """Samples are joined to a batch, inside FETCH."""
     STACK = 14

@@ -1,4 +1,4 @@
-"""Tables of what profilers of Python code find in a window: functions, calls between them, stacks."""
+"""Tables of Python profiles: functions, calls between them, stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spool's files: what a training process writes and the agent reads, byte by byte.
+"""The files of the spool, which a training process writes and the agent reads, byte by byte.
 
 A process owns, in the spool directory, these files (`P` = pid, then `-`, then its start as
 monotonic nanoseconds, so that a reused pid is another process; `T` = index of the thread, 0 = main):
@@ -13,20 +13,51 @@ monotonic nanoseconds, so that a reused pid is another process; `T` = index of t
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 SPOOL_VERSION = 2
 
-RECORD = struct.Struct("<qqdiHBB")
-"""begin (monotonic ns), duration (ns), value (NaN = none), step (-1 = none), name id, mode, phase.
+FIELDS = (
+    ("begin", "q"),
+    ("duration", "q"),
+    ("value", "d"),
+    ("step", "i"),
+    ("name", "H"),
+    ("mode", "B"),
+    ("phase", "B"),
+)
+"""The fields of a record, little-endian, with their type codes, which `struct` and numpy share.
 
-The phase comes last and is never 0: a record whose last byte is 0 was never finished.
+`begin` is in monotonic ns, `duration` in ns; NaN is a missing value, -1 a missing step; `name` is the id of a
+name. The phase comes last and is never 0: a record whose last byte is 0 is incomplete. The struct formats,
+numpy's type and `recorder/native/layout.h` are made from this table.
 
-Two kinds are folded into others where a training writes them at every step, for a record is what a step
-pays for. The value of a LOSS is the loss: a SCALAR of the same name at its end. The value of an OPTIMIZER
-is how long before its begin the step began that ended with it, ns: a STEP. `agent.segments` unfolds them.
+Two kinds of records are folded into others, because each record costs the training time. The value of a LOSS
+is the loss: a SCALAR of the same name at its end. The value of an OPTIMIZER is its `step_lead`: the STEP that
+ends with it. `agent.drain.segments` unfolds them.
 """
-
+RECORD = struct.Struct("<" + "".join(code for _, code in FIELDS))
 RECORD_SIZE = RECORD.size
+TAIL = tuple(name for name, _ in FIELDS[3:])
+"""The fields that the recorder writes as one 64-bit word, lowest bits first, because that is faster."""
+PACKED = struct.Struct("<" + "".join(code for _, code in FIELDS[:3]) + "q")
+"""`RECORD` with the tail as one word."""
+_BITS = [8 * struct.calcsize("<" + code) for _, code in FIELDS[3:]]
+STEP_SHIFT, NAME_SHIFT, MODE_SHIFT, PHASE_SHIFT = (sum(_BITS[:at]) for at in range(len(TAIL)))
+"""Bit of the tail at which each of its fields begins."""
+STEP_MASK = (1 << _BITS[0]) - 1
+
+
+def step_lead(step_begin: int, optimizer_begin: int) -> int:
+    """Return the value of an OPTIMIZER record that ends a step: ns from the step's begin to its own."""
+    return optimizer_begin - step_begin
+
+
+def step_begin(optimizer_begin: Any, lead: Any) -> Any:
+    """Return the begin of the step that an OPTIMIZER record with this lead ends; also for arrays."""
+    return optimizer_begin - lead
+
+
 SEGMENT_RECORDS = 32_768
 SEGMENT_SIZE = SEGMENT_RECORDS * RECORD_SIZE
 MAX_SEGMENTS = 64
@@ -45,6 +76,8 @@ HEAD_THREAD = 4
 """Word 4: native thread id."""
 HEAD_COST = 5
 """Word 5: nanoseconds the recorder itself spent in this thread, as far as it measured them."""
+COST_EVERY = 16
+"""A thread publishes its cost once in so many steps, a power of two."""
 HEAD_IDENT = 6
 """Word 6: the thread as Python's stack dumps name it, unsigned; 0 when not known."""
 HEAD_OPEN = 16

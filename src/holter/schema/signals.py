@@ -1,4 +1,4 @@
-"""The name of a signal, as records and sentences say it."""
+"""Names of signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spool's files for tensors: frames of several kinds, appended by a training process, read by the agent.
+"""The spool's files of tensors: frames that a training process appends and the agent reads.
 
 A process (`P`, as in `record`) owns:
 
@@ -88,7 +88,7 @@ VALUES = struct.Struct("<qiIBB6x")
 
 
 def free_bytes(directory: str | os.PathLike[str]) -> int:
-    """Return the bytes that may be written to a directory's disk; raises `OSError` where there is none."""
+    """Return the bytes that may be written to a directory's disk; raises `OSError` for a missing directory."""
     disk = os.statvfs(directory)
     return disk.f_bavail * disk.f_frsize
 

@@ -160,7 +160,7 @@ TILES = TableSchema(
             "Level of detail: n has blocks of 1024 * 4^n ns. Below 0: the whole lane, whose finest level is -1 - level.",
         ),
         Column("name", "VARCHAR", "Name of the longest event in it."),
-        Column("count", "BIGINT", "Events in it; an event that is no shorter than a block stands alone."),
+        Column("count", "BIGINT", "Events in it; an event as long as a block or longer stands alone."),
         Column("busy", "BIGINT", "Sum of the durations of the events in it.", "ns"),
     ),
 )

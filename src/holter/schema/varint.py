@@ -1,4 +1,4 @@
-"""Varints, as Protocol Buffers and Parquet write them: seven bits a byte, the lowest first."""
+"""Encodes varints of Protocol Buffers and Parquet: seven bits a byte, the lowest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiling windows: what can be asked for, and the page by which a running process learns of it."""
+"""Profiling windows: requests, orders, and the page that passes them to a running process."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ProfilingOrder:
     """Windows asked for at once; they follow one another, for two profilers would measure each other."""
 
     requests: tuple[Request, ...]
@@ -111,7 +111,7 @@ class Order:
         )
 
     @classmethod
-    def from_text(cls, text: str) -> Order:
+    def from_text(cls, text: str) -> ProfilingOrder:
         """Read what `to_text` returned; a request that is wrong costs itself. Raises `ValueError`."""
         document = json.loads(text)
         if not isinstance(document, dict) or not isinstance(document.get("requests", []), list):
@@ -149,7 +149,7 @@ _KEYS = (
 )  # fmt: skip
 
 
-def order_of(document: Mapping[str, Any]) -> Order:
+def order_of(document: Mapping[str, Any]) -> ProfilingOrder:
     """Read what stands under `profile` in `control.json`, as `holter profile` and the rules' actions write it.
 
     Keys: `id`, `by`; `steps` and `start_step`, or `seconds` and `start_time` (unix time); `rank`; `operators` with `shapes` and `stacks`;
@@ -194,7 +194,7 @@ def order_of(document: Mapping[str, Any]) -> Order:
     if python:
         parameters = {"profiler": python, **({"timer": timer} if timer else {})}
         found.append(Request("python", parameters=parameters, **shared))
-    return Order(tuple(found), str(document.get("id", ""))[:MAX_ID], bool(document.get("replace")))
+    return ProfilingOrder(tuple(found), str(document.get("id", ""))[:MAX_ID], bool(document.get("replace")))
 
 
 KEPT_S = 60.0
@@ -226,7 +226,7 @@ def _recent(control: Mapping[str, Any]) -> list[Any]:
     return [one for one in pairs if isinstance(one[0], int | float)]
 
 
-def order_of_words(text: str) -> Order:
+def order_of_words(text: str) -> ProfilingOrder:
     """Read `1000:1500`, steps from the first to before the last, or `1000:1500:shapes,cprofile,rank=0`.
 
     After the steps: `operators` (alone by default), `shapes`, `stacks`, `dataloader`, `cprofile` or
@@ -267,4 +267,4 @@ def to_environment(given: Iterable[str]) -> str:
         ValueError: One cannot be read.
     """
     requests = tuple(request for text in given for request in order_of_words(text).requests)
-    return Order(requests).to_text() if requests else ""
+    return ProfilingOrder(requests).to_text() if requests else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holter.recorder.tensors.collections import Collection, Tensor
+from holter.recorder.tensors.collections import Collection, TensorInfo
 from holter.recorder.tensors.requests import from_environment, request, requests, to_environment
 from holter.recorder.tensors.schedule import NEVER, Schedule, next_due
 
@@ -88,9 +88,9 @@ def test_the_same_twice_is_refused():
 
 
 def test_what_belongs_to_a_collection():
-    weight, bias = Tensor("a.weight", "parameter", "weight"), Tensor("a.bias", "parameter", "bias")
-    gradient = Tensor("gradient/a.weight", "gradient", "grad")
-    relu = Tensor("r_output_0", "output", "act_out:relu")
+    weight, bias = TensorInfo("a.weight", "parameter", "weight"), TensorInfo("a.bias", "parameter", "bias")
+    gradient = TensorInfo("gradient/a.weight", "gradient", "grad")
+    relu = TensorInfo("r_output_0", "output", "act_out:relu")
     held = {
         name: [each.name for each in (weight, bias, gradient, relu) if request(name).holds(each)]
         for name in ("weights", "biases", "gradients", "activations", "layers", "/^a/", "role=act_out", "all")

@@ -7,10 +7,10 @@ import pytest
 import torch
 from tests.recorder.tensors.reading import near
 
+from holter.recorder.frameworks.pytorch.tensors.batched_rows import BatchedRows, PendingRow
 from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, Statistics
-from holter.recorder.frameworks.pytorch.tensors.together import Together, Waiting
 from holter.recorder.frameworks.pytorch.tensors.values import BINS, LOWEST_EXPONENT, described
 from holter.recorder.native import sums
 from holter.schema.tensor_spool import Values
@@ -232,7 +232,7 @@ def test_a_histogram_is_numpys():
 
 def test_small_tensors_together_are_as_each_alone():
     statistics, fingerprints = Statistics(torch), Fingerprints(torch)
-    together, found = Together(torch, statistics, fingerprints), {}
+    together, found = BatchedRows(torch, statistics, fingerprints), {}
     given = {name: one for name, one in tensors().items() if together.takes(one)}
     assert len(given) >= 8
     given |= {f"another {name}": one * 2 for name, one in given.items()}
@@ -243,7 +243,7 @@ def test_small_tensors_together_are_as_each_alone():
         def done(*told, name=name):
             found[name] = told
 
-        together.add(Waiting(one, before.get(name), "o" in name, "n" in name, done))
+        together.add(PendingRow(one, before.get(name), "o" in name, "n" in name, done))
     together.settle()
     assert set(found) == set(given)
     for name, one in given.items():

@@ -15,13 +15,13 @@ import torch
 from tests.recorder import reading as records
 from tests.recorder.tensors.reading import raw, saved
 
-from holter.recorder.tensors.collections import Tensor
+from holter.recorder.tensors.collections import TensorInfo
 from holter.recorder.tensors.requests import request
 from holter.recorder.tensors.safetensors import DTYPES, save
 from holter.recorder.tensors.writing import TensorFiles
 from holter.schema import tensor_spool as layout
 
-WEIGHT = Tensor("a.weight", "parameter", "weight")
+WEIGHT = TensorInfo("a.weight", "parameter", "weight")
 COUNTS, NUMBERS = (6, 0, 0, 0, 1, 0), (0.0,) * 8
 
 
@@ -81,7 +81,7 @@ def test_a_spool_that_is_gone_costs_the_rows_and_no_more(session, spool, capsys)
 
 def test_collections_may_change_while_files_are_written(session, spool):
     files = TensorFiles(session)
-    other = Tensor("b.weight", "parameter", "weight")
+    other = TensorInfo("b.weight", "parameter", "weight")
     files.row(1, 0, 1, files.id(WEIGHT), COUNTS, NUMBERS)
     files.row(1, 0, 1, files.id(other), COUNTS, NUMBERS)
     files.describe([request("/b/")])

@@ -31,7 +31,7 @@ _KNOWN = ("profiler", "number", "order", "first_step", "last_step", "bounds", "p
 class _Given:
     """An order on its way to the processes."""
 
-    order: page.Order
+    order: page.ProfilingOrder
     number: int
     at: float
     told: set[str] = field(default_factory=set)
@@ -64,7 +64,7 @@ class Profiling:
         if settings is not None:
             told = {"file": self._config.path, "windows": len(settings.windows)}
             notes.note("control", "profilerconfig", {**told, "problems": list(settings.problems)})
-            self._give(page.Order(settings.windows, "profilerconfig", replace=True))
+            self._give(page.ProfilingOrder(settings.windows, "profilerconfig", replace=True))
         new = [document for document in orders if document not in self._seen]
         self._seen = orders or self._seen  # none at all: the file could not be read
         for document in new:
@@ -78,7 +78,7 @@ class Profiling:
             notes.note("control", "profile", document)
             self._give(order)
 
-    def _give(self, order: page.Order) -> None:
+    def _give(self, order: page.ProfilingOrder) -> None:
         if order.replace:
             self._given.clear()
         self._number += 1

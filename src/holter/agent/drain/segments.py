@@ -16,18 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-RECORD = np.dtype(
-    [
-        ("begin", "<i8"),
-        ("duration", "<i8"),
-        ("value", "<f8"),
-        ("step", "<i4"),
-        ("name", "<u2"),
-        ("mode", "u1"),
-        ("phase", "u1"),
-    ]
-)
-assert RECORD.itemsize == record.RECORD_SIZE  # noqa: S101 - the two declarations of the format must agree
+RECORD = np.dtype([(name, f"<{code}") for name, code in record.FIELDS])
 
 _PEEK = 64
 """Records read to see whether an idle thread has anything new."""
@@ -126,8 +115,8 @@ def unfold(records: NDArray[Any]) -> NDArray[Any]:
     more = records[folded]
     loss = losses[folded]
     end = more["begin"] + more["duration"]
-    before = np.where(loss, 0.0, more["value"]).astype(np.int64)
-    more["begin"] = np.where(loss, end, more["begin"] - before)
+    lead = np.where(loss, 0.0, more["value"]).astype(np.int64)
+    more["begin"] = np.where(loss, end, record.step_begin(more["begin"], lead))
     more["duration"] = np.where(loss, 0, end - more["begin"])
     more["value"][~loss] = np.nan
     more["name"][~loss] = 0

@@ -72,7 +72,7 @@ def variable(given: Iterable[str], asked: Sequence[windows.Request] = ()) -> str
         chosen = [request for text in given for request in windows.order_of_words(text).requests]
     except ValueError as error:
         raise Refusal(f"--profile-steps: {error}") from None
-    order = windows.Order((*asked, *chosen))
+    order = windows.ProfilingOrder((*asked, *chosen))
     for line in told(order.requests):
         options.warn(line)
     return order.to_text() if order.requests else ""
@@ -95,7 +95,7 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checked(document: dict[str, Any]) -> windows.Order:
+def _checked(document: dict[str, Any]) -> windows.ProfilingOrder:
     for name, valid in (("python", windows.PYTHON), ("timer", windows.TIMERS)):
         value = document.get(name)
         if value is not None and value not in valid:
@@ -118,7 +118,7 @@ def _check_obeyed(folder: JobFolder) -> None:
         )
 
 
-def _told(order: windows.Order, rank: int | None) -> str:
+def _told(order: windows.ProfilingOrder, rank: int | None) -> str:
     if not order.requests:
         return "windows are off"
     one = order.requests[0]

@@ -1,4 +1,4 @@
-"""Adapters of frameworks, one file each: what each must offer, and which import brings it in.
+"""Adapters of frameworks, one file each: their contract, and the imports that attach them.
 
 An adapter is a module with one function::
 

@@ -1,4 +1,4 @@
-"""How many steps a trainer is going to take: asked of it when its training begins, and noted once."""
+"""Reads the planned number of steps from a trainer when its training begins, and journals it once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watch(
         told: Gets what the method got; returns the trainer's name, its last step, and the step it begins
             with, which is not 0 where a checkpoint is resumed. A last step below 1 means that it has none.
     """
-    patches, collector = Patches(), session.collector("planned")
+    patches, breaker = Patches(), session.breaker("planned")
 
     def make(original: Any) -> Callable[..., Any]:
         def begin(*args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ def watch(
                         "planned", {"trainer": trainer, "steps": session.step + int(last - first)}
                     )
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
             return result
 
         return begin

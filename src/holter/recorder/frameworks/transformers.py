@@ -1,4 +1,4 @@
-"""How many steps a Trainer of Hugging Face takes; what its loop does is seen in PyTorch."""
+"""Records the planned steps of a Hugging Face Trainer; the PyTorch adapter records its loop."""
 
 from __future__ import annotations
 

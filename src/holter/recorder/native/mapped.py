@@ -1,4 +1,4 @@
-"""Files of ours in memory, whose truncation by somebody else does not end the training: `mapped.c`.
+"""Maps the recorder's files so that their truncation does not end the training: `mapped.c`.
 
 Where that was not compiled, such a truncation is a SIGBUS, as it is for every program that maps a file.
 """

@@ -1,4 +1,4 @@
-"""One pass over a tensor instead of ten: `sums.c`, where the build has compiled it."""
+"""Loads `sums.c`: all sums of a tensor in one pass, where it is compiled."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Profilers that a window switches on, one file each: the contract.
+"""Profilers that run in a window, one file each: their contract.
 
-A profiler is a class called `Profiler` in a module of this folder that is named as in
-`holter.schema.windows.PROFILERS`. The module is imported when its first window begins, so outside
-windows nothing of it exists. Whatever it raises costs its window, never the training; `Unavailable`
-says in its text why there cannot be one here.
+A profiler is a class, which a module of this folder names as its `PROFILER`; the module is named as in
+`holter.schema.windows.PROFILERS` and imported when its first window begins. An exception costs its window,
+never the training; the text of `ProfilerUnavailable` says why there is no window.
 
-What it found it writes into a file of the spool directory, as raw as is cheap; `holter.agent.drain.windows`
-has a module of the same name that makes rows of it.
+It writes its raw data into a file of the spool directory; the module of the same name in
+`holter.agent.drain.windows` makes rows of it.
 """
 
 from __future__ import annotations
@@ -17,29 +16,28 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.session import Session
-    from holter.recorder.window import Window
+    from holter.recorder.profiling_window import ProfilingWindow, WindowSession
 
 
 Found = Union[dict[str, Any], None]  # noqa: UP007  evaluated by Python 3.10, too
 
 
-class Unavailable(Exception):  # noqa: N818 - an answer, not a fault
-    """There can be no such window here; the text says why."""
+class ProfilerUnavailable(Exception):  # noqa: N818 - an answer, not a fault
+    """This window cannot run here; the text says why."""
 
 
 class Later(Exception):  # noqa: N818
-    """Not at this step: what this kind of profiler did last is not over; to be tried at the next."""
+    """The last window of this profiler is not over; the next step tries again."""
 
 
 class Profiler(Protocol):
     """One window of one profiler. All is called on the training thread, at the begin of a step.
 
-    One that has `at_step(step)` is told of each step that begins within its window, too. One that has
-    `forget()` frees by it what it holds, on the thread that did its work, once the agent has been told.
+    The optional method `at_step(step)` is called at each step that begins within the window. The optional
+    method `forget()` frees memory, on the thread that did the work, after the agent has the window's facts.
     """
 
-    def __init__(self, session: Session, window: Window) -> None:
+    def __init__(self, session: WindowSession, window: ProfilingWindow) -> None:
         """Make ready; nothing may be installed yet."""
         ...
 
@@ -60,13 +58,13 @@ class Profiler(Protocol):
         ...
 
 
-def make(session: Session, window: Window) -> Profiler:
+def make(session: WindowSession, window: ProfilingWindow) -> Profiler:
     """Return a new profiler for `window`; raises `Unavailable` when this version has none."""
     try:
         module = import_module(f"{__name__}.{window.profiler}")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{window.profiler}":
             raise
-        raise Unavailable(f"this version has no profiler {window.profiler!r}") from None
-    made: Profiler = module.Profiler(session, window)
+        raise ProfilerUnavailable(f"this version has no profiler {window.profiler!r}") from None
+    made: Profiler = module.PROFILER(session, window)
     return made

@@ -1,4 +1,4 @@
-"""Time every call with cProfile: one profile for each part of each step."""
+"""Times every call with cProfile: one profile for each segment of a step."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import cProfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Unavailable
-from holter.recorder.profilers.python import OURS
+from holter.recorder.profilers import ProfilerUnavailable
+from holter.recorder.profilers._segments import RECORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from holter.recorder.profilers.python import Segment
+    from holter.recorder.profilers._segments import ProfileSegment
 
 MAX_WAITING = 64
 """Profiles that wait to be written; each may take some 100 kB."""
@@ -32,12 +32,12 @@ CLOCKS: dict[str, Callable[[], int]] = {
 }
 
 
-class Calls:
+class CallProfile:
     """cProfile, started anew at each cut."""
 
     def __init__(self) -> None:
-        self._current: tuple[Segment, cProfile.Profile, int] | None = None
-        self._waiting: list[tuple[Segment, cProfile.Profile, int]] = []
+        self._current: tuple[ProfileSegment, cProfile.Profile, int] | None = None
+        self._waiting: list[tuple[ProfileSegment, cProfile.Profile, int]] = []
         self._rows = self._dropped = 0
 
     def start(self) -> None:
@@ -47,7 +47,7 @@ class Calls:
         """Whether many segments wait."""
         return len(self._waiting) >= MAX_WAITING
 
-    def cut(self, segment: Segment | None) -> None:
+    def cut(self, segment: ProfileSegment | None) -> None:
         """End the profile that runs; begin one for `segment`."""
         if self._current is not None:
             ended, profile, began = self._current
@@ -63,7 +63,7 @@ class Calls:
                 profile.enable()
             except ValueError as error:  # Python 3.12 and later: one such tool at a time
                 self._current = None
-                raise Unavailable(str(error)) from None
+                raise ProfilerUnavailable(str(error)) from None
 
     def stop(self) -> None:
         """End the profile that runs."""
@@ -124,4 +124,4 @@ def _called_by_us(entries: Iterable[Any]) -> dict[Any, tuple[int, ...]]:
 def _is_ours(code: Any) -> bool:
     if isinstance(code, str):
         return "_lsprof.Profiler" in code or "holter.recorder." in code  # the hot path, where it is compiled
-    return bool(code.co_filename.startswith(OURS))
+    return bool(code.co_filename.startswith(RECORDER))

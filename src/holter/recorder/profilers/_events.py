@@ -1,4 +1,4 @@
-"""Columns of native integers from what torch's profiler found, made bit by bit beside the training.
+"""Converts the events of torch's profiler to columns of integers, in pieces, beside the training.
 
 The file: one line of JSON, then one array after the other of `count` native integers, in the order and of the
 types that the line names. Everything that takes longer is done by the agent.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Makers = list[tuple[str, str, Callable[[list[Any]], Iterable[int]]]]
 
 AT_ONCE = 5000
-"""Events of which columns are made without a pause: 5 ms, after which Python changes threads anyway."""
+"""Events converted without a pause: 5 ms, after which Python switches threads anyway."""
 _PAUSE = 0.25
 """The training needs the interpreter, too: it has it for this part of the time that each piece took."""
 MAX_STACK = 20
@@ -34,7 +34,7 @@ _COPIES = ("gpu_memcpy", "gpu_memset")
 _WORK = ("kernel", "concurrent_kernel", *_COPIES)
 
 
-class Found(NamedTuple):
+class CollectedEvents(NamedTuple):
     """What a window holds."""
 
     events: int
@@ -58,10 +58,12 @@ def listed(result: Any, *, traced: bool) -> list[Any]:
     return found
 
 
-def write(path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool) -> Found:
+def write(
+    path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool
+) -> CollectedEvents:
     """Write what `listed` returned.
 
-    `device`: an accelerator is there. `shapes` and `stacks` of operators are told by events only.
+    `device`: an accelerator is there. Only events hold the `shapes` and `stacks` of operators.
     """
     texts = {"names": Numbers(), "kinds": Numbers(), "details": Numbers()}
     makers = _of_activities(texts, device) if traced else _of_events(texts, device, shapes, stacks)
@@ -81,7 +83,7 @@ def write(path: str, events: list[Any], *, traced: bool, device: bool, shapes: b
         file.write(json.dumps(head, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
         for values in columns.values():
             values.tofile(file)
-    return Found(
+    return CollectedEvents(
         len(events), any(columns.get("on_device", ())) or not texts["kinds"].ids.keys().isdisjoint(_WORK)
     )
 

@@ -1,4 +1,4 @@
-"""Memory that a profiler may take: what this process holds, what the machine or its container has left."""
+"""Reads the memory of this process, and the free memory of its container or machine."""
 
 from __future__ import annotations
 

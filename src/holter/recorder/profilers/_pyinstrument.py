@@ -1,38 +1,38 @@
-"""Sample the stack of the training thread every millisecond with pyinstrument, where the training has it."""
+"""Samples the stack of the training thread every millisecond with pyinstrument."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Unavailable
-from holter.recorder.profilers.python import OURS
+from holter.recorder.profilers import ProfilerUnavailable
+from holter.recorder.profilers._segments import RECORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.recorder.profilers.python import Segment
+    from holter.recorder.profilers._segments import ProfileSegment
 
 INTERVAL_S = 0.001
 _FIELD, _ATTRIBUTE = "\x00", "\x01"
 """How pyinstrument joins name, file and line of a frame, and what else it knows of it."""
 
 
-class Samples:
+class StackSamples:
     """One pyinstrument session for the whole window; cuts are times in it."""
 
     def __init__(self) -> None:
         try:
             from pyinstrument import Profiler
         except ImportError:
-            raise Unavailable(
+            raise ProfilerUnavailable(
                 "pyinstrument is not in the training's environment; install it there, or take cprofile"
             ) from None
         try:
             self._profiler: Any = Profiler(interval=INTERVAL_S, async_mode="disabled")
         except TypeError as error:  # before version 4
-            raise Unavailable(f"this pyinstrument is too old: {error}") from None
-        self._segments: list[Segment] = []
+            raise ProfilerUnavailable(f"this pyinstrument is too old: {error}") from None
+        self._segments: list[ProfileSegment] = []
         self._session: Any = None
         self._began = 0
 
@@ -41,14 +41,14 @@ class Samples:
         try:
             self._profiler.start()
         except RuntimeError as error:  # one of the script's own is at work
-            raise Unavailable(f"pyinstrument: {error}") from None
+            raise ProfilerUnavailable(f"pyinstrument: {error}") from None
         self._began = time.perf_counter_ns()
 
     def full(self) -> bool:
         """Never: there is one document, at the end."""
         return False
 
-    def cut(self, segment: Segment | None) -> None:
+    def cut(self, segment: ProfileSegment | None) -> None:
         """Note that a segment begins."""
         if segment is not None:
             self._segments.append(segment)
@@ -86,7 +86,7 @@ def _text(frame: str) -> str:
     identity, *attributes = frame.split(_ATTRIBUTE)
     name, _, place = identity.partition(_FIELD)
     file, _, line = place.partition(_FIELD)
-    if file.startswith(OURS) or file == "<thread>":
+    if file.startswith(RECORDER) or file == "<thread>":
         return ""
     if file == "<built-in>":
         return f"<built-in {name}>"

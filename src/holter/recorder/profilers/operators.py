@@ -1,7 +1,7 @@
-"""Operators and kernels of a window, collected by torch's profiler.
+"""Collects operators and kernels of a window with torch's profiler.
 
 When torch's profiler ends it works some microseconds on each event and keeps the interpreter meanwhile, so no
-thread of ours could do that beside the training. It is spared what nobody needs: links between events and,
+thread of ours could do that beside the training. It leaves out unused data: links between events and,
 where it can be, objects for Python. Columns of what it found are made beside the training.
 """
 
@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Later, Unavailable, _events
+from holter.recorder.profilers import Later, ProfilerUnavailable, _events
 from holter.recorder.profilers._memory import available, resident
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from holter.recorder.profilers import Found
-    from holter.recorder.session import Session
-    from holter.recorder.window import Window
+    from holter.recorder.profiling_window import ProfilingWindow, WindowSession
 
 MAX_GROWTH = 2 << 30
 """Bytes by which the process may grow in a window, at most; fewer where little memory is left."""
@@ -31,10 +30,10 @@ _AT_THE_END = 5
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
 
 
-class Profiler:
+class OperatorProfiler:
     """One window of torch.profiler, without its tables and its JSON."""
 
-    def __init__(self, session: Session, window: Window) -> None:
+    def __init__(self, session: WindowSession, window: ProfilingWindow) -> None:
         self._session = session
         self._window = window
         self._shapes = bool(window.parameters.get("shapes"))
@@ -53,10 +52,10 @@ class Profiler:
     def start(self) -> None:
         """Begin to collect on all threads that compute for this one. Raises `Later` and `Unavailable`."""
         if self._torch is None:
-            raise Unavailable("operators are those of PyTorch, which this process has not imported")
+            raise ProfilerUnavailable("operators are those of PyTorch, which this process has not imported")
         torch = self._torch
         if torch._C._autograd._profiler_enabled():
-            raise Unavailable("the script runs a profiler of its own")
+            raise ProfilerUnavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
         # What torch's profiler saw begin must not end under its next: torch would write to freed memory.
         if self._session.windows.ended == ("operators", self._window.first_step):
@@ -207,3 +206,6 @@ def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
             continue
         return made, "trace_only" in more
     return None, False
+
+
+PROFILER = OperatorProfiler

@@ -1,4 +1,4 @@
-"""Profile the Python code of the training thread: cProfile for every call, pyinstrument for samples.
+"""Profiles the Python code of the training thread: cProfile for calls, pyinstrument for samples.
 
 What they find is cut where parts of a step begin and end, so that it can be asked for by step and by part.
 The file holds one JSON document a line; `holter.agent.drain.windows.python` reads it.
@@ -11,17 +11,19 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from holter.recorder.profilers import Unavailable
-from holter.recorder.spool.marks import TRAIN
+from holter.recorder.profilers import ProfilerUnavailable
+from holter.recorder.profilers._cprofile import CallProfile
+from holter.recorder.profilers._pyinstrument import StackSamples
+from holter.recorder.profilers._segments import ProfileSegment, PythonEngine
+from holter.recorder.spool.thread_spool import TRAIN
 from holter.schema.windows import PYTHON, TIMERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
-    from holter.recorder.session import Session
-    from holter.recorder.window import Window
+    from holter.recorder.profiling_window import ProfilingWindow, WindowSession
 
 OTHER, LOSS = "other", "loss"
 """Parts of a step that are between two others: the loss follows a forward pass."""
@@ -29,59 +31,21 @@ CYCLE = ("total_time", "cpu_time", "off_cpu_time")
 """Timers that `default` takes in turns, one a step."""
 
 
-class Segment:
-    """A part of a step, from one cut to the next."""
-
-    __slots__ = ("begin", "end", "mode", "phase", "step", "timer")
-
-    def __init__(self, step: int, phase: str, mode: int, timer: str) -> None:
-        self.step, self.phase, self.mode, self.timer = step, phase, mode, timer
-        self.begin = self.end = 0
-
-    def told(self) -> dict[str, Any]:
-        """Return it as the file holds it."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-class Engine(Protocol):
-    """One of the profilers."""
-
-    def start(self) -> None:
-        """Begin; raises `Unavailable`."""
-        ...
-
-    def cut(self, segment: Segment | None) -> None:
-        """End the segment that is open, and begin another unless None."""
-        ...
-
-    def stop(self) -> None:
-        """End for good, without a trace."""
-        ...
-
-    def documents(self, name: Callable[[Any], int]) -> Iterable[Mapping[str, Any]]:
-        """Yield what was found, with functions as numbers that `name` gives for what a function is."""
-        ...
-
-    def full(self) -> bool:
-        """Whether so much waits that `documents` should be asked for now."""
-        ...
-
-
-class Profiler:
+class PythonProfiler:
     """A window of one of them."""
 
-    def __init__(self, session: Session, window: Window) -> None:
+    def __init__(self, session: WindowSession, window: ProfilingWindow) -> None:
         self._session, self._window = session, window
         parameters = window.parameters
         self._kind = str(parameters.get("profiler", PYTHON[0]))
         self._timer = str(parameters.get("timer", TIMERS[0]))
         for word, valid in ((self._kind, PYTHON), (self._timer, TIMERS)):
             if word not in valid:
-                raise Unavailable(f"no {word!r} for Python; valid: {', '.join(valid)}")
+                raise ProfilerUnavailable(f"no {word!r} for Python; valid: {', '.join(valid)}")
         self._step = window.first_step
         self._mode = TRAIN
         self._open: list[str] = []
-        self._segment: Segment | None = None
+        self._segment: ProfileSegment | None = None
         self._names: dict[Any, int] = {}
         self._unnamed: list[str] = []
         self._unwatch: Callable[[], None] | None = None
@@ -92,7 +56,7 @@ class Profiler:
         """Begin; raises `Unavailable` when another profiler is there, or pyinstrument is not."""
         other = sys.getprofile()
         if other is not None:
-            raise Unavailable(f"another profiler is at work: {type(other).__name__}")
+            raise ProfilerUnavailable(f"another profiler is at work: {type(other).__name__}")
         self._engine = self._made()
         self._engine.start()
         watch = self._session.watch_phases
@@ -126,14 +90,10 @@ class Profiler:
         self._write()
         return {"file": self._file, "python": self._kind}
 
-    def _made(self) -> Engine:
+    def _made(self) -> PythonEngine:
         if self._kind == PYTHON[0]:
-            from holter.recorder.profilers._cprofile import Calls
-
-            return Calls()
-        from holter.recorder.profilers._pyinstrument import Samples
-
-        return Samples()
+            return CallProfile()
+        return StackSamples()
 
     def leave(self) -> None:
         """Take every hook out."""
@@ -170,7 +130,7 @@ class Profiler:
                 timer = self._timer
                 if timer == TIMERS[-1]:
                     timer = CYCLE[(self._step - self._window.first_step) % len(CYCLE)]
-                segment = Segment(self._step, phase, self._mode, timer)
+                segment = ProfileSegment(self._step, phase, self._mode, timer)
             if self._engine.full():
                 self._write()
             if segment is not None:
@@ -211,7 +171,7 @@ def name_of(code: Any) -> str:
     return f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
-_running: list[Profiler] = []
+_running: list[PythonProfiler] = []
 
 
 def _after_fork_in_child() -> None:
@@ -222,5 +182,5 @@ def _after_fork_in_child() -> None:
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
-OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-"""Folder of the recorder: its own functions are no part of what is profiled."""
+
+PROFILER = PythonProfiler

@@ -1,4 +1,4 @@
-"""Create and rotate the memory-mapped files of one thread; when there is no room, say so and go on."""
+"""Creates and rotates the memory-mapped files of one thread; a full disk costs records only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RETRY_NS = 1_000_000_000
 """After a file could not be created, how long to drop records before the next try."""
 
 _HIGH = 200
-"""Descriptors of ours are at least this; 256 is the lowest limit in use."""
+"""The recorder's descriptors are at least this; 256 is the lowest limit in use."""
 _MADV_POPULATE_WRITE = 23
 """Linux's number for it; `mmap` has no name for it."""
 
@@ -143,7 +143,7 @@ def open_apart(path: str) -> int:
 
 
 def _populate(memory: mmap.mmap) -> None:
-    """Have the pages writable now: cheaper than a fault for each, and a last proof that there is room."""
+    """Make the pages writable now: cheaper than a page fault each, and proof that the disk has space."""
     try:
         memory.madvise(_MADV_POPULATE_WRITE)
     except OSError as error:

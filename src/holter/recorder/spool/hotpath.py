@@ -1,14 +1,13 @@
 """Write one thread's spans into mapped memory: the hot path, as fast as Python allows, or compiled.
 
-Everything rare (no file yet, a full segment, a first use of a name, an end that fits no begin) shows as an
-exception of the fast path and is asked of the marks, so that the fast path itself checks nothing.
+Rare cases (no file yet, a full segment, a first use of a name, an end that fits no begin) raise exceptions in
+the fast path, which passes them to the `SlowPath`: the fast path itself checks nothing.
 docs/decisions/0033 says what else was measured, 0046 why there is a compiled one beside it.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import sys
 import threading
 import time
@@ -21,38 +20,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-INTERFACE = 3
-"""That of `pen.c`; one that was compiled from another state of it is not used."""
+INTERFACE = 4
+"""Version of the compiled hot path (`span_writer.c`); a library of another version is not loaded."""
 NAN = float("nan")
+SIZE = record.RECORD_SIZE
 TRAIN = int(Mode.TRAIN)
-LOW = 0xFFFF_FFFF
+LOW, NAME, MODE, PHASE = record.STEP_MASK, record.NAME_SHIFT, record.MODE_SHIFT, record.PHASE_SHIFT
 NOTHING = memoryview(bytearray())
-"""Memory of a pen that has none."""
+"""Memory of a writer without files."""
 _OPEN, _STEP = record.HEAD_OPEN, record.HEAD_STEP
-_COST_EVERY = 15  # mask of the steps at which a thread publishes what it cost: one in 16
+_COST_MASK = record.COST_EVERY - 1
 
-PACKED = struct.Struct("<qqdq")
-"""`record.RECORD` with its last four fields as one word: one argument is packed faster than four."""
-_pack = PACKED.pack_into
+_pack = record.PACKED.pack_into
 _clock = time.perf_counter_ns
 _ident = threading.get_ident
 
 
-class Rare(Protocol):
-    """What a pen asks of the marks it belongs to."""
+class SlowPath(Protocol):
+    """The rare cases of a span writer."""
 
     def begin_slow(self, now: int, code: int) -> None:
         """Begin a span where the page has no place for it."""
         ...
 
     def end_slow(self, now: int, code: int, value: Any = NAN, mode: int | None = None) -> None:
-        """End a span that is not the innermost, or that there is no room for."""
+        """End a span that is not the innermost, or whose record does not fit."""
         ...
 
     def add_slow(
         self, phase: int, name_id: int, begin: int, duration: int, value: Any, step: int | None, mode: int
     ) -> None:
-        """Write a record that there is no room for, or whose value is no number."""
+        """Write a record that does not fit, or whose value is not a number."""
         ...
 
     def cost(self) -> int:
@@ -60,8 +58,8 @@ class Rare(Protocol):
         ...
 
 
-class Elsewhere(Protocol):
-    """A range, where its pen is not that of the calling thread, or an exception passes through it."""
+class RangeFallback(Protocol):
+    """A range that another thread enters, or that an exception passes through."""
 
     def enter(self) -> object:
         """Begin it."""
@@ -78,20 +76,20 @@ class _Tails(dict[int, int]):
     def __missing__(self, code: int) -> int:
         if not code & 255:
             raise ValueError(f"code {code} names no phase")
-        tail = self[code] = code >> 8 << 32 | TRAIN << 48 | (code & 255) << 56
+        tail = self[code] = code >> 8 << NAME | TRAIN << MODE | (code & 255) << PHASE
         return tail
 
 
 _tails = _Tails()
 
 
-class Pen:
+class SpanWriter:
     """Writes records, and the open spans of the head page, where they stay should the process be killed."""
 
-    __slots__ = ("low_step", "offset", "page", "ranged", "rare", "space", "thread", "top")
+    __slots__ = ("low_step", "offset", "page", "ranged", "slow_path", "space", "thread", "top")
 
-    def __init__(self, rare: Rare) -> None:
-        self.rare = rare
+    def __init__(self, slow_path: SlowPath) -> None:
+        self.slow_path = slow_path
         self.page = NOTHING
         """The head page as words."""
         self.top = _OPEN
@@ -103,7 +101,7 @@ class Pen:
         self.ranged = 0
         """Records written by ranges so far."""
         self.thread = 0
-        """Which thread it serves, as `threading.get_ident` says; 0 for none."""
+        """The thread it serves, as `threading.get_ident` returns it; 0 without one."""
 
     def begin(self, code: int) -> int:
         """Begin a span; return when, ns."""
@@ -114,7 +112,7 @@ class Pen:
             page[top + 1] = code
             self.top = top + 2
         except Exception:
-            self.rare.begin_slow(now, code)
+            self.slow_path.begin_slow(now, code)
         return now
 
     def end_of(self, code: int, value: float = NAN, mode: int | None = None) -> int:
@@ -127,10 +125,10 @@ class Pen:
                 began = page[last - 1]
                 tail = _tails[code] + self.low_step
                 if mode is not None:
-                    tail += (mode - 1) << 48
+                    tail += (mode - TRAIN) << MODE
                 # First the place, then the record: what interrupts us between the two writes behind us.
                 place = self.offset
-                self.offset = place + 32
+                self.offset = place + SIZE
                 _pack(self.space, place, began, now - began, value, tail)
                 page[last] = 0
                 self.top = last - 1
@@ -138,7 +136,7 @@ class Pen:
         except Exception:
             if place >= 0:
                 self.offset = place
-        self.rare.end_slow(now, code, value, mode)
+        self.slow_path.end_slow(now, code, value, mode)
         return now
 
     def add(
@@ -154,22 +152,27 @@ class Pen:
         """Write a span that is already over."""
         place = self.offset
         try:
-            tail = (self.low_step if step is None else step & LOW) | name_id << 32 | mode << 48 | phase << 56
-            self.offset = place + 32
+            tail = (
+                (self.low_step if step is None else step & LOW)
+                | name_id << NAME
+                | mode << MODE
+                | phase << PHASE
+            )
+            self.offset = place + SIZE
             _pack(self.space, place, begin, duration, value, tail)
         except Exception:
             self.offset = place
-            self.rare.add_slow(phase, name_id, begin, duration, value, step, mode)
+            self.slow_path.add_slow(phase, name_id, begin, duration, value, step, mode)
 
-    def settle(self, step: int) -> None:
+    def set_step(self, step: int) -> None:
         """Publish the step."""
         self.low_step = step & LOW
         if len(self.page):
             self.page[_STEP] = step
-            if step & _COST_EVERY == 1:
-                self.rare.cost()
+            if step & _COST_MASK == 1:
+                self.slow_path.cost()
 
-    def ranges(self, code: int, it: Elsewhere) -> tuple[Callable[[], object], Callable[..., None]]:
+    def ranges(self, code: int, it: RangeFallback) -> tuple[Callable[[], object], Callable[..., None]]:
         """Return `__enter__` and `__exit__` of a range with a code. On another thread they ask the range."""
 
         def enter() -> object:
@@ -188,16 +191,16 @@ class Pen:
         return enter, leave
 
 
-class Steps:
-    """The number of a process's step, and who is told of each."""
+class StepCounter:
+    """Counts the steps of a process, and publishes each to the span writers."""
 
     def __init__(self) -> None:
         self.step = 0
         self.since = 0
         """When it began, monotonic ns; 0 before the first."""
         self.manual_steps = False
-        """Whether the user marks steps; then an adapter's boundaries do not count."""
-        self.pens: list[Pen] = []
+        """Whether the user calls `holter.step`; then an adapter's boundaries do not count."""
+        self.writers: list[SpanWriter] = []
         self.wake = memoryview(bytearray(4)).cast("i")
         """Its first word is the step from which on `woken` is called; others may write it, too."""
 
@@ -205,8 +208,8 @@ class Steps:
         """Begin the next step at `now`, where the end of this one has been written already."""
         self.since = now
         self.step = step = self.step + 1
-        for pen in self.pens:
-            pen.settle(step)
+        for writer in self.writers:
+            writer.set_step(step)
         if step >= self.wake[0]:
             self.woken(step, now)
 
@@ -216,11 +219,11 @@ class Steps:
 
 
 def compiled() -> ModuleType | None:
-    """Return `_pen`, in which `Pen` and `Steps` are compiled, where it was made for this Python from this."""
+    """Return the compiled hot path; None where it is missing, switched off or of another version."""
     if os.environ.get(record.ENV_COMPILE) == "0" or sys.version_info < (3, 11) or sys.platform != "linux":
         return None
     try:
-        from holter.recorder.native import _pen
+        from holter.recorder.native import _hotpath
     except ImportError:
         return None
-    return _pen if getattr(_pen, "INTERFACE", 0) == INTERFACE else None
+    return _hotpath if getattr(_hotpath, "INTERFACE", 0) == INTERFACE else None

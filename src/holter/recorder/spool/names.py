@@ -1,4 +1,4 @@
-"""Numbers for names: a record holds a 16-bit number, the journal tells its text once."""
+"""Numbers names: a record holds a 16-bit id, the journal its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BYTES = 32 << 20
 """Memory that names may take in all; beyond it they are `(other)`."""
 
 
-class Names:
+class NameTable:
     """The names of this process. Ids outlive sessions and forks, so that callers may keep them."""
 
     def __init__(self) -> None:
@@ -55,4 +55,4 @@ class Names:
         self._lock = threading.RLock()
 
 
-NAMES = Names()
+NAMES = NameTable()

@@ -1,4 +1,4 @@
-"""Give each thread its own marks, and those of a thread that has ended to the next one."""
+"""Gives each thread a spool, and reuses the spools of threads that have ended."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
-from holter.recorder.spool.marks import Marks, Recording
+from holter.recorder.spool.thread_spool import SpoolSession, ThreadSpool
 
 if TYPE_CHECKING:
-    from holter.recorder.spool.hotpath import Pen
+    from holter.recorder.spool.hotpath import SpanWriter
 
 
-class Threads:
-    """The marks of every thread of a process, and their pens. `local` is the calling thread's own place."""
+class ThreadSpools:
+    """The spools of all threads of a process, and their writers. `local` holds the calling thread's."""
 
-    def __init__(self, session: Recording, pens: list[Pen]) -> None:
-        self.all: list[Marks] = []
+    def __init__(self, session: SpoolSession, writers: list[SpanWriter]) -> None:
+        self.all: list[ThreadSpool] = []
         self._session = session
-        self._pens = pens
-        self._idle: list[Marks] = []
+        self._writers = writers
+        self._idle: list[ThreadSpool] = []
         self._indices = itertools.count(1)
-        self.local = Local(self)
+        self.local = LocalSpool(self)
 
-    def lend(self) -> Marks:
-        """Return marks for the calling thread: those of a thread that ended, or new ones."""
+    def lend(self) -> ThreadSpool:
+        """Return a spool for the calling thread: one of a thread that ended, or a new one."""
         try:
-            marks = self._idle.pop()
+            thread_spool = self._idle.pop()
         except IndexError:
-            marks = Marks(self._session)
+            thread_spool = ThreadSpool(self._session)
         else:
-            marks.adopt()
-        if marks not in self.all:
-            self.all.append(marks)
-            self._pens.append(marks.pen)
-        return marks
+            thread_spool.adopt()
+        if thread_spool not in self.all:
+            self.all.append(thread_spool)
+            self._writers.append(thread_spool.writer)
+        return thread_spool
 
-    def take_back(self, marks: Marks) -> None:
-        """Keep the marks of a thread that ended: many short threads then share few files."""
-        marks.release()
-        self._idle.append(marks)
+    def take_back(self, thread_spool: ThreadSpool) -> None:
+        """Keep the spool of a thread that ended, so that many short threads share few files."""
+        thread_spool.release()
+        self._idle.append(thread_spool)
 
     def index(self) -> int:
         """Return a number for the calling thread that no other has; 0 is the main thread."""
@@ -47,33 +47,33 @@ class Threads:
         return 0 if main else next(self._indices)
 
     def close(self) -> None:
-        """Let no range write here any more."""
+        """Stop all ranges from writing here."""
         for each in self.all:
             each.release()
 
     def forked(self) -> None:
         """Keep the calling thread only, which is all that lives on in a child; its files are its parent's."""
-        mine = self.local.marks
+        mine = self.local.thread_spool
         for each in self.all:
             each.detach()
         mine.adopt()
-        self.all, self._pens[:] = [mine], [mine.pen]
+        self.all, self._writers[:] = [mine], [mine.writer]
         self._idle.clear()
         self._indices = itertools.count(1)
 
 
-class Local(threading.local):
-    """What one thread writes to: `begin(code)`, `end_of(code)`, and all else by `marks`."""
+class LocalSpool(threading.local):
+    """The calling thread's spool; `begin` and `end_of` are copied here for speed."""
 
-    def __init__(self, threads: Threads) -> None:
-        self.marks = threads.lend()
-        self.begin = self.marks.begin
-        self.end_of = self.marks.end_of
-        self.lease = _Lease(threads, self.marks)
+    def __init__(self, threads: ThreadSpools) -> None:
+        self.thread_spool = threads.lend()
+        self.begin = self.thread_spool.begin
+        self.end_of = self.thread_spool.end_of
+        self.lease = _Lease(threads, self.thread_spool)
 
 
-class Nowhere:
-    """What annotations write to when nothing is recorded."""
+class NullSpool:
+    """Takes annotations when nothing is recorded."""
 
     @staticmethod
     def begin(code: int) -> None:
@@ -85,13 +85,13 @@ class Nowhere:
 
 
 class _Lease:
-    """Gives marks back when its thread ends, and with it the thread's `Local`."""
+    """Returns a spool when its thread ends, and with it the thread's `LocalSpool`."""
 
-    __slots__ = ("_marks", "_threads")
+    __slots__ = ("_thread_spool", "_threads")
 
-    def __init__(self, threads: Threads, marks: Marks) -> None:
+    def __init__(self, threads: ThreadSpools, thread_spool: ThreadSpool) -> None:
         self._threads = threads
-        self._marks = marks
+        self._thread_spool = thread_spool
 
     def __del__(self) -> None:
-        self._threads.take_back(self._marks)
+        self._threads.take_back(self._thread_spool)

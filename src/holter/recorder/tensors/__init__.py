@@ -1,1 +1,1 @@
-"""What of the tensors is saved, when, and how it gets out of the process; knows no framework."""
+"""Saving of tensors, independent of a framework: requests, schedules, files."""

@@ -1,4 +1,4 @@
-"""Collections: named sets of tensors, with what is kept of them and when."""
+"""Collections: named sets of tensors, what is kept of them, and their schedules."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NOT_IN_EVAL = {"gradient", "optimizer_state"}
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorInfo:
     """What is known of a tensor before its values: `kind` is where it comes from, `role` what it is."""
 
     name: str
@@ -59,7 +59,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Collection:
-    """A named set of tensors. One that is none of `SOURCES` is described by regexes or roles."""
+    """A named set of tensors. Regexes or roles describe it, unless it is one of `SOURCES`."""
 
     name: str
     include_regex: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Collection:
     kept: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a regex or a role that is none, and where nothing is described."""
+        """Raise `ValueError` for an invalid regex, an unknown role, and an empty description."""
         for role in self.roles:
             check_role(role)
         for pattern in self.include_regex:
@@ -97,7 +97,7 @@ class Collection:
     def _patterns(self) -> tuple[re.Pattern[str], ...]:
         return tuple(re.compile(pattern) for pattern in self.include_regex)
 
-    def holds(self, tensor: Tensor) -> bool:
+    def holds(self, tensor: TensorInfo) -> bool:
         """Whether a tensor belongs to it."""
         if any(pattern.search(tensor.name) for pattern in self._patterns):
             return True
@@ -152,7 +152,7 @@ def is_bias(name: str) -> bool:
 
 
 def check_role(role: str) -> None:
-    """Raise `ValueError` for a role that is none of `ROLES`; what follows a colon is free."""
+    """Raise `ValueError` for a role that is not in `ROLES`; the text after a colon is free."""
     kind = role.partition(":")[0]
     if kind not in ROLES:
         near = difflib.get_close_matches(kind, ROLES, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""Read what a user asks to save: `gradients@100`, `weights@50:histogram`, `/attn/@10:raw`.
+"""Parses the requests of `--save`: `gradients@100`, `weights@50:histogram`, `/attn/@10:raw`.
 
 A request is a selection, then `@` and the interval, then options, each after a colon (or a comma):
 

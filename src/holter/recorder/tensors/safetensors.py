@@ -1,4 +1,4 @@
-"""Write tensors whole into one file in the safetensors format: a length, a JSON header, the bytes."""
+"""Writes whole tensors into a safetensors file: a length, a JSON header, the bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a collection is saved: every so many steps between two of them, and at steps named one by one."""
+"""Schedules of collections: an interval in steps, and single steps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Schedule:
         return (inside and step % self.interval == 0) or step in self.steps
 
     def next(self, step: int) -> int:
-        """Return the first step from `step` on that is saved; `NEVER` when there is none."""
+        """Return the first step from `step` on that is saved; `NEVER` without one."""
         first = max(step, self.start)
         first += -first % self.interval
         if self.end is not None and first >= self.end:

@@ -1,4 +1,4 @@
-"""Regular expressions that match no tensor of a training are said, once, with names that are near."""
+"""Reports regular expressions that match no tensor, once, with similar names."""
 
 from __future__ import annotations
 

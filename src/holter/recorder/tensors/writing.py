@@ -1,4 +1,4 @@
-"""Write rows of tensors, and whole tensors, into the spool: bounded, and what is dropped is counted."""
+"""Writes rows and whole tensors into the spool, bounded; counts what it drops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from holter.recorder.session import Session
-    from holter.recorder.tensors.collections import Collection, Tensor
+    from holter.recorder.tensors.collections import Collection, TensorInfo
 
 _NAN = float("nan")
 _NO_DELTAS = (_NAN, _NAN, _NAN)
@@ -64,7 +64,7 @@ class TensorFiles:
         self._retry_at = 0
         self._frames: list[tuple[int, bytes]] = []
 
-    def id(self, tensor: Tensor, part: tuple[int, int] = (0, 0)) -> int:
+    def id(self, tensor: TensorInfo, part: tuple[int, int] = (0, 0)) -> int:
         """Return the number of a tensor; it is named in each file before its first row there.
 
         `part`: which part of it lies here, of how many; no parts where that is not known.

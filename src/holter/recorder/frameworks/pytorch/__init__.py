@@ -1,6 +1,6 @@
-"""Record a plain PyTorch loop: attach to torch once it is loaded, and detach without a trace.
+"""Records a plain PyTorch loop: attaches to torch once it is loaded, and detaches completely.
 
-Read in this order: `usual` and `flow` (what the parts share; `usual.c` is the hot half of it), `steps` and
+Read in this order: `step_hooks` and `adapter_state` (the shared state; its hot half is compiled), `steps` and
 `iterations` (where a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders`
 (data), with `stacks`, `fetching` and `paths` for what a dataset does; then `transfers`, `saving`,
 `distributed`, `compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.
@@ -17,15 +17,15 @@ from holter.recorder.frameworks.pytorch.data.loaders import Loaders
 from holter.recorder.frameworks.pytorch.data.transfers import Transfers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
 from holter.recorder.frameworks.pytorch.patches import Patches, hide
-from holter.recorder.frameworks.pytorch.saving import Saving
+from holter.recorder.frameworks.pytorch.saving import CheckpointHooks
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 from holter.recorder.frameworks.pytorch.stepping.backward import Backward
 from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
-from holter.recorder.frameworks.pytorch.stepping.flow import Flow
 from holter.recorder.frameworks.pytorch.stepping.iterations import Iterations
 from holter.recorder.frameworks.pytorch.stepping.listening import watch_phases
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
-from holter.recorder.frameworks.pytorch.tensors import Tensors
+from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,16 +41,16 @@ def attach(session: Session) -> Callable[[], None]:
     """
     torch = sys.modules["torch"]
     training, loading = Patches(), Patches()
-    flow = Flow(session, torch)
-    clock = StepClock(flow)
-    roots = Roots(flow, clock)
-    backward = Backward(flow, clock)
-    transfers = Transfers(flow, roots)
-    compilers = Compilers(flow, roots)
-    distributed = Distributed(flow)
-    saving = Saving(flow)
-    evaluations = Evaluations(flow, roots, backward.units)
-    tensors = Tensors(flow, clock, roots, backward)
+    adapter = AdapterState(session, torch)
+    clock = StepClock(adapter)
+    roots = Roots(adapter, clock)
+    backward = Backward(adapter, clock)
+    transfers = Transfers(adapter, roots)
+    compilers = Compilers(adapter, roots)
+    distributed = Distributed(adapter)
+    saving = CheckpointHooks(adapter)
+    evaluations = Evaluations(adapter, roots, backward.units)
+    tensors = TensorRecorder(adapter, clock, roots, backward)
     clock.on_new_optimizer = roots.discover
 
     def detach_training() -> None:
@@ -58,10 +58,10 @@ def attach(session: Session) -> Callable[[], None]:
         roots.detach()
         backward.flush()
 
-    loaders = Loaders(flow)
-    batches = Batches(flow, detach_training)
+    loaders = Loaders(adapter)
+    batches = Batches(adapter, detach_training)
     loaders.before_next = clock.end_stale
-    loaders.next_batch = Iterations(flow, clock).next_batch
+    loaders.next_batch = Iterations(adapter, clock).next_batch
     loaders.end_unseen_step = roots.end_unseen_step
 
     def watch_eval(original: Any) -> Any:
@@ -69,7 +69,7 @@ def attach(session: Session) -> Callable[[], None]:
             try:
                 roots.on_eval(self)
             except Exception as error:
-                roots.collector.fault(error)
+                roots.breaker.fault(error)
             try:
                 return original(self)
             except BaseException as error:
@@ -98,11 +98,11 @@ def attach(session: Session) -> Callable[[], None]:
     try:
         loaders.attach(loading)
         batches.attach(loading)
-        loading.later(flow.watch_pauses())
+        loading.later(adapter.watch_pauses())
     except Exception as error:
         session.fault("pytorch.data_loading", error)
-    flow.note_device("cpu")
-    session.watch_phases = lambda call: watch_phases(flow, call)
+    adapter.note_device("cpu")
+    session.watch_phases = lambda call: watch_phases(adapter, call)
 
     def detach() -> None:
         session.watch_phases = None

@@ -1,4 +1,4 @@
-"""COMPILE spans, and what a compiler changes for the rest: `torch.compile` guards on global hooks."""
+"""Records COMPILE spans, and keeps global hooks away from the guards of `torch.compile`."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 
 
 class Compilers:
     """Times torch's compiler. What disturbs it is taken out before the first frame is compiled."""
 
-    def __init__(self, flow: Flow, roots: Roots) -> None:
-        self.flow = flow
+    def __init__(self, adapter: AdapterState, roots: Roots) -> None:
+        self.adapter = adapter
         self.roots = roots
-        self.collector = flow.collector("compile")
-        self._code = flow.code(Phase.COMPILE, "torch.compile")
+        self.breaker = adapter.breaker("compile")
+        self._code = adapter.code(Phase.COMPILE, "torch.compile")
         self._patches: Patches | None = None
 
     def attach(self, patches: Patches) -> None:
         """Wrap `torch.compile`, through which `Module.compile` goes too."""
         self._patches = patches
-        torch = self.flow.torch
+        torch = self.adapter.torch
         patches.wrap(torch, "compile", self._watch_compile)
         patches.wrap(torch.nn.Module, "compile", self._watch_module)
         # Whoever compiles without `torch.compile` is noticed before the first frame is traced.
@@ -37,7 +37,7 @@ class Compilers:
         patches.later(self._unregister)
 
     def _prepare(self) -> None:
-        self.flow.compiles = True
+        self.adapter.compiles = True
         self.roots.stop_discovery()
 
     def _on_compiler(self, module: str) -> None:
@@ -45,10 +45,10 @@ class Compilers:
             if self._patches is not None:
                 self._register()
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
     def _on_export(self, module: str) -> None:
-        self.flow.compiles = True
+        self.adapter.compiles = True
 
     def _watch_compile(self, original: Any) -> Any:
         def compile(*args: Any, **kwargs: Any) -> Any:
@@ -59,7 +59,7 @@ class Compilers:
                 if isinstance(getattr(what, "__self__", what), module):
                     prepare()
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
             try:
                 result = original(*args, **kwargs)
             except BaseException as error:
@@ -68,10 +68,10 @@ class Compilers:
             try:
                 self._register()
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
             return result
 
-        prepare, collector, module = self._prepare, self.collector, self.flow.torch.nn.Module
+        prepare, breaker, module = self._prepare, self.breaker, self.adapter.torch.nn.Module
         return compile
 
     def _watch_module(self, original: Any) -> Any:
@@ -84,9 +84,9 @@ class Compilers:
             try:
                 roots.on_eval(self)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
 
-        roots, collector = self.roots, self.collector
+        roots, breaker = self.roots, self.breaker
         return compile
 
     def _register(self) -> None:
@@ -113,12 +113,12 @@ class Compilers:
         try:
             if not self.roots.compiled:
                 self._prepare()
-            self.flow.here.at.begin(self._code)
+            self.adapter.states.current.begin(self._code)
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
     def _end(self, *_: Any) -> None:
         try:
-            self.flow.here.at.end_of(self._code)
+            self.adapter.states.current.end_of(self._code)
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)

@@ -1,4 +1,4 @@
-"""COMMUNICATION spans: blocking collectives, and under DDP the wait at the end of the backward pass."""
+"""Records COMMUNICATION spans: blocking collectives, and the wait of DDP after the backward pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 COLLECTIVES = (
     "all_gather",
@@ -47,19 +47,19 @@ NAN = float("nan")
 class Distributed:
     """Times what this rank waits for others; which rank it is goes into the journal."""
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.collector = flow.collector("communication")
+    def __init__(self, adapter: AdapterState) -> None:
+        self.adapter = adapter
+        self.breaker = adapter.breaker("communication")
         self._last_gradient = 0
         self._ddp: weakref.ref[Any] | None = None
-        self._wait_name = flow.session.name("DDP gradients")
+        self._wait_name = adapter.session.name("DDP gradients")
         self._gradient_bytes = NAN
         self._codes: dict[tuple[str, str], int] = {}
         """Of spans of groups other than the one of all ranks, by collective and group."""
 
     def attach(self, patches: Patches) -> None:
         """Wrap collectives under both names that they have, process groups, and DDP."""
-        distributed = getattr(self.flow.torch, "distributed", None)
+        distributed = getattr(self.adapter.torch, "distributed", None)
         if distributed is None or not distributed.is_available():
             return
         c10d = distributed.distributed_c10d
@@ -74,7 +74,7 @@ class Distributed:
                     patches.replace(owner, name, ours)
         if distributed.is_initialized():
             self._note_rank()
-        ddp = self.flow.torch.nn.parallel.DistributedDataParallel
+        ddp = self.adapter.torch.nn.parallel.DistributedDataParallel
         patches.wrap(ddp, "__init__", self._watch_ddp)
         patches.wrap(ddp, "_sync_buffers", self._timed)
 
@@ -88,16 +88,16 @@ class Distributed:
             try:
                 note()
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
             return result
 
-        note, collector = self._note_rank, self.collector
+        note, breaker = self._note_rank, self.breaker
         return init_process_group
 
     def _note_rank(self) -> None:
-        distributed = self.flow.torch.distributed
+        distributed = self.adapter.torch.distributed
         local = os.environ.get("LOCAL_RANK", "")
-        self.flow.session.journal(
+        self.adapter.session.journal(
             "rank",
             {
                 "rank": distributed.get_rank(),
@@ -111,7 +111,7 @@ class Distributed:
     def _watch_collective(self, original: Any) -> Any:
         places = {name: place for place, name in enumerate(inspect.signature(original).parameters)}
         name = original.__name__
-        default = self.flow.code(Phase.COMMUNICATION, name)
+        default = self.adapter.code(Phase.COMMUNICATION, name)
 
         def given(what: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             place = places.get(what, len(args))
@@ -127,11 +127,11 @@ class Distributed:
             group = given("group", args, kwargs)
             return default if group is None else self._code(name, group, default)
 
-        return self.flow.timed(original, default, self.collector, "waiting", size, is_asynchronous, choose)
+        return self.adapter.timed(original, default, self.breaker, "waiting", size, is_asynchronous, choose)
 
     def _code(self, name: str, group: Any, default: int) -> int:
         """Return what begins a span of a collective of some ranks; those of a group are journaled once."""
-        c10d = self.flow.torch.distributed.distributed_c10d
+        c10d = self.adapter.torch.distributed.distributed_c10d
         if group is c10d.GroupMember.WORLD:
             return default
         called = str(getattr(group, "group_name", id(group)))
@@ -139,13 +139,13 @@ class Distributed:
         if code is None:
             if not any(known == called for _, known in self._codes):
                 ranks = c10d.get_process_group_ranks(group)
-                self.flow.session.journal("process_group", {"name": called, "ranks": ranks})
-            code = self._codes[name, called] = self.flow.code(Phase.COMMUNICATION, f"{name} in {called}")
+                self.adapter.session.journal("process_group", {"name": called, "ranks": ranks})
+            code = self._codes[name, called] = self.adapter.code(Phase.COMMUNICATION, f"{name} in {called}")
         return code
 
     def _timed(self, original: Any) -> Any:
-        code = self.flow.code(Phase.COMMUNICATION, original.__name__.lstrip("_"))
-        return self.flow.timed(original, code, self.collector, "waiting")
+        code = self.adapter.code(Phase.COMMUNICATION, original.__name__.lstrip("_"))
+        return self.adapter.timed(original, code, self.breaker, "waiting")
 
     # -- DDP
 
@@ -159,9 +159,9 @@ class Distributed:
             try:
                 watch(self)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
 
-        watch, collector = self._watch_gradients, self.collector
+        watch, breaker = self._watch_gradients, self.breaker
         return __init__
 
     def _watch_gradients(self, ddp: Any) -> None:
@@ -170,8 +170,8 @@ class Distributed:
         These hooks sit on parameters, but neither a copy nor a pickle of a parameter takes them along.
         """
         self._ddp = weakref.ref(ddp)
-        if self._end_backward not in self.flow.before_end:  # nobody else pays for it
-            self.flow.before_end.append(self._end_backward)
+        if self._end_backward not in self.adapter.before_end:  # nobody else pays for it
+            self.adapter.before_end.append(self._end_backward)
         trained = [p for p in ddp.module.parameters() if p.requires_grad]
         self._gradient_bytes = float(sum(map(_bytes, trained)))
         for parameter in trained[:WATCHED_PARAMETERS]:
@@ -186,8 +186,8 @@ class Distributed:
         ddp = self._ddp() if self._ddp is not None else None
         if ddp is None or last < began or not ddp.require_backward_grad_sync:
             return
-        at = self.flow.here.at
-        at.add(COMMUNICATION, self._wait_name, last, perf_counter_ns() - last, self._gradient_bytes)
+        state = self.adapter.states.current
+        state.add(COMMUNICATION, self._wait_name, last, perf_counter_ns() - last, self._gradient_bytes)
 
 
 def _bytes(value: Any) -> int:

@@ -1,4 +1,4 @@
-"""Put our function in the place of the framework's, and take it out again without a trace."""
+"""Replaces functions of the framework by wrappers, and restores them."""
 
 from __future__ import annotations
 

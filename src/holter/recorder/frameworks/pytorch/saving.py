@@ -1,4 +1,4 @@
-"""CHECKPOINT spans: whatever writes the state of a training to storage."""
+"""Records CHECKPOINT spans: calls that write the state of a training to storage."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
-from holter.recorder.frameworks.pytorch.stepping.flow import NAN
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 LATER = {
     "torch.distributed.checkpoint": ("save", "save_state_dict"),
@@ -23,16 +23,16 @@ LATER = {
 """Modules that `import torch` does not load: what in them writes a checkpoint."""
 
 
-class Saving:
+class CheckpointHooks:
     """Times checkpoints; their size is that of the file or folder which was written, when there is one."""
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.collector = flow.collector("checkpoint")
+    def __init__(self, adapter: AdapterState) -> None:
+        self.adapter = adapter
+        self.breaker = adapter.breaker("checkpoint")
 
     def attach(self, patches: Patches) -> None:
         """Wrap `torch.save` now, and the others when the script imports them."""
-        patches.wrap(self.flow.torch, "save", self._watch("torch.save"))
+        patches.wrap(self.adapter.torch, "save", self._watch("torch.save"))
         for module, names in LATER.items():
 
             def wrap(module: str, names: tuple[str, ...] = names) -> None:
@@ -40,13 +40,13 @@ class Saving:
                     for name in names:
                         patches.wrap(sys.modules[module], name, self._watch(f"{module}.{name}"))
                 except Exception as error:
-                    self.collector.fault(error)
+                    self.breaker.fault(error)
 
             imports.when_imported(module, wrap)
 
     def _watch(self, title: str) -> Callable[[Any], Any]:
-        code = self.flow.code(Phase.CHECKPOINT, title)
-        return lambda original: self.flow.timed(original, code, self.collector, "saving", _size_written)
+        code = self.adapter.code(Phase.CHECKPOINT, title)
+        return lambda original: self.adapter.timed(original, code, self.breaker, "saving", _size_written)
 
 
 def _size_written(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""How a batch is built: fetch, collate and stack samples, in the process that runs the dataset's code."""
+"""Times how a batch is built (fetch, collate, stack samples) in the process that runs the dataset."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
-    from holter.recorder.frameworks.pytorch.stepping.usual import At
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
 
 WORTH = 5
 """In the training process: one part in this many of its time must go into batches for a closer look.
@@ -37,9 +37,9 @@ THINNED = 6
 class Batches:
     """Times the building of batches: by a loader's worker, or by the training process when it has none."""
 
-    def __init__(self, flow: Flow, become_worker: Callable[[], None]) -> None:
-        self.flow = flow
-        self.fetches = flow.collector("fetch")
+    def __init__(self, adapter: AdapterState, become_worker: Callable[[], None]) -> None:
+        self.adapter = adapter
+        self.fetches = adapter.breaker("fetch")
         self.fetching = Fetching()
         self.sampler: StackSampler | None = None
         self._become_worker = become_worker
@@ -57,7 +57,7 @@ class Batches:
 
     def attach(self, patches: Patches) -> None:
         """Wrap the fetchers of batches and the workers' main function."""
-        inner = self.flow.torch.utils.data._utils
+        inner = self.adapter.torch.utils.data._utils
         patches.wrap(inner.fetch._BaseDatasetFetcher, "__init__", self._watch_fetcher)
         for fetcher in (inner.fetch._MapDatasetFetcher, inner.fetch._IterableDatasetFetcher):
             self._fetch_codes += (fetcher.fetch.__code__,)
@@ -72,7 +72,7 @@ class Batches:
             self.sampler = None
 
     def _watch_fetcher(self, original: Any) -> Any:
-        watch, collector = self._watch_collate, self.fetches
+        watch, breaker = self._watch_collate, self.fetches
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             try:
@@ -83,23 +83,23 @@ class Batches:
             try:
                 self.collate_fn = watch(self.collate_fn)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
 
         return __init__
 
     def _watch_collate(self, original: Any) -> Any:
-        here, fetching, collector = self.flow.here, self.fetching, self.fetches
+        states, fetching, breaker = self.adapter.states, self.fetching, self.fetches
         code = self._collate_code(original)
 
         def collate(samples: Any) -> Any:
-            begun, at = False, here.at
-            if fetching.began and at.fetching == 1 and collector.on:
+            begun, state = False, states.current
+            if fetching.began and state.fetching == 1 and breaker.on:
                 try:
                     fetching.stop(perf_counter_ns())
-                    at.begin(code)
+                    state.begin(code)
                     begun = True
                 except Exception as error:
-                    collector.fault(error)
+                    breaker.fault(error)
             try:
                 return original(samples)
             except BaseException as error:
@@ -108,9 +108,9 @@ class Batches:
             finally:
                 try:
                     if begun:
-                        at.end_of(code)
+                        state.end_of(code)
                 except Exception as error:
-                    collector.fault(error)
+                    breaker.fault(error)
 
         return passed_over(collate)
 
@@ -118,14 +118,14 @@ class Batches:
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
         code = getattr(function, "__code__", None)
         where = f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code is not None else ""
-        return self.flow.code(Phase.COLLATE, name.replace("<locals>.", "") + where)
+        return self.adapter.code(Phase.COLLATE, name.replace("<locals>.", "") + where)
 
     def _watch_fetch(self, original: Any) -> Any:
-        here, fetching, collector = self.flow.here, self.fetching, self.fetches
+        states, fetching, breaker = self.adapter.states, self.fetching, self.fetches
         begin, end, batches = self._begin_fetch, self._end_fetch, self
 
         def fetch(self: Any, index: Any) -> Any:
-            if batches.unseen or not collector.on:
+            if batches.unseen or not breaker.on:
                 if batches.unseen:
                     batches.unseen -= 1
                 try:
@@ -133,36 +133,36 @@ class Batches:
                 except BaseException as error:
                     hide(error)
                     raise
-            at = here.at
-            at.fetching += 1
+            state = states.current
+            state.fetching += 1
             code, samples = 0, 1
             try:
-                if at.fetching == 1 and not fetching.began:
+                if state.fetching == 1 and not fetching.began:
                     if self.auto_collation:
                         samples = len(index)
-                    code = begin(at)
+                    code = begin(state)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
             try:
                 return original(self, index)
             except BaseException as error:
                 if isinstance(error, StopIteration):
                     samples = 0
                 else:
-                    at.fail(error)
+                    state.fail(error)
                 hide(error)
                 raise
             finally:
-                at.fetching -= 1
+                state.fetching -= 1
                 try:
                     if code:
-                        end(at, code, samples)
+                        end(state, code, samples)
                 except Exception as error:
-                    collector.fault(error)
+                    breaker.fault(error)
 
         return fetch
 
-    def _begin_fetch(self, at: At) -> int:
+    def _begin_fetch(self, state: ThreadState) -> int:
         """Begin a span and return its code, or time the fetch only and return -1."""
         self._began = now = perf_counter_ns()
         if not self._is_worker:
@@ -176,16 +176,16 @@ class Batches:
         sampler = self.sampler
         if sampler is None or sampler.pid != os.getpid():
             self.fetching.forget()
-            self.sampler = sampler = StackSampler(self.flow.session, self.fetching, self._fetch_codes)
+            self.sampler = sampler = StackSampler(self.adapter.session, self.fetching, self._fetch_codes)
         if not self._fetch_code:
-            self._fetch_code = self.flow.code(Phase.FETCH, "fetch")
-        at.begin(self._fetch_code)
+            self._fetch_code = self.adapter.code(Phase.FETCH, "fetch")
+        state.begin(self._fetch_code)
         self.fetching.start(perf_counter_ns())
         if sampler.asleep:
             sampler.wake()
         return self._fetch_code
 
-    def _end_fetch(self, at: At, code: int, samples: int) -> None:
+    def _end_fetch(self, state: ThreadState, code: int, samples: int) -> None:
         now = perf_counter_ns()
         time = now - self._began
         self._spent += time * self._stands_for
@@ -194,10 +194,10 @@ class Batches:
             self._stands_for = self.unseen + 1
         if code > 0:
             self.fetching.stop(now)
-            at.end_of(code, float(samples))
+            state.end_of(code, float(samples))
 
     def _watch_worker(self, original: Any) -> Any:
-        flow, collector = self.flow, self.fetches
+        adapter, breaker = self.adapter, self.fetches
         place = list(inspect.signature(original).parameters).index("worker_id")
         enter, leave = self._enter_worker, self.stop
 
@@ -205,7 +205,7 @@ class Batches:
             try:
                 enter(int(kwargs["worker_id"] if "worker_id" in kwargs else args[place]))
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
@@ -213,18 +213,18 @@ class Batches:
                 raise
             finally:
                 leave()
-                if flow.pauses:
-                    flow.write_pauses()
+                if adapter.pauses:
+                    adapter.write_pauses()
 
         return _worker_loop
 
     def _enter_worker(self, worker_id: int) -> None:
         """This process is a worker from here on: of all that trains, nothing is watched any more."""
-        session = self.flow.session
+        session = self.adapter.session
         self._is_worker = True
         parent, _, index = os.environ.pop(ENV_LOADER, "").rpartition(":")
         if index:
             # So that the stages of one loader are not taken for another's.
-            self._fetch_code = self.flow.code(Phase.FETCH, f"loader {index}")
+            self._fetch_code = self.adapter.code(Phase.FETCH, f"loader {index}")
         session.become_worker(worker_id, parent or None)
         self._become_worker()

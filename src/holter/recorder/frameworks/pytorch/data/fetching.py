@@ -1,4 +1,4 @@
-"""How the thread that builds batches spends its time: on the processor, or waiting for something."""
+"""Splits the time of the thread that builds batches into computing and waiting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 100
 """Looks without one of the other kind, after which that kind's time goes to the kind that is seen."""
 
 
-class ThreadFiles:
+class ThreadActivity:
     """What the kernel says of one thread of this process."""
 
     def __init__(self, native_id: int) -> None:
@@ -60,7 +60,7 @@ class Fetching:
         self.thread = 0
         self.began = 0
         """Begin of the stretch that counts, ns; 0 while no batch is being built."""
-        self.files: ThreadFiles | None = None
+        self.files: ThreadActivity | None = None
         self._wall = 0
         self._computed = 0
         self._computed_before = 0
@@ -76,7 +76,7 @@ class Fetching:
         """The calling thread works on samples from now on."""
         native, files = threading.get_native_id(), self.files
         if files is None or files.native_id != native:
-            files = self.files = ThreadFiles(native)
+            files = self.files = ThreadActivity(native)
             self.thread = threading.get_ident()
         self._computed_before = -1 if self._short else files.computed()
         self.began = now

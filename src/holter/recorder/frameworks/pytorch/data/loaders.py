@@ -1,4 +1,4 @@
-"""Data loading as the training process sees it: loaders, their iterators, the wait for a batch."""
+"""Records data loading in the training process: loaders, their iterators, the wait for a batch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
-from holter.recorder.frameworks.pytorch.stepping.flow import NAN
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
-    from holter.recorder.frameworks.pytorch.stepping.usual import At
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
 
 ENV_LOADER = "HOLTER_LOADER"
 """While a loader starts its workers: key of this process, colon, index of the loader."""
@@ -24,9 +24,9 @@ ENV_LOADER = "HOLTER_LOADER"
 class Loaders:
     """Times every data loader of this process."""
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.waits = flow.collector("data_loading")
+    def __init__(self, adapter: AdapterState) -> None:
+        self.adapter = adapter
+        self.waits = adapter.breaker("data_loading")
         self.before_next: Callable[[], None] = lambda: None
         """Forgets an optimizer step that raised."""
         self.next_batch: Callable[[Any], None] = lambda iterator: None
@@ -34,13 +34,13 @@ class Loaders:
         self.end_unseen_step: Callable[[], None] = lambda: None
         self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._count = 0
-        self._next_code = flow.next_code = flow.code(Phase.DATA_LOADING, NEXT_BATCH)
-        flow.begin_next, flow.end_next = self._begin_next, self._end_next
-        self._start_code = flow.code(Phase.DATA_LOADING, ITERATOR_START)
+        self._next_code = adapter.next_code = adapter.code(Phase.DATA_LOADING, NEXT_BATCH)
+        adapter.begin_next, adapter.end_next = self._begin_next, self._end_next
+        self._start_code = adapter.code(Phase.DATA_LOADING, ITERATOR_START)
 
     def attach(self, patches: Patches) -> None:
         """Wrap loaders and their iterators."""
-        iterators = self.flow.torch.utils.data.dataloader
+        iterators = self.adapter.torch.utils.data.dataloader
         patches.wrap(iterators.DataLoader, "__iter__", self._watch_start)
         patches.wrap(iterators._BaseDataLoaderIter, "__init__", self._watch_iterator)
         patches.wrap(iterators._BaseDataLoaderIter, "__next__", self._watch_next)
@@ -55,7 +55,7 @@ class Loaders:
         self._loaders[id(loader)] = (weakref.ref(loader), index)
         dataset = type(getattr(loader, "dataset", None))
         workers = loader.num_workers
-        self.flow.session.journal(
+        self.adapter.session.journal(
             "loader",
             {
                 "index": index,
@@ -72,58 +72,58 @@ class Loaders:
         return index
 
     def _watch_start(self, original: Any) -> Any:
-        here, collector = self.flow.here, self.waits
+        states, breaker = self.adapter.states, self.waits
         start, end = self._begin_start, self._end_start
 
         def __iter__(self: Any) -> Any:  # noqa: N807
-            at = here.at
-            outer = not at.loading and collector.on
+            state = states.current
+            outer = not state.loading and breaker.on
             index = -1
             if outer:
-                at.loading = True
+                state.loading = True
                 try:
-                    index = start(self, at)
+                    index = start(self, state)
                 except Exception as error:
-                    collector.fault(error)
+                    breaker.fault(error)
             try:
                 return original(self)
             except BaseException as error:
                 if outer:
-                    at.fail(error)
+                    state.fail(error)
                 hide(error)
                 raise
             finally:
                 if outer:
-                    at.loading = False
+                    state.loading = False
                     try:
-                        end(index, at)
+                        end(index, state)
                     except Exception as error:
-                        collector.fault(error)
+                        breaker.fault(error)
 
         return __iter__
 
-    def _begin_start(self, loader: Any, at: At) -> int:
+    def _begin_start(self, loader: Any, state: ThreadState) -> int:
         index = self.index(loader)
-        at.seen = True
+        state.seen = True
         self.before_next()
         if loader.num_workers:
-            os.environ[ENV_LOADER] = f"{self.flow.session.process}:{index}"
-        at.begin(self._start_code)
+            os.environ[ENV_LOADER] = f"{self.adapter.session.process}:{index}"
+        state.begin(self._start_code)
         return index
 
-    def _end_start(self, index: int, at: At) -> None:
+    def _end_start(self, index: int, state: ThreadState) -> None:
         os.environ.pop(ENV_LOADER, None)
         if index >= 0:
-            at.end_of(self._start_code, float(index))
+            state.end_of(self._start_code, float(index))
 
     def _watch_iterator(self, original: Any) -> Any:
-        number, collector = self.index, self.waits
+        number, breaker = self.index, self.waits
 
         def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             try:
                 self._holter_loader = float(number(loader))
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
             try:
                 original(self, loader, *args, **kwargs)
             except BaseException as error:
@@ -133,23 +133,23 @@ class Loaders:
         return __init__
 
     def _watch_next(self, original: Any) -> Any:
-        here, collector = self.flow.here, self.waits
-        flow, next_batch = self.flow, self._next_batch
-        begins, ends = flow.next_begins, flow.next_ends
+        states, breaker = self.adapter.states, self.waits
+        adapter, next_batch = self.adapter, self._next_batch
+        begins, ends = adapter.next_begins, adapter.next_ends
 
         def __next__(self: Any) -> Any:  # noqa: N807
-            if not flow.sole:
+            if not adapter.sole:
                 next_batch(self)
             begun = False
             try:
-                begun = collector.on and begins()
+                begun = breaker.on and begins()
                 return original(self)
             except StopIteration:
-                here.at.seen = True  # what comes next sees no batch of this loader
+                states.current.seen = True  # what comes next sees no batch of this loader
                 raise
             except BaseException as error:
                 if begun:
-                    here.at.fail(error)
+                    states.current.fail(error)
                 hide(error)
                 raise
             finally:
@@ -160,37 +160,37 @@ class Loaders:
 
     def _next_batch(self, iterator: Any) -> None:
         try:
-            if self.waits.on and not self.flow.here.at.loading:
+            if self.waits.on and not self.adapter.states.current.loading:
                 self.next_batch(iterator)
         except Exception as error:
             self.waits.fault(error)
 
     def _begin_next(self) -> bool:
-        at = self.flow.here.at
-        if at.loading:
+        state = self.adapter.states.current
+        if state.loading:
             return False
-        at.before_next = at.forward
-        at.loading = at.forward = True  # models that a dataset calls are not the one that trains
-        at.asked = False
+        state.before_next = state.forward
+        state.loading = state.forward = True  # models that a dataset calls are not the one that trains
+        state.asked = False
         try:
-            if at.optimizers:
+            if state.optimizers:
                 self.before_next()
-            if not at.seen:
+            if not state.seen:
                 self.end_unseen_step()
-            at.seen = False
-            at.forward_end = 0
-            at.begin(self._next_code)
-            at.asked = True
+            state.seen = False
+            state.forward_end = 0
+            state.begin(self._next_code)
+            state.asked = True
         except Exception as error:
             self.waits.fault(error)
         return True
 
     def _end_next(self, iterator: Any) -> None:
-        at = self.flow.here.at
-        at.loading, at.forward = False, at.before_next
+        state = self.adapter.states.current
+        state.loading, state.forward = False, state.before_next
         try:
-            if at.asked:
-                at.end_of(self._next_code, getattr(iterator, "_holter_loader", NAN))
+            if state.asked:
+                state.end_of(self._next_code, getattr(iterator, "_holter_loader", NAN))
         except Exception as error:
             self.waits.fault(error)
 

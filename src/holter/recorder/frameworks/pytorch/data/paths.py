@@ -1,4 +1,4 @@
-"""Name a stack: the frames below the fetch of a batch, outermost first, joined by `;`."""
+"""Formats a stack: the frames below the fetch of a batch, outermost first, joined by `;`."""
 
 from __future__ import annotations
 

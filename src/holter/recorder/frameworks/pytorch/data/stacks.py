@@ -1,4 +1,4 @@
-"""Sample what a dataset is doing: a slow thread that looks at the stack of the one that builds batches.
+"""Samples the stack of the thread that builds batches, from a slow sampler thread.
 
 It works for any dataset, sees Python frames only, and pays for itself: it runs at a low rate that falls
 further where a look is dear, and sleeps while no batch is being built.
@@ -79,7 +79,7 @@ class StackSampler:
         self._switch = None
 
     def _run(self) -> None:
-        collector = self._session.collector("pytorch.stacks")
+        breaker = self._session.breaker("pytorch.stacks")
         fetching, ledger, kinds = self._fetching, Ledger(), Kinds()
         interval = INTERVAL_S
         looked = perf_counter_ns()
@@ -87,7 +87,7 @@ class StackSampler:
         patience = 1.0
         self._sharpen()
         # Random intervals, so that no rhythm of the dataset hides from us.
-        while not self._stopped and collector.on:
+        while not self._stopped and breaker.on:
             pause = interval * patience * (0.5 + self._random.random())
             soon = perf_counter_ns() + int(pause * 1e9) + ON_TIME_NS
             if self._awake.wait(pause):
@@ -117,13 +117,13 @@ class StackSampler:
                     cost = (thread_time_ns() - cpu) / 1e9
                     interval = max(INTERVAL_S, 0.7 * interval + 0.3 * cost * COST_SHARE)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
         self._relax()
         self._write(last, perf_counter_ns(), ledger.rest())
 
     def _write(self, name: int, now: int, duration: int) -> None:
         if name and duration > 0:
-            self._session.marks().add(_STACK, name, now, duration)
+            self._session.thread_spool().add(_STACK, name, now, duration)
 
     def _sleep(self) -> None:
         """Wait until batches are built again."""

@@ -1,4 +1,4 @@
-"""H2D spans: tensors that go from host memory to a device, one span for each `.to` or `.cuda`."""
+"""Records H2D spans: copies from host memory to a device, one span for each `.to` or `.cuda`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 
 H2D = int(Phase.H2D)
@@ -19,39 +19,39 @@ H2D = int(Phase.H2D)
 class Transfers:
     """Times host-to-device copies as the host sees them: an asynchronous one is short here."""
 
-    def __init__(self, flow: Flow, roots: Roots) -> None:
-        self.flow = flow
+    def __init__(self, adapter: AdapterState, roots: Roots) -> None:
+        self.adapter = adapter
         self.roots = roots
-        self.collector = flow.collector("h2d")
+        self.breaker = adapter.breaker("h2d")
         self._names: dict[str, int] = {}
 
     def attach(self, patches: Patches) -> None:
         """Wrap the ways a tensor or a module goes to a device."""
-        torch = self.flow.torch
+        torch = self.adapter.torch
         for name in ("to", "cuda"):
             patches.wrap(torch.Tensor, name, self._watch_tensor)
             patches.wrap(torch.nn.Module, name, self._watch_module)
 
     def _watch_tensor(self, original: Any) -> Any:
-        here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
-        observed, write = self.flow.torch.overrides.has_torch_function_unary, self._write
+        states, is_compiling, breaker = self.adapter.states, self.adapter.is_compiling, self.breaker
+        observed, write = self.adapter.torch.overrides.has_torch_function_unary, self._write
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
             # A subclass, or a mode that watches functions, would see us ask where the tensor is.
             if is_compiling():
                 return original(self, *args, **kwargs)
-            watched = not (observed(self) or not self.is_cpu or here.at.moving)
+            watched = not (observed(self) or not self.is_cpu or states.current.moving)
             begin = perf_counter_ns() if watched else 0
             try:
                 result = original(self, *args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
-            if watched and result is not self and collector.on:
+            if watched and result is not self and breaker.on:
                 try:
                     write(begin, result)
                 except Exception as error:
-                    collector.fault(error)
+                    breaker.fault(error)
             return result
 
         return move
@@ -62,28 +62,28 @@ class Transfers:
         now = perf_counter_ns()
         size = result.numel() * result.element_size()
         name = self._name(result.device.type)
-        self.flow.here.at.add(H2D, name, begin, now - begin, float(size))
+        self.adapter.states.current.add(H2D, name, begin, now - begin, float(size))
 
     def _name(self, device: str) -> int:
         name = self._names.get(device)
         if name is None:
-            name = self._names[device] = self.flow.session.name(device)
+            name = self._names[device] = self.adapter.session.name(device)
         return name
 
     def _watch_module(self, original: Any) -> Any:
-        here, is_compiling, collector = self.flow.here, self.flow.is_compiling, self.collector
+        states, is_compiling, breaker = self.adapter.states, self.adapter.is_compiling, self.breaker
         roots, write = self.roots, self._write_module
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return original(self, *args, **kwargs)
-            if (at := here.at).moving or not collector.on:
+            if (state := states.current).moving or not breaker.on:
                 try:
                     return original(self, *args, **kwargs)
                 except BaseException as error:
                     hide(error)
                     raise
-            at.moving = True  # one span for the whole module, not one for each parameter
+            state.moving = True  # one span for the whole module, not one for each parameter
             before = next(self.parameters(), None)
             from_host = before is not None and before.device.type == "cpu"
             begin = perf_counter_ns()
@@ -93,13 +93,13 @@ class Transfers:
                 hide(error)
                 raise
             finally:
-                at.moving = False
+                state.moving = False
                 try:
                     roots.on_move(self)
                     if from_host:
                         write(begin, self)
                 except Exception as error:
-                    collector.fault(error)
+                    breaker.fault(error)
 
         return move
 
@@ -108,7 +108,7 @@ class Transfers:
         after = next(module.parameters(), None)
         if after is None or after.device.type == "cpu":
             return
-        self.flow.note_device(after.device.type)
+        self.adapter.note_device(after.device.type)
         size = sum(p.numel() * p.element_size() for p in module.parameters())
         name = self._name(f"{type(module).__qualname__} to {after.device.type}")
-        self.flow.here.at.add(H2D, name, begin, now - begin, float(size))
+        self.adapter.states.current.add(H2D, name, begin, now - begin, float(size))

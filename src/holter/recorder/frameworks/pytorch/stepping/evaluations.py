@@ -14,15 +14,15 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import Patches, hide
-from holter.recorder.frameworks.pytorch.stepping.flow import EVAL, PREDICT
-from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, Units
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT
+from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, LossUnits
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 
 _SCALAR = int(Phase.SCALAR)
@@ -70,13 +70,13 @@ _UNITS = {MEAN: "mean", SUM: "sum"}
 class Evaluations:
     """Watches functions of losses while models evaluate; those of a pass are told when the next begins."""
 
-    def __init__(self, flow: Flow, roots: Roots, units: Units) -> None:
-        self.flow = flow
+    def __init__(self, adapter: AdapterState, roots: Roots, units: LossUnits) -> None:
+        self.adapter = adapter
         self._units = units
-        self.collector = flow.collector("evaluation")
+        self.breaker = adapter.breaker("evaluation")
         self._roots = roots
         self._patches = Patches()
-        self._arrivals = Arrivals(flow)
+        self._arrivals = Arrivals(adapter)
         self._watchers: dict[Any, Callable[..., Any]] = {}
         """Ours by the function it stands for; kept, for TorchScript knows functions by their addresses."""
         self._thread = 0
@@ -97,11 +97,11 @@ class Evaluations:
 
     def _turn(self, evaluates: bool) -> None:
         """A model is about to be called."""
-        if self.flow.evaluated:
+        if self.adapter.evaluated:
             self._tell()
         if evaluates and not self._roots.compiled:
             if not self._thread:
-                torch = self.flow.torch
+                torch = self.adapter.torch
                 for owner, names in ((torch._C._nn, _BENEATH), (torch, _ABOVE)):
                     for name in names:
                         self._patches.wrap(owner, name, self._watch)
@@ -118,14 +118,14 @@ class Evaluations:
             self._watchers[original] = ours = self._watcher(original)
             # Asked before any is replaced, for it lists them at the first question; what a script compiles
             # meanwhile finds the same operation behind ours.
-            scripted = self.flow.torch.jit._builtins
+            scripted = self.adapter.torch.jit._builtins
             operation = scripted._find_builtin(original)
             if operation is not None:
                 scripted._register_builtin(ours, operation)
         return self._watchers[original]
 
     def _watcher(self, original: Any) -> Callable[..., Any]:
-        is_compiling, collector = self.flow.is_compiling, self.collector
+        is_compiling, breaker = self.adapter.is_compiling, self.breaker
         name = original.__name__.removesuffix("_nd")
 
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -136,43 +136,43 @@ class Evaluations:
             except BaseException as error:
                 hide(error)
                 raise
-            if self._thread == get_ident() and collector.on:
+            if self._thread == get_ident() and breaker.on:
                 try:
                     self._see(name, result, args)
                 except Exception as error:
-                    collector.fault(error)
+                    breaker.fault(error)
             return result
 
         return watched
 
     def _see(self, name: str, result: Any, args: tuple[Any, ...]) -> None:
         """Note a loss: one that is a single number, which nobody but the script computes."""
-        flow = self.flow
-        torch = flow.torch
+        adapter = self.adapter
+        torch = adapter.torch
         # While somebody traces or transforms, nothing is asked of the tensor: the answer would be part of it.
-        if type(result) is not torch.Tensor or flow.here.at.backward or _looked_through(torch._C):
+        if type(result) is not torch.Tensor or adapter.states.current.backward or _looked_through(torch._C):
             return
         if result.numel() != 1 or not result.is_floating_point():
             return
-        if flow.on_eval_loss is not None:
-            flow.on_eval_loss(result)
-        if len(flow.evaluated) < _MOST and result.device.type in ("cpu", "cuda"):
+        if adapter.on_eval_loss is not None:
+            adapter.on_eval_loss(result)
+        if len(adapter.evaluated) < _MOST and result.device.type in ("cpu", "cuda"):
             value, name = self._in_unit(name, result.detach(), args)
             value = value.item() if value.is_cpu else value
-            flow.evaluated.append((perf_counter_ns(), flow.session.step, name, value))
+            adapter.evaluated.append((perf_counter_ns(), adapter.session.step, name, value))
 
     def _in_unit(self, name: str, loss: Any, args: tuple[Any, ...]) -> tuple[Any, str]:
         """Return a loss in the unit of the training's own; named with its unit where that cannot be."""
-        at, trained = _REDUCTION_AT.get(name), self._units.reduction
-        reduction = args[at] if at is not None and at < len(args) else 0
+        state, trained = _REDUCTION_AT.get(name), self._units.reduction
+        reduction = args[state] if state is not None and state < len(args) else 0
         if reduction not in _UNITS or reduction == trained or (reduction == MEAN and not trained):
             return loss, name
-        inputs, target, weight = args[0], args[1], args[2] if at is not None and at > 2 else None
+        inputs, target, weight = args[0], args[1], args[2] if state is not None and state > 2 else None
         of_targets = name in _OF_TARGETS
         if trained != MEAN or weight is not None or (of_targets and target.is_floating_point()):
             return loss, f"{name} ({_UNITS[reduction]})"
         ignored = args[4] if of_targets and len(args) > 4 else None
-        with self.flow.torch.no_grad():
+        with self.adapter.torch.no_grad():
             count = inputs.numel() if not of_targets else (target != ignored).sum().clamp(min=1)
             return loss / count, name
 
@@ -181,31 +181,31 @@ class Evaluations:
 
         One that is in another unit than the training's own losses is always named, with its unit.
         """
-        flow = self.flow
-        losses, flow.evaluated = flow.evaluated, []
-        if any("loss" in name for name in flow.session.told):
+        adapter = self.adapter
+        losses, adapter.evaluated = adapter.evaluated, []
+        if any("loss" in name for name in adapter.session.logged_names):
             return
-        mode = PREDICT if self.flow.predicting else EVAL
+        mode = PREDICT if self.adapter.predicting else EVAL
         for when, step, function, value in losses:
             alone = len(losses) == 1 and not function.endswith(")")
-            name = flow.session.name("loss" if alone else f"loss/{function}")
+            name = adapter.session.name("loss" if alone else f"loss/{function}")
             if isinstance(value, float):
                 self._write(name, when, step, mode, value)
-            elif not self._arrivals.crowded and not flow.torch.cuda.is_current_stream_capturing():
+            elif not self._arrivals.crowded and not adapter.torch.cuda.is_current_stream_capturing():
                 self._arrivals.later(value.double().reshape(1), partial(self._write, name, when, step, mode))
                 self._arrivals.send()
 
     def _write(self, name: int, when: int, step: int, mode: int, value: Any) -> None:
-        self.flow.here.at.add(_SCALAR, name, when, 0, float(value), step, mode)
+        self.adapter.states.current.add(_SCALAR, name, when, 0, float(value), step, mode)
 
     def _finish(self) -> None:
         """The script is over."""
         try:
-            if self.flow.evaluated:
+            if self.adapter.evaluated:
                 self._tell()
             self._arrivals.finish()
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
 
 def _looked_through(inner: Any) -> bool:

@@ -1,16 +1,16 @@
-"""Tell a profiler which part of a step begins or ends on its thread, for as long as its window is open."""
+"""Tells a profiler which part of a step begins or ends, while its window is open."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.recorder.frameworks.pytorch.stepping.flow import NAN
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 PARTS = {
     int(phase): phase.name.lower()
@@ -18,7 +18,7 @@ PARTS = {
 }
 
 
-def watch_phases(flow: Flow, call: Callable[[str, bool, int | None], None]) -> Callable[[], None]:
+def watch_phases(adapter: AdapterState, call: Callable[[str, bool, int | None], None]) -> Callable[[], None]:
     """Call `call(part, begins, mode)` at each begin and end of a part of a step on the calling thread.
 
     `mode` is known at the end of a forward pass only. What `call` raises is a fault of ours, and is not
@@ -27,16 +27,16 @@ def watch_phases(flow: Flow, call: Callable[[str, bool, int | None], None]) -> C
     Returns:
         What ends it; nothing is left behind then.
     """
-    at, collector = flow.here.at, flow.collector("phases")
-    plain_begin, plain_end_of = at.begin, at.end_of
+    state, breaker = adapter.states.current, adapter.breaker("phases")
+    plain_begin, plain_end_of = state.begin, state.end_of
 
     def tell(code: int, begins: bool, mode: int | None) -> None:
         part = PARTS.get(code & 255)
-        if part is not None and collector.on:
+        if part is not None and breaker.on:
             try:
                 call(part, begins, mode)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
 
     def begin(code: int) -> int:
         now = plain_begin(code)
@@ -47,9 +47,9 @@ def watch_phases(flow: Flow, call: Callable[[str, bool, int | None], None]) -> C
         tell(code, False, mode)
         return plain_end_of(code, value, mode)
 
-    at.begin, at.end_of, at.heard = begin, end_of, True
+    state.begin, state.end_of, state.heard = begin, end_of, True
 
     def undo() -> None:
-        at.begin, at.end_of, at.heard = plain_begin, plain_end_of, False
+        state.begin, state.end_of, state.heard = plain_begin, plain_end_of, False
 
     return undo

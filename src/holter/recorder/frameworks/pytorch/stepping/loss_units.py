@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 GROUPS = 8
 """Groups of passes between two optimizer steps, until losses of a training count as undivided."""
@@ -28,11 +28,11 @@ MEAN, SUM = 1, 2
 _REDUCED = {"MeanBackward0": MEAN, "SumBackward0": SUM}
 
 
-class Units:
+class LossUnits:
     """Looks at the first losses of a training, and at all of one that divides them."""
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
+    def __init__(self, adapter: AdapterState) -> None:
+        self.adapter = adapter
         self.watches = True
         """Whether losses are looked at: until it is known that nothing divides them."""
         self.reduction = 0
@@ -68,7 +68,7 @@ class Units:
 
     def _mean_of_targets(self, loss: Any, divisor: Any, targets: Any) -> Any:
         """Return a sum of targets as their mean, if the divisor counts more. Reads nothing from a device."""
-        torch = self.flow.torch
+        torch = self.adapter.torch
         if loss.is_cpu:
             if not 0 < float(targets) <= float(divisor):
                 return loss
@@ -81,7 +81,7 @@ class Units:
 
     def passed(self, divisor: int) -> None:
         """Note that a backward pass begins from a loss with this divisor."""
-        steps = self.flow.inner_steps
+        steps = self.adapter.inner_steps
         if steps != self._group_at or len(self._group) >= _MOST:
             self._judge()
             self._group_at = steps
@@ -119,7 +119,7 @@ class Units:
 
     def close(self) -> None:
         """Write what waits; the training is over."""
-        if self.flow.inner_steps != self._group_at:
+        if self.adapter.inner_steps != self._group_at:
             self._judge()
         self.finish()
 

@@ -1,11 +1,11 @@
-"""The learning rate, whenever it changes and now and then."""
+"""Records the learning rate when it changes, and once in `LR_EVERY` steps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 LR_EVERY = 100
 """Steps after which an unchanged learning rate is recorded again."""
@@ -14,17 +14,17 @@ LR_EVERY = 100
 class LearningRate:
     """That of an optimizer's first group."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
+    def __init__(self, adapter: AdapterState) -> None:
+        self._adapter = adapter
         self._value: float | None = None
 
     def note(self, optimizer: Any) -> None:
         """A step of this optimizer is over."""
         groups = optimizer.param_groups
         value = groups[0].get("lr") if groups else None
-        flow = self._flow
-        flow.rate_left -= 1
-        if value is flow.rate and value is not None and flow.rate_left >= 0:
+        adapter = self._adapter
+        adapter.rate_left -= 1
+        if value is adapter.rate and value is not None and adapter.rate_left >= 0:
             return
         rate = value if type(value) is float else None  # a tensor may be changed where it is
         if type(value) is not float:
@@ -34,8 +34,8 @@ class LearningRate:
                 return  # on a device: reading it would wait for the device
             else:
                 value = float(value)
-        flow.rate = rate
-        if value != self._value or flow.rate_left < 0:
-            self._value, flow.rate_left = value, LR_EVERY - 1
-            if "lr" not in flow.told:
-                flow.session.scalar("lr", value)
+        adapter.rate = rate
+        if value != self._value or adapter.rate_left < 0:
+            self._value, adapter.rate_left = value, LR_EVERY - 1
+            if "lr" not in adapter.logged_names:
+                adapter.session.scalar("lr", value)

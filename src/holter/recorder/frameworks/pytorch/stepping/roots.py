@@ -1,4 +1,4 @@
-"""FORWARD spans: find the modules that the training loop itself calls, and time those calls only.
+"""Records FORWARD spans: finds the modules that the loop itself calls, and times only those calls.
 
 Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`. Instead
 the *class* of a root module gets a `__call__` that times the outermost call and passes all others through.
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
 from holter.recorder.frameworks.pytorch.patches import hide, passed_over
-from holter.recorder.frameworks.pytorch.stepping.flow import EVAL, NAN, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, NAN, PREDICT, TRAIN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
     from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
-    from holter.recorder.frameworks.pytorch.stepping.usual import At
 
 DISCOVERY_STEPS = 3
 DISCOVERY_CALLS = 50
@@ -32,9 +32,9 @@ _INNER = ("_orig_mod", "module")  # where wrappers (compiled, data-parallel) kee
 class Roots:
     """Root classes found so far, and the discovery of more of them."""
 
-    def __init__(self, flow: Flow, clock: StepClock) -> None:
-        self.flow, self.clock = flow, clock
-        self.collector = flow.collector("forward")
+    def __init__(self, adapter: AdapterState, clock: StepClock) -> None:
+        self.adapter, self.clock = adapter, clock
+        self.breaker = adapter.breaker("forward")
         self.compiled = False
         self.on_evaluation: Callable[[bool], object] = bool
         """Called before a model evaluates, and before the first that trains again: whether it evaluates."""
@@ -45,12 +45,12 @@ class Roots:
         self._steps_left = self._calls_left = 0
         self._root = 0
         """Code of the forward span that the discovery hooks opened, 0 for none."""
-        self._module = flow.torch.nn.Module
-        flow.begin_call, flow.end_call = self._begin_call, self._end_call
+        self._module = adapter.torch.nn.Module
+        adapter.begin_call, adapter.end_call = self._begin_call, self._end_call
 
     def attach(self) -> None:
         """Start the first discovery, and know the wrappers that are roots by nature."""
-        parallel = getattr(self.flow.torch.nn, "parallel", None)
+        parallel = getattr(self.adapter.torch.nn, "parallel", None)
         for name in ("DistributedDataParallel", "DataParallel"):
             cls = getattr(parallel, name, None)
             if cls is not None:
@@ -62,7 +62,7 @@ class Roots:
         try:
             self.add(sys.modules[module].FullyShardedDataParallel)
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
     def detach(self) -> None:
         """Take out every hook."""
@@ -108,22 +108,22 @@ class Roots:
         self._classes[cls] = undo
 
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
-        flow, here, collector = self.flow, self.flow.here, self.collector
-        usual, quiet = (flow.call_begins, flow.call_ends), (self._begin_call, self._end_call)
-        gradients = flow.torch.is_grad_enabled
+        adapter, states, breaker = self.adapter, self.adapter.states, self.breaker
+        step_hooks, quiet = (adapter.call_begins, adapter.call_ends), (self._begin_call, self._end_call)
+        gradients = adapter.torch.is_grad_enabled
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            begins, ends = usual if flow.compiles or gradients() else quiet
+            begins, ends = step_hooks if adapter.compiles or gradients() else quiet
             begun = False
             try:
-                begun = not (flow.compiles and flow.is_compiling()) and collector.on and begins(self)
+                begun = not (adapter.compiles and adapter.is_compiling()) and breaker.on and begins(self)
                 # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
                 return own(self, *args, **kwargs)
             except BaseException as error:
                 if begun:
-                    here.at.fail(error)
+                    states.current.fail(error)
                 hide(error)
                 raise
             finally:
@@ -131,28 +131,28 @@ class Roots:
                     ends(self)
 
         __call__.__qualname__ = f"{cls.__qualname__}.__call__"
-        _skip_frame(self.flow.torch, passed_over(__call__))
+        _skip_frame(self.adapter.torch, passed_over(__call__))
         return __call__
 
     def _begin_call(self, module: Any) -> bool:
-        at = self.flow.here.at
-        if at.forward:
+        state = self.adapter.states.current
+        if state.forward:
             return False
-        at.call_code = 0
+        state.call_code = 0
         try:
-            at.call_code = self._begin(module, at)
+            state.call_code = self._begin(module, state)
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
         return True
 
     def _end_call(self, module: Any) -> None:
-        at = self.flow.here.at
-        at.forward = False
+        state = self.adapter.states.current
+        state.forward = False
         try:
-            if at.call_code:
-                self._end(module, at, at.call_code)
+            if state.call_code:
+                self._end(module, state, state.call_code)
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
     def _code(self, module: Any) -> int:
         inner, wrapped = module, False
@@ -164,32 +164,32 @@ class Roots:
                     break
             else:
                 break
-        code = self.flow.code(Phase.FORWARD, type(inner).__qualname__)
+        code = self.adapter.code(Phase.FORWARD, type(inner).__qualname__)
         if not wrapped:  # a wrapper's class may hold many models
-            self.flow.model_codes[type(module)] = code
+            self.adapter.model_codes[type(module)] = code
         return code
 
-    def _begin(self, module: Any, at: At) -> int:
+    def _begin(self, module: Any, state: ThreadState) -> int:
         # A rollout has no batch of its own: it is part of the training, also without gradients.
-        tests = not (module.training and (at.seen or self.flow.torch.is_grad_enabled()))
-        at.forward = at.seen = True
-        if self.flow.predicting is None:
+        tests = not (module.training and (state.seen or self.adapter.torch.is_grad_enabled()))
+        state.forward = state.seen = True
+        if self.adapter.predicting is None:
             self.clock.on_forward_begin()
-        if self.flow.evaluates or tests:
-            self.flow.evaluates = tests
+        if self.adapter.evaluates or tests:
+            self.adapter.evaluates = tests
             self.on_evaluation(tests)
-        if self.flow.on_forward is not None:
-            self.flow.on_forward(module)
-        code = self.flow.model_codes.get(type(module)) or self._code(module)
-        at.begin(code)
+        if self.adapter.on_forward is not None:
+            self.adapter.on_forward(module)
+        code = self.adapter.model_codes.get(type(module)) or self._code(module)
+        state.begin(code)
         return code
 
-    def _end(self, module: Any, at: At, code: int) -> None:
-        at.forward = False
-        predicting, trains = self.flow.predicting, module.training and not self.flow.evaluates
-        at.forward_end = at.end_of(code, NAN, PREDICT if predicting else TRAIN if trains else EVAL)
+    def _end(self, module: Any, state: ThreadState, code: int) -> None:
+        state.forward = False
+        predicting, trains = self.adapter.predicting, module.training and not self.adapter.evaluates
+        state.forward_end = state.end_of(code, NAN, PREDICT if predicting else TRAIN if trains else EVAL)
         if predicting is not False:
-            self.clock.on_forward_end(module.training, at.forward_end)
+            self.clock.on_forward_end(module.training, state.forward_end)
 
     # -- discovery
 
@@ -198,8 +198,8 @@ class Roots:
         self._steps_left, self._calls_left = DISCOVERY_STEPS, DISCOVERY_CALLS
         if self._handles or self.compiled:
             return
-        self.flow.boundary_calls.add(self._count_step)
-        module = self.flow.torch.nn.modules.module
+        self.adapter.boundary_calls.add(self._count_step)
+        module = self.adapter.torch.nn.modules.module
         self._handles.append(module.register_module_forward_pre_hook(self._before))
         try:
             self._handles.append(module.register_module_forward_hook(self._after, always_call=True))
@@ -208,7 +208,7 @@ class Roots:
 
     def stop_discovery(self) -> None:
         """Take the hooks out because a compiler begins to trace, and never put them in again."""
-        self.compiled, self.flow.evaluates = True, False
+        self.compiled, self.adapter.evaluates = True, False
         self._close()
         self.on_evaluation(False)
         self.on_compiler()
@@ -225,9 +225,9 @@ class Roots:
 
     def end_unseen_step(self) -> None:
         """A batch is asked for, and nothing was seen since the last: the whole step was compiled."""
-        flow = self.flow
-        if self.compiled and flow.predicting is False and flow.torch.is_grad_enabled():
-            flow.boundary()
+        adapter = self.adapter
+        if self.compiled and adapter.predicting is False and adapter.torch.is_grad_enabled():
+            adapter.boundary()
 
     def on_move(self, module: Any) -> None:
         """A whole module went to a device: with a compiler in use the only sign of an eager model."""
@@ -244,19 +244,19 @@ class Roots:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self.flow.boundary_calls.discard(self._count_step)
-        at = self.flow.here.at
-        if at.depth:  # in the middle of a forward pass, whose end will not be seen
-            at.depth = 0
-            if self._root and at.forward:
-                at.forward = False
-                at.end_of(self._root)
+        self.adapter.boundary_calls.discard(self._count_step)
+        state = self.adapter.states.current
+        if state.depth:  # in the middle of a forward pass, whose end will not be seen
+            state.depth = 0
+            if self._root and state.forward:
+                state.forward = False
+                state.end_of(self._root)
 
     def _before(self, module: Any, args: Any) -> None:
-        at = self.flow.here.at
-        if at.depth:
-            at.depth += 1
-        elif not (at.forward or self.flow.is_compiling() or self._traces()):
+        state = self.adapter.states.current
+        if state.depth:
+            state.depth += 1
+        elif not (state.forward or self.adapter.is_compiling() or self._traces()):
             try:
                 self._calls_left -= 1
                 if self._calls_left < 0:
@@ -265,29 +265,31 @@ class Roots:
                     self._close()
                     return
                 if self.is_root(module):  # else a module that it calls may be one
-                    at.depth = 1
+                    state.depth = 1
                     self._root = 0
-                    self._root = self._begin(module, at)
+                    self._root = self._begin(module, state)
             except Exception as error:
-                self.collector.fault(error)
+                self.breaker.fault(error)
 
     def _traces(self) -> bool:
         """Whether modules are called to see what they do: the outermost is then part of a model."""
         tracer = sys.modules.get("torch.fx._symbolic_trace")
-        return bool(getattr(tracer, "_is_fx_tracing_flag", False) or self.flow.torch._C._get_tracing_state())
+        return bool(
+            getattr(tracer, "_is_fx_tracing_flag", False) or self.adapter.torch._C._get_tracing_state()
+        )
 
     def _after(self, module: Any, args: Any, result: Any) -> None:
-        at = self.flow.here.at
-        if not at.depth:
+        state = self.adapter.states.current
+        if not state.depth:
             return
-        at.depth -= 1
-        if at.depth or not self._root:
+        state.depth -= 1
+        if state.depth or not self._root:
             return
         try:
-            self._end(module, at, self._root)
+            self._end(module, state, self._root)
             self.add(type(module))
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
 
 def _skip_frame(torch: Any, function: Any) -> None:

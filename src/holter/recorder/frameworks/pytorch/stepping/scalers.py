@@ -1,9 +1,9 @@
-"""Gradient scalers of mixed precision: whose step is the span, and which steps they skip."""
+"""Times the steps of gradient scalers, and records the steps that they skip."""
 
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
@@ -11,9 +11,29 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
+    from holter.recorder.guard import CircuitBreaker
 
 SKIPPED = int(Phase.SKIPPED)
+
+
+class OptimizerClock(Protocol):
+    """The step clock, which records the spans of optimizers."""
+
+    adapter: AdapterState
+    breaker: CircuitBreaker
+    codes: dict[type, int]
+    on_scaler: Callable[[Any], None] | None
+    on_skipped: Callable[[Any], None] | None
+
+    def enter(self, optimizer: Any, state: ThreadState) -> None:
+        """Begin the span of an optimizer."""
+        ...
+
+    def leave(self, optimizer: Any, state: ThreadState, *, stepped: bool) -> None:
+        """End it."""
+        ...
 
 
 def owners(torch: Any, method: str) -> Iterator[Any]:
@@ -29,27 +49,27 @@ def owners(torch: Any, method: str) -> Iterator[Any]:
             yield owner
 
 
-def watch_step(clock: StepClock, original: Any) -> Callable[..., Any]:
+def watch_step(clock: OptimizerClock, original: Any) -> Callable[..., Any]:
     """Return a scaler's `step` within the span of the optimizer that it steps, or skips."""
-    flow, here = clock.flow, clock.flow.here
+    adapter, states = clock.adapter, clock.adapter.states
 
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        if flow.is_compiling() or (at := here.at).scaling or not clock.collector.on:
+        if adapter.is_compiling() or (state := states.current).scaling or not clock.breaker.on:
             try:
                 return original(self, optimizer, *args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
-        at.scaling = True
-        inner = flow.inner_steps
+        state.scaling = True
+        inner = adapter.inner_steps
         begun = done = False
         try:
             if clock.on_scaler is not None:
                 clock.on_scaler(self)
-            clock.enter(optimizer, at)
+            clock.enter(optimizer, state)
             begun = True
         except Exception as error:
-            clock.collector.fault(error)
+            clock.breaker.fault(error)
         try:
             result = original(self, optimizer, *args, **kwargs)
             done = True
@@ -58,15 +78,15 @@ def watch_step(clock: StepClock, original: Any) -> Callable[..., Any]:
             hide(error)
             raise
         finally:
-            at.scaling = False
+            state.scaling = False
             try:
                 if begun:
-                    if done and flow.inner_steps == inner:
-                        at.add(SKIPPED, clock.codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
+                    if done and adapter.inner_steps == inner:
+                        state.add(SKIPPED, clock.codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
                         if clock.on_skipped is not None:
                             clock.on_skipped(optimizer)
-                    clock.leave(optimizer, at, stepped=done)
+                    clock.leave(optimizer, state, stepped=done)
             except Exception as error:
-                clock.collector.fault(error)
+                clock.breaker.fault(error)
 
     return step

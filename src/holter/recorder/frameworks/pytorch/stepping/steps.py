@@ -1,4 +1,4 @@
-"""The step clock: OPTIMIZER spans, where a step ends.
+"""Records OPTIMIZER spans and decides where a step ends: the step clock.
 
 A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first optimizer that
 steps leads; when others are seen before it comes again, the last of them leads from then on. Optimizers that
@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.stepping import scalers
-from holter.recorder.frameworks.pytorch.stepping.flow import PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import PREDICT, TRAIN
 from holter.recorder.frameworks.pytorch.stepping.rates import LearningRate
 from holter.schema.phases import Phase
+from holter.schema.record import step_lead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.recorder.frameworks.pytorch.patches import Patches
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
-    from holter.recorder.frameworks.pytorch.stepping.usual import At
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
 
 PATIENCE = 6
 """Steps of the first optimizer without those that were made beside it, until they are no longer awaited."""
@@ -42,9 +43,9 @@ UNDECIDED = 4
 class StepClock:
     """Counts iterations by what optimizers do; without any, by forward passes."""
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.collector = flow.collector("optimizer")
+    def __init__(self, adapter: AdapterState) -> None:
+        self.adapter = adapter
+        self.breaker = adapter.breaker("optimizer")
         self.on_new_optimizer: Callable[[], None] = lambda: None
         self.on_several: Callable[[bool], None] = lambda several: None
         """Called with whether passes of a step may have different losses: several optimizers are there."""
@@ -64,14 +65,14 @@ class StepClock:
         self.unended = 0  # the thread on which an optimizer stepped that ended no step, none since
         self.codes: dict[type, int] = {}
         """Of OPTIMIZER spans, by class."""
-        self._note_learning_rate = LearningRate(flow).note
+        self._note_learning_rate = LearningRate(adapter).note
         self._pending = 0  # forward passes that may be steps of a training by hand, or of an inference
         self._trains_by_hand = False
         self._thread = 0  # the one that called a model first: its calls are steps
 
     def attach(self, patches: Patches) -> None:
         """Hook optimizers and gradient scalers."""
-        torch = self.flow.torch
+        torch = self.adapter.torch
         # Not `torch.optim.optimizer`: torch deletes that name from its own package.
         optimizer = sys.modules[torch.optim.Optimizer.__module__]
         before, after = self._hooks()
@@ -87,7 +88,7 @@ class StepClock:
     # -- optimizers
 
     def _watch_init(self, original: Any) -> Any:
-        flow = self.flow
+        adapter = self.adapter
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             try:
@@ -95,19 +96,19 @@ class StepClock:
             except BaseException as error:
                 hide(error)
                 raise
-            if flow.is_compiling():
+            if adapter.is_compiling():
                 return
             try:
                 expect(self)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
 
-        expect, collector = self._expect, self.collector
+        expect, breaker = self._expect, self.breaker
         return __init__
 
     def _expect(self, optimizer: Any) -> None:
-        self.flow.predicting = False
-        self.flow.sole = 0
+        self.adapter.predicting = False
+        self.adapter.sole = 0
         key = id(optimizer)
         awaited = self._awaited
         awaited[key] = weakref.ref(optimizer, lambda _: awaited.pop(key, None))
@@ -116,70 +117,72 @@ class StepClock:
 
     def _hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         """Return what is called before and after each step of any optimizer."""
-        here, collector = self.flow.here, self.collector
-        flow, clock = self.flow, self
-        begins, ended = flow.optimizer_begins, flow.optimizer_ended
+        states, breaker = self.adapter.states, self.breaker
+        adapter, clock = self.adapter, self
+        begins, ended = adapter.optimizer_begins, adapter.optimizer_ended
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if (flow.compiles and flow.is_compiling()) or not collector.on:
+            if (adapter.compiles and adapter.is_compiling()) or not breaker.on:
                 return
             try:
                 if begins(optimizer):
                     return
-                at = here.at
-                if flow.before_step is not None:
-                    flow.before_step(optimizer)
-                if at.scaling:
+                state = states.current
+                if adapter.before_step is not None:
+                    adapter.before_step(optimizer)
+                if state.scaling:
                     return
-                if at.optimizers and at.optimizer == id(optimizer):
+                if state.optimizers and state.optimizer == id(optimizer):
                     clock.end_stale()
-                clock.enter(optimizer, at)
+                clock.enter(optimizer, state)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if flow.compiles and flow.is_compiling():
+            if adapter.compiles and adapter.is_compiling():
                 return
             try:
                 if ended(optimizer):
                     return
-                flow.inner_steps += 1
-                at = here.at
-                if flow.after_step is not None:
-                    flow.after_step(optimizer)
-                if at.scaling or not at.optimizers:
+                adapter.inner_steps += 1
+                state = states.current
+                if adapter.after_step is not None:
+                    adapter.after_step(optimizer)
+                if state.scaling or not state.optimizers:
                     return
-                if at.optimizers == 1 and clock._leads(optimizer) and flow.plain_boundary():
-                    # The usual case: the end of the step is told by the record of its optimizer.
-                    at.optimizers = 0
+                if state.optimizers == 1 and clock._leads(optimizer) and adapter.plain_boundary():
+                    # The common case: the record of the optimizer also ends the step, see `step_lead`.
+                    state.optimizers = 0
                     clock._note_learning_rate(optimizer)
-                    session = flow.session
-                    session.next_step(at.end_of(clock.codes[type(optimizer)], at.began - session.since))
+                    session = adapter.session
+                    session.next_step(
+                        state.end_of(clock.codes[type(optimizer)], step_lead(session.since, state.began))
+                    )
                 else:
-                    clock.leave(optimizer, at, stepped=True)
+                    clock.leave(optimizer, state, stepped=True)
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
 
         return before, after
 
-    def enter(self, optimizer: Any, at: At) -> None:
+    def enter(self, optimizer: Any, state: ThreadState) -> None:
         """An optimizer begins to step."""
-        at.optimizers += 1
-        if at.optimizers > 1:
+        state.optimizers += 1
+        if state.optimizers > 1:
             self._awaited.pop(id(optimizer), None)  # an optimizer inside another
             return
-        at.seen = True
-        at.forward_end = 0
-        at.optimizer = key = id(optimizer)
+        state.seen = True
+        state.forward_end = 0
+        state.optimizer = key = id(optimizer)
         if key not in self._known:
             self._meet(key, optimizer)
-        at.began = at.begin(self.codes.get(type(optimizer)) or self._code(optimizer))
+        state.began = state.begin(self.codes.get(type(optimizer)) or self._code(optimizer))
 
     def _meet(self, key: int, optimizer: Any) -> None:
         if len(self._known) > 100_000:  # ids of the dead
             self._known.clear()
         self._known[key] = weakref.ref(optimizer)
-        self.flow.predicting = False
+        self.adapter.predicting = False
         self._count()
         self.on_new_optimizer()
 
@@ -189,26 +192,26 @@ class StepClock:
 
     def _code(self, optimizer: Any) -> int:
         cls = type(optimizer)
-        code = self.codes[cls] = self.flow.code(Phase.OPTIMIZER, cls.__qualname__)
+        code = self.codes[cls] = self.adapter.code(Phase.OPTIMIZER, cls.__qualname__)
         return code
 
-    def leave(self, optimizer: Any, at: At, *, stepped: bool) -> None:
+    def leave(self, optimizer: Any, state: ThreadState, *, stepped: bool) -> None:
         """It is over; `stepped` unless it raised."""
-        at.optimizers -= 1
-        if at.optimizers:
+        state.optimizers -= 1
+        if state.optimizers:
             return
-        now = at.end_of(self.codes[type(optimizer)])
+        now = state.end_of(self.codes[type(optimizer)])
         if stepped:
             self.stepped(optimizer, now)
 
     def end_stale(self) -> None:
         """Forget an optimizer step that raised: its post hook was never called."""
-        at = self.flow.here.at
-        at.optimizers = 0
-        marks = at.marks
-        for depth, (_, code) in enumerate(marks.open_spans()):
+        state = self.adapter.states.current
+        state.optimizers = 0
+        thread_spool = state.thread_spool
+        for depth, (_, code) in enumerate(thread_spool.open_spans()):
             if code & 255 == Phase.OPTIMIZER:
-                marks.unwind(depth)
+                thread_spool.unwind(depth)
                 return
 
     # -- where a step ends
@@ -217,14 +220,14 @@ class StepClock:
         """An outermost optimizer step ended at `now`, ns: decide whether the iteration did, too."""
         if self._leads(optimizer):
             self._note_learning_rate(optimizer)
-            self.flow.boundary(TRAIN, now)
+            self.adapter.boundary(TRAIN, now)
             return
         elsewhere = threading.get_ident() != self._loop
         if elsewhere and self._beside(optimizer, now):
             return
         self._since += 1
         self.unended = threading.get_ident()
-        self.flow.sole = 0
+        self.adapter.sole = 0
         if self._awaited:
             self._awaited.pop(id(optimizer), None)
         leader = self._leader() if self._leader is not None else None
@@ -252,7 +255,7 @@ class StepClock:
 
     def _beside(self, optimizer: Any, now: int) -> bool:
         """Whether another thread trains too, whose steps count since it stepped first."""
-        leader, since = self._leader and self._leader(), max(self.flow.session.since, self._began)
+        leader, since = self._leader and self._leader(), max(self.adapter.session.since, self._began)
         if leader in (None, optimizer) or self._loop not in sys._current_frames():
             return False
         self._awaited.pop(id(optimizer), None)
@@ -262,15 +265,15 @@ class StepClock:
         """Whether this optimizer ends every step, being the only one: the usual case."""
         if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
             self._cycle = 1
-            flow, kind = self.flow, type(optimizer)
-            if not flow.sole:
+            adapter, kind = self.adapter, type(optimizer)
+            if not adapter.sole:
                 self.on_several(False)
-            flow.sole, flow.sole_type, flow.sole_code = id(optimizer), kind, self.codes[kind]
+            adapter.sole, adapter.sole_type, adapter.sole_code = id(optimizer), kind, self.codes[kind]
             return True
         return False
 
     def _lead(self, optimizer: Any, *, settled: bool = False) -> None:
-        self.flow.sole = 0
+        self.adapter.sole = 0
         self._leader = weakref.ref(optimizer)
         self._loop, self._began = threading.get_ident(), perf_counter_ns()
         self._last_other = None
@@ -284,13 +287,13 @@ class StepClock:
         if self._led == SETTLED:
             self._settled = True
         self._note_learning_rate(optimizer)
-        self.flow.boundary(TRAIN, now)
+        self.adapter.boundary(TRAIN, now)
 
     def end_iteration(self) -> None:
         """An iteration is over in which an optimizer stepped and did not end it."""
         self._held = self.unended = 0
         self._led += 1
-        self.flow.boundary(TRAIN)
+        self.adapter.boundary(TRAIN)
 
     # -- no optimizer
 
@@ -298,8 +301,8 @@ class StepClock:
         """The loop calls a model: what came after the last call is now known not to be training."""
         if self._pending >= UNDECIDED:
             self._pending = 0
-            self.flow.predicting = True
-            self.flow.boundary(PREDICT)
+            self.adapter.predicting = True
+            self.adapter.boundary(PREDICT)
 
     def on_forward_end(self, training: bool, now: int) -> None:
         """A forward pass is over, and no optimizer exists: it was a step, unless gradients may follow."""
@@ -307,15 +310,15 @@ class StepClock:
         self._thread = self._thread or thread
         if self._trains_by_hand or thread != self._thread:  # replicas of a model run on threads of their own
             return
-        torch = self.flow.torch
-        if self.flow.predicting is None and training and torch.is_grad_enabled():
+        torch = self.adapter.torch
+        if self.adapter.predicting is None and training and torch.is_grad_enabled():
             self._pending += 1
             return
-        self.flow.predicting = True
-        self.flow.boundary(PREDICT, now)
+        self.adapter.predicting = True
+        self.adapter.boundary(PREDICT, now)
 
     def on_backward_end(self) -> None:
         """A backward pass with no optimizer: parameters are updated by hand, each pass is a step."""
-        if self.flow.predicting is not False and not self._known:
-            self.flow.predicting, self._trains_by_hand, self._pending = None, True, 0
-            self.flow.boundary()
+        if self.adapter.predicting is not False and not self._known:
+            self.adapter.predicting, self._trains_by_hand, self._pending = None, True, 0
+            self.adapter.boundary()

@@ -1,8 +1,8 @@
-"""Tensors of a torch training: what is due at which step, and the few places where they are read.
+"""Records tensors of a PyTorch training: schedules them, and reads them at few places.
 
 Read in this order: `updates` (parameters and gradients, at the optimizer's step), `activations` (inputs and
 outputs of modules), `sink` with `statistics` and `values` (what is kept of each), `arrivals` (without
-waiting for a device), `diet` (what is recorded unasked), `nonfinite` with `graph` and `places`.
+waiting for a device), `default_statistics`, `nonfinite` with `graph` and `places`.
 
 A step that is not due costs two comparisons: no hook is installed, nothing is called.
 """
@@ -19,15 +19,15 @@ from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.tensors import memory
 from holter.recorder.frameworks.pytorch.tensors.activations import Activations
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
-from holter.recorder.frameworks.pytorch.tensors.by_hand import ByHand
-from holter.recorder.frameworks.pytorch.tensors.diet import Diet
+from holter.recorder.frameworks.pytorch.tensors.default_statistics import DefaultStatistics
+from holter.recorder.frameworks.pytorch.tensors.explicit import TorchExplicitSaver
 from holter.recorder.frameworks.pytorch.tensors.names import Models
 from holter.recorder.frameworks.pytorch.tensors.nonfinite import Nonfinite
 from holter.recorder.frameworks.pytorch.tensors.sink import Sink
 from holter.recorder.frameworks.pytorch.tensors.updates import Updates
 from holter.recorder.tensors import requests
-from holter.recorder.tensors.patience import Patience
 from holter.recorder.tensors.schedule import NEVER, next_due
+from holter.recorder.tensors.time_budget import TimeBudget
 from holter.recorder.tensors.unmatched import Unmatched
 from holter.recorder.tensors.writing import TensorFiles
 from holter.schema.tensor_spool import ENV_SAVE
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.backward import Backward
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
     from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
     from holter.recorder.tensors.collections import Collection
@@ -46,30 +46,32 @@ _AT_UPDATE = {"parameter", "buffer", "gradient", "optimizer_state"}
 _IN_FORWARD = {"input", "output", "loss", "custom"}
 
 
-class Tensors:
+class TensorRecorder:
     """Decides at each step boundary whether the next step is due, and puts the readers in place for it."""
 
-    def __init__(self, flow: Flow, clock: StepClock, roots: Roots, backward: Backward) -> None:
-        self.flow = flow
-        self.collector = flow.collector("tensors")
+    def __init__(self, adapter: AdapterState, clock: StepClock, roots: Roots, backward: Backward) -> None:
+        self.adapter = adapter
+        self.breaker = adapter.breaker("tensors")
         self.collections: list[Collection] = []
         self._clock, self._roots, self._backward = clock, roots, backward
         # A script that saved tensors before it imported torch goes on in the same files.
-        self._files = getattr(flow.session.by_hand, "files", None) or TensorFiles(flow.session)
-        self._arrivals = Arrivals(flow)
-        self._patience = Patience(self._files, lambda took: flow.here.at.marks.spent(took))
-        self._sink = Sink(flow, self._files, self._arrivals, self._patience)
+        self._files = getattr(adapter.session.explicit, "files", None) or TensorFiles(adapter.session)
+        self._arrivals = Arrivals(adapter)
+        self._time_budget = TimeBudget(
+            self._files, lambda took: adapter.states.current.thread_spool.spent(took)
+        )
+        self._sink = Sink(adapter, self._files, self._arrivals, self._time_budget)
         self._models = Models()
-        self._updates = Updates(flow.torch, self._models, self._sink)
-        self._activations = Activations(flow, roots, self._sink, self._patience)
-        self._nonfinite = Nonfinite(flow, self._models, self._sink)
-        self._by_hand = ByHand(flow, clock, self._models, self._sink, self._patience)
-        self._diet = Diet(flow, self._arrivals, self._nonfinite.on_gradients)
+        self._updates = Updates(adapter.torch, self._models, self._sink)
+        self._activations = Activations(adapter, roots, self._sink, self._time_budget)
+        self._nonfinite = Nonfinite(adapter, self._models, self._sink)
+        self._explicit = TorchExplicitSaver(adapter, clock, self._models, self._sink, self._time_budget)
+        self._default_statistics = DefaultStatistics(adapter, self._arrivals, self._nonfinite.on_gradients)
         self._due: Sequence[Collection] = ()
         self._dieting = False
         self._armed = -1
         """The step that the readers are in place for; -1 when they are not."""
-        torch = flow.torch
+        torch = adapter.torch
         self._shield = torch._C.DisableTorchFunction
         """Keeps what watches functions of torch, or changes where tensors are made, from seeing ours."""
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
@@ -81,14 +83,14 @@ class Tensors:
     def attach(self, patches: Patches) -> None:
         """Read what is asked for, and be ready for the first step."""
         self.watch(requests.from_environment(os.environ.get(ENV_SAVE)))
-        roots, backward, flow = self._roots, self._backward, self.flow
+        roots, backward, adapter = self._roots, self._backward, self.adapter
         roots.on_compiler = self._on_compiler
         backward.on_nonfinite = self._nonfinite.on_loss
         backward.on_late = self._nonfinite.on_late
-        flow.wake = self._wake
-        flow.session.watch = self.watch
-        flow.session.by_hand = self._by_hand
-        utils = flow.torch.nn.utils
+        adapter.wake = self._wake
+        adapter.session.watch = self.watch
+        adapter.session.explicit = self._explicit
+        utils = adapter.torch.nn.utils
         for owner in (utils, utils.clip_grad):
             patches.wrap(owner, "clip_grad_norm_", self._watch_clip)
             patches.wrap(owner, "clip_grad_value_", self._watch_clip)
@@ -101,10 +103,10 @@ class Tensors:
         atexit.unregister(self._finish)
         self._disarm()
         self._nonfinite.places.remove()
-        self.flow.on_forward = None
-        self._backward.on_nonfinite = self._backward.on_late = self.flow.look = None
-        self.flow.wake_at = NEVER
-        self.flow.session.watch = self.flow.session.by_hand = None
+        self.adapter.on_forward = None
+        self._backward.on_nonfinite = self._backward.on_late = self.adapter.look = None
+        self.adapter.wake_at = NEVER
+        self.adapter.session.watch = self.adapter.session.explicit = None
         self._finish()
 
     def watch(self, collections: Sequence[Collection], model: Any = None) -> None:
@@ -114,63 +116,63 @@ class Tensors:
         self.collections = [one for one in self.collections if one.name not in {c.name for c in collections}]
         self.collections += collections
         self._files.describe(collections)
-        self._by_hand.collections = self.collections
+        self._explicit.collections = self.collections
         self._activations.collections = [one for one in self.collections if one.sources & _IN_FORWARD]
-        self.flow.look = self._on_loss
-        self.flow.on_forward = self._on_forward
+        self.adapter.look = self._on_loss
+        self.adapter.on_forward = self._on_forward
         self._unmatched.begin()
         self._disarm()
-        self._prepare(self.flow.session.step)
+        self._prepare(self.adapter.session.step)
 
     # -- which steps
 
     def _prepare(self, step: int) -> None:
         """Put the readers in place for step `step` if it is due; note when to look again."""
         schedules = [one.schedules["train"] for one in self.collections if "train" in one.schedules]
-        due = min(next_due(schedules, step), self._diet.next(step))
+        due = min(next_due(schedules, step), self._default_statistics.next(step))
         if due > step:
-            self.flow.wake_at = due - 1
+            self.adapter.wake_at = due - 1
             return
-        self.flow.wake_at = self._armed = step
+        self.adapter.wake_at = self._armed = step
         self._due = [one for one in self.collections if one.due("train", step)]
-        self._dieting = self._diet.next(step) == step
-        self.flow.on_forward = self.flow.on_forward or self._models.meet
+        self._dieting = self._default_statistics.next(step) == step
+        self.adapter.on_forward = self.adapter.on_forward or self._models.meet
         self._updates.begin()
-        self._diet.begin()
+        self._default_statistics.begin()
         if self._dieting or any(one.sources & _AT_UPDATE for one in self._due):
-            self.flow.before_step = self._before_step
-            self.flow.after_step = self._diet.after if self._dieting else None
+            self.adapter.before_step = self._before_step
+            self.adapter.after_step = self._default_statistics.after if self._dieting else None
             self._clock.on_skipped = self._on_skipped
-            self._clock.on_scaler = self._diet.note_scale if self._dieting else None
+            self._clock.on_scaler = self._default_statistics.note_scale if self._dieting else None
             self._clipping = True
 
     def _disarm(self) -> None:
         self._armed = -1
         self._due, self._dieting, self._clipping = (), False, False
-        if self.flow.look is None:
-            self.flow.on_forward = None
-        self.flow.before_step = self.flow.after_step = None
+        if self.adapter.look is None:
+            self.adapter.on_forward = None
+        self.adapter.before_step = self.adapter.after_step = None
         self._clock.on_skipped = self._clock.on_scaler = None
         self._activations.remove()
 
     def _wake(self) -> None:
         """The boundary of a step that is due, or of the one before it."""
         began = perf_counter_ns()
-        session = self.flow.session
+        session = self.adapter.session
         step = session.step
         try:
             if self._armed >= 0:
                 self._end_step(self._armed, began)
-            elif self._by_hand.waiting:
+            elif self._explicit.waiting:
                 self._sink.finish()
-            self._by_hand.waiting = False
+            self._explicit.waiting = False
             self._prepare(step if session.manual_steps and step > self._armed else step + 1)
         except Exception as error:
-            self.flow.wake_at = step + 1
-            self.collector.fault(error)
-            if not self.collector.on:
-                self.flow.wake_at = NEVER
-        self._patience.held(began, session.step)
+            self.adapter.wake_at = step + 1
+            self.breaker.fault(error)
+            if not self.breaker.on:
+                self.adapter.wake_at = NEVER
+        self._time_budget.held(began, session.step)
 
     def _end_step(self, step: int, began: int) -> None:
         dieting, due = self._dieting, self._due
@@ -179,20 +181,20 @@ class Tensors:
             return
         with self._shield():
             if dieting:
-                self._diet.finish(step, began)
+                self._default_statistics.finish(step, began)
             if step >= self._memory_at:
                 self._memory_at = step + memory.EVERY
-                memory.write_memory(self.flow, step)
+                memory.write_memory(self.adapter, step)
             if due:
                 self._unmatched.look(self.collections, self._names_seen())
             self._sink.finish()
 
     def _names_seen(self) -> set[str]:
-        return self._updates.names_seen | self._activations.names_seen | self._by_hand.names_seen
+        return self._updates.names_seen | self._activations.names_seen | self._explicit.names_seen
 
     def _observed(self) -> bool:
-        """Whether nothing of ours may run now: somebody watches every operation, or a graph is captured."""
-        cuda = self.flow.torch.cuda
+        """Whether torch operations of the recorder would disturb a mode or a graph capture."""
+        cuda = self.adapter.torch.cuda
         return bool(self._modes()) or (cuda.is_initialized() and cuda.is_current_stream_capturing())
 
     def _forked(self) -> None:
@@ -211,19 +213,19 @@ class Tensors:
 
     def _read_update(self, optimizer: Any, step: int, *, skipped: bool) -> None:
         if self._dieting:
-            self._diet.before(optimizer, skipped=skipped)
+            self._default_statistics.before(optimizer, skipped=skipped)
         self._updates.update(optimizer, self._due, step, skipped=skipped)
 
     def _reading(self, read: Callable[[int], None]) -> None:
-        if not self.collector.on or self._observed():
+        if not self.breaker.on or self._observed():
             return
         began = perf_counter_ns()
         try:
             with self._shield():
-                read(self.flow.session.step)
+                read(self.adapter.session.step)
         except Exception as error:
-            self.collector.fault(error)
-        self._patience.held(began, self.flow.session.step)
+            self.breaker.fault(error)
+        self._time_budget.held(began, self.adapter.session.step)
 
     def _on_forward(self, module: Any) -> None:
         """The loop calls a model."""
@@ -247,17 +249,17 @@ class Tensors:
             places.learn_parameters(graph, {id(one): what.name for one, what in self._models.named()})
         self._activations.on_loss(loss, graph)
         if places.learned and not self._activations.collections:
-            self.flow.look = None
-            self.flow.on_forward = None  # but in steps that are read, where new models are met
+            self.adapter.look = None
+            self.adapter.on_forward = None  # but in steps that are read, where new models are met
 
     def _watch_clip(self, original: Any) -> Any:
         by_norm = original.__name__ == "clip_grad_norm_"
 
         def clip(parameters: Any, limit: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.flow.is_compiling():
+            if self.adapter.is_compiling():
                 return original(parameters, limit, *args, **kwargs)
             if self._clipping:
-                if isinstance(parameters, self.flow.torch.Tensor):
+                if isinstance(parameters, self.adapter.torch.Tensor):
                     listed = [parameters]
                 else:
                     listed = list(parameters)
@@ -278,17 +280,17 @@ class Tensors:
 
     def _read_clip(self, parameters: list[Any], limit: float | None, step: int) -> None:
         if self._dieting:
-            self._diet.clip(parameters, limit)
+            self._default_statistics.clip(parameters, limit)
         self._updates.clip(parameters, self._due, step)
 
     def _finish(self) -> None:
         """The training is over: write what is on its way."""
         try:
-            if self._armed >= 0 and self._armed == self.flow.session.step:
+            if self._armed >= 0 and self._armed == self.adapter.session.step:
                 self._disarm()
             self._unmatched.look(self.collections, self._names_seen(), last=True)
             self._arrivals.finish()
             self._sink.flush()
             self._files.end()
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)

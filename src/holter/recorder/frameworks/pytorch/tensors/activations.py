@@ -1,4 +1,4 @@
-"""Inputs and outputs of modules: hooks on all modules, only for passes that are due."""
+"""Reads inputs and outputs of modules, with hooks on all modules in passes that are due."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections import Counter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.stepping.flow import EVAL, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT, TRAIN
 from holter.recorder.frameworks.pytorch.tensors import losses
 from holter.recorder.frameworks.pytorch.tensors.names import ACTIVATIONS, class_name, module_names
 from holter.recorder.guard import tell
-from holter.recorder.tensors.collections import Tensor
+from holter.recorder.tensors.collections import TensorInfo
 from holter.recorder.tensors.schedule import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
     from holter.recorder.tensors.collections import Collection
-    from holter.recorder.tensors.patience import Patience
+    from holter.recorder.tensors.time_budget import TimeBudget
 
 _LOSS = ("Loss", "Criterion")
 _DEEPEST = 8
@@ -30,9 +30,9 @@ _DEEPEST = 8
 class Activations:
     """Watches forward passes of models, and loss modules called after them."""
 
-    def __init__(self, flow: Flow, roots: Roots, sink: Sink, patience: Patience) -> None:
-        self.flow = flow
-        self.collector = flow.collector("activations")
+    def __init__(self, adapter: AdapterState, roots: Roots, sink: Sink, time_budget: TimeBudget) -> None:
+        self.adapter = adapter
+        self.breaker = adapter.breaker("activations")
         self.collections: Sequence[Collection] = ()
         """Those that may hold inputs and outputs of modules."""
         self.names_seen: set[str] = set()
@@ -40,7 +40,7 @@ class Activations:
         """Whether nothing of ours may run now."""
         self._roots = roots
         self._sink = sink
-        self._patience = patience
+        self._time_budget = time_budget
         self._handles: list[Any] = []
         self._due: list[Collection] = []
         self._mode = TRAIN
@@ -54,15 +54,15 @@ class Activations:
         self._said = False
         self._loss_module = -1
         """The last step in which a module computed a loss."""
-        flow.on_eval_loss = self.on_eval_loss
+        adapter.on_eval_loss = self.on_eval_loss
         self.step = -1
         """The step whose numbering this is; micro-batches of one step go on counting."""
 
     def on_forward(self, module: Any) -> None:
         """A model is about to be called by the loop: watch this pass if it is due."""
         try:
-            mode = PREDICT if self.flow.predicting else TRAIN if module.training else EVAL
-            step = self.flow.session.step
+            mode = PREDICT if self.adapter.predicting else TRAIN if module.training else EVAL
+            step = self.adapter.session.step
             number = step
             if mode != TRAIN:
                 number = self._calls[mode]
@@ -84,7 +84,7 @@ class Activations:
             self._root = next((key for key, name in self._names.items()), 0)
             self._install()
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
     def on_loss(self, loss: Any, graph: Any) -> None:
         """A backward pass begins from a loss: it is a tensor of this step too.
@@ -93,7 +93,7 @@ class Activations:
             loss: What it is, as the loop knows it.
             graph: What the pass begins from: the same, or scaled.
         """
-        step = self.flow.session.step
+        step = self.adapter.session.step
         due = [one for one in self.collections if "loss" in one.sources and one.due("train", step)]
         if due:
             if step != self.step:
@@ -108,7 +108,7 @@ class Activations:
         again = self._indices["loss"]
         self._indices["loss"] += 1
         name = f"loss_{again}" if again else "loss"
-        self._sink.take(loss, Tensor(name, "loss", "loss"), due, step, mode)
+        self._sink.take(loss, TensorInfo(name, "loss", "loss"), due, step, mode)
         self.names_seen.add(name)
 
     def on_eval_loss(self, loss: Any) -> None:
@@ -116,25 +116,25 @@ class Activations:
         due = [one for one in self._due if "loss" in one.sources]
         if not due or not self._handles or self._mode == TRAIN or self.observed():
             return
-        torch = self.flow.torch
+        torch = self.adapter.torch
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            self._loss(loss, due, self.flow.session.step, self._mode)
+            self._loss(loss, due, self.adapter.session.step, self._mode)
 
     def _functional(self, loss: Any, due: Sequence[Collection], step: int) -> None:
         """Take what a loss was computed from that no module computed."""
-        torch = self.flow.torch
+        torch = self.adapter.torch
         with torch._C.DisableTorchFunction(), torch.no_grad():
             for under, role, value in losses.given(loss):
                 again = self._indices[under]
                 self._indices[under] += 1
                 name = f"{under}_{again}" if again else under
                 self.names_seen.add(name)
-                self._sink.take(value, Tensor(name, "input", role), due, step, TRAIN)
+                self._sink.take(value, TensorInfo(name, "input", role), due, step, TRAIN)
 
     def _install(self) -> None:
         if self._handles:
             return
-        register = self.flow.torch.nn.modules.module.register_module_forward_hook
+        register = self.adapter.torch.nn.modules.module.register_module_forward_hook
         try:
             self._handles.append(register(self._after, with_kwargs=True))
         except TypeError:  # a torch before 2.1 gives hooks the positional inputs only
@@ -154,18 +154,18 @@ class Activations:
 
     def _after(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
         # What a backward pass recomputes was recorded when it was computed first.
-        if self.flow.is_compiling() or self.flow.here.at.backward or not self.collector.on:
+        if self.adapter.is_compiling() or self.adapter.states.current.backward or not self.breaker.on:
             return
         began = perf_counter_ns()
         try:
-            torch = self.flow.torch
+            torch = self.adapter.torch
             if self.observed():
                 return
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 self._take(module, args, kwargs, result)
         except Exception as error:
-            self.collector.fault(error)
-        self._patience.held(began, self.flow.session.step)
+            self.breaker.fault(error)
+        self._time_budget.held(began, self.adapter.session.step)
 
     def _take(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
         cls = class_name(module)
@@ -175,10 +175,10 @@ class Activations:
             if not is_loss:
                 return
             name = cls
-            self._loss_module = self.flow.session.step
+            self._loss_module = self.adapter.session.step
         root = id(module) == self._root
         function = ACTIVATIONS.get(cls)
-        step, mode, tensor = self.flow.session.step, self._mode, self.flow.torch.Tensor
+        step, mode, tensor = self.adapter.session.step, self._mode, self.adapter.torch.Tensor
         overwritten = getattr(module, "inplace", False)
         inputs = [] if overwritten else list(_tensors(tensor, args)) + list(_tensors(tensor, kwargs))
         for number, (key, value) in enumerate(inputs):
@@ -199,7 +199,7 @@ class Activations:
         self._indices[under] += 1
         name = under if key and not again else f"{under}_{again}"
         self.names_seen.add(name)
-        self._sink.take(value, Tensor(name, kind, role, root), self._due, step, mode)
+        self._sink.take(value, TensorInfo(name, kind, role, root), self._due, step, mode)
 
 
 def _tensors(tensor: type, value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Bring small results from a device to the host without waiting: copied now, read once they have arrived."""
+"""Copies small results from a device to the host without waiting, and reads them on arrival."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 MAX_PENDING = 64
 _PATIENCE_S = 2.0
@@ -18,11 +18,11 @@ _PATIENCE_S = 2.0
 class Arrivals:
     """Results on their way. They arrive in the order in which they were sent."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
+    def __init__(self, adapter: AdapterState) -> None:
+        self._adapter = adapter
         self._queued: list[tuple[Any, Callable[[Any], None]]] = []
         self._pending: deque[tuple[Any, Any, list[tuple[int | None, Callable[[Any], None]]]]] = deque()
-        self.collector = flow.collector("arrivals")
+        self.breaker = adapter.breaker("arrivals")
 
     @property
     def crowded(self) -> bool:
@@ -37,7 +37,7 @@ class Arrivals:
         """Start the copies of what was queued: vectors of doubles of one length and device travel as one."""
         queued, self._queued = self._queued, []
         groups: dict[Any, list[tuple[Any, Callable[[Any], None]]]] = {}
-        torch = self._flow.torch
+        torch = self._adapter.torch
         for position, (tensor, call) in enumerate(queued):
             vector = tensor.dtype is torch.float64 and tensor.dim() == 1
             key = (tensor.device, tensor.numel()) if vector else (tensor.device, -1 - position)
@@ -52,7 +52,7 @@ class Arrivals:
             calls = [(position if length >= 0 else None, call) for position, (_, call) in enumerate(members)]
             self._pending.append((arrived, host, calls))
         if self._pending:
-            self._flow.boundary_calls.add(self.read)
+            self._adapter.boundary_calls.add(self.read)
 
     def read(self) -> None:
         """Hand out what has arrived."""
@@ -63,9 +63,9 @@ class Arrivals:
                 try:
                     call(host if place is None else host[place])
                 except Exception as error:
-                    self.collector.fault(error)
+                    self.breaker.fault(error)
         if not pending:
-            self._flow.boundary_calls.discard(self.read)
+            self._adapter.boundary_calls.discard(self.read)
 
     def forked(self) -> None:
         """Give up what is on its way to the parent; kept alive, since a child must not touch its device."""

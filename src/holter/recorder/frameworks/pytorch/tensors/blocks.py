@@ -1,4 +1,4 @@
-"""Sums over tensors of the host, block by block, so that what is read several times stays in the cache.
+"""Sums tensors of the host block by block, so that blocks stay in the cache between reads.
 
 Single precision is summed in short rows, and the rows in double. Magnitudes are compared as the whole numbers
 that their bits are, which have the same order and are compared faster. Where what a tensor was is known, each
@@ -39,7 +39,7 @@ _CANCELLED = 0.3
 """Below this ratio of a sum to the norm, single precision has lost too many of the sum's digits."""
 
 
-class Blocks:
+class BlockReader:
     """Passes over blocks with torch; keeps the room that they are worked on in."""
 
     def __init__(self, torch: Any) -> None:

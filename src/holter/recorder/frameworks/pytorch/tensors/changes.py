@@ -1,4 +1,4 @@
-"""How far parameters moved since their last row: copies of them, bounded, compared with what they are now."""
+"""Measures how far parameters moved since their last row, by a bounded set of copies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _NAN = float("nan")
 NO_DELTAS = (_NAN, _NAN, _NAN)
 MAX_COPIES = 1 << 30
-"""Bytes of parameters kept from one row to the next, to tell the change; beyond it changes are not told."""
+"""Bytes of parameters kept from one row to the next, to measure the change; beyond it changes are missing."""
 
 RARE = 10
 """Steps from one row of a tensor that holds its quantiles and its hash to the next, at least."""
 
 
-class Rare:
+class FullRows:
     """Says which rows of parameters and gradients hold what not each row holds.
 
     The first row in each ten steps does, whatever the schedule: those of all ranks are of the same steps.
@@ -60,7 +60,7 @@ class Changes:
         self._copied = 0
 
     def before(self, tensor: Any, name: str) -> Any:
-        """Return the copy of a tensor at its last row; None when there is none, and then keep one."""
+        """Return the copy of a tensor at its last row; without one, keep a copy and return None."""
         before = self._copies.get(name)
         if before is not None and before.shape == tensor.shape and before.device == tensor.device:
             return before

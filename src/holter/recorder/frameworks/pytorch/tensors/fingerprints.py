@@ -1,4 +1,4 @@
-"""A hash of a tensor's bytes: tells whether two tensors are the same, bit by bit, without keeping either."""
+"""Hashes the bytes of a tensor, to tell whether two tensors are equal without a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look for the operation that went wrong in the graph that a forward pass leaves for the backward pass."""
+"""Finds the operation that produced a nonfinite number in the graph of the backward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and predictions of a loss that a function computes: the graph keeps them for its backward pass.
+"""Reads labels and predictions of a loss from the graph that keeps them for the backward pass.
 
 No function is wrapped: nothing is looked at before a backward pass begins in a step that is saved.
 """

@@ -1,11 +1,11 @@
-"""Memory of the device that trains, as scalars, now and then."""
+"""Records the memory of the training's device as scalars."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 EVERY = 50
 """Steps from one reading to the next."""
@@ -20,13 +20,13 @@ _SCALARS = {
 """Name of a scalar → torch's name for it."""
 
 
-def write_memory(flow: Flow, step: int) -> None:
+def write_memory(adapter: AdapterState, step: int) -> None:
     """Write the memory of the current device, if the training has started one; never starts one."""
-    cuda = flow.torch.cuda
+    cuda = adapter.torch.cuda
     if not cuda.is_initialized():
         return
     told = cuda.memory_stats()
-    scalar = flow.session.scalar
+    scalar = adapter.session.scalar
     for name, theirs in _SCALARS.items():
         if theirs in told:
             scalar(name, float(told[theirs]), step)

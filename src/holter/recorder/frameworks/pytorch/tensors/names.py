@@ -1,4 +1,4 @@
-"""What modules and parameters are called, and what role they play: wrappers leave no trace in the names."""
+"""Names modules and parameters, and their roles; wrappers do not appear in the names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import weakref
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.tensors.collections import Tensor, is_bias
+from holter.recorder.tensors.collections import TensorInfo, is_bias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ class Models:
         self.last: weakref.ref[Any] | None = None
         """The model that was called last."""
         self._roots: dict[int, weakref.ref[Any]] = {}
-        self._known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
+        self._known: dict[int, tuple[weakref.ref[Any], TensorInfo]] = {}
         self._learned = -1
         """The step at which names were learned; -1 when they are to be learned anew."""
         self.aliases: dict[str, str] = {}
@@ -118,24 +118,27 @@ class Models:
                     name = f"{class_name(root)}.{name}"
                 names.add(name)
                 owner = owners.get(full.rpartition(".")[0])
-                known[id(parameter)] = (weakref.ref(parameter), Tensor(name, "parameter", _role(name, owner)))
+                known[id(parameter)] = (
+                    weakref.ref(parameter),
+                    TensorInfo(name, "parameter", _role(name, owner)),
+                )
         self._known = known
 
-    def parameter(self, parameter: Any, group: int, position: int) -> Tensor:
+    def parameter(self, parameter: Any, group: int, position: int) -> TensorInfo:
         """Return what a parameter is; one of no known model is named by its place in its optimizer."""
         found = self._known.get(id(parameter))
         if found is not None and found[0]() is parameter:
             return found[1]
-        return Tensor(f"group{group}.parameter{position}", "parameter", "weight")
+        return TensorInfo(f"group{group}.parameter{position}", "parameter", "weight")
 
-    def named(self) -> Iterator[tuple[Any, Tensor]]:
+    def named(self) -> Iterator[tuple[Any, TensorInfo]]:
         """Yield the parameters of all models, in order of registration, with what they are."""
         for reference, tensor in self._known.values():
             parameter = reference()
             if parameter is not None:
                 yield parameter, tensor
 
-    def buffers(self) -> Iterator[tuple[Any, Tensor]]:
+    def buffers(self) -> Iterator[tuple[Any, TensorInfo]]:
         """Yield the buffers of all models, with what they are; of equal names those of the first model."""
         names: set[str] = set()
         for root in self.alive():
@@ -144,7 +147,7 @@ class Models:
                 if name in names:
                     name = f"{class_name(root)}.{name}"
                 names.add(name)
-                yield buffer, Tensor(name, "buffer", "buffer")
+                yield buffer, TensorInfo(name, "buffer", "buffer")
 
 
 def inner(module: Any) -> Any:
@@ -204,9 +207,9 @@ def part_of(tensor: Any) -> tuple[int, int]:
 
 
 @lru_cache(1 << 16)
-def gradient(parameter: Tensor) -> Tensor:
+def gradient(parameter: TensorInfo) -> TensorInfo:
     """Return what the gradient of a parameter is."""
-    return Tensor(f"gradient/{parameter.name}", "gradient", "grad")
+    return TensorInfo(f"gradient/{parameter.name}", "gradient", "grad")
 
 
 def _role(name: str, owner: Any) -> str:

@@ -1,4 +1,4 @@
-"""Name the first module and parameter that gave a number that is not finite, from what is there anyway.
+"""Names the first module and parameter with a nonfinite number, from data that exists anyway.
 
 A loss that is not finite is seen before its backward pass, while the graph of the forward pass still exists:
 `graph` finds in it the operation that had finite inputs and gave something else, `places` the module that
@@ -16,11 +16,11 @@ from holter.recorder.frameworks.pytorch.tensors.graph import culprit, number, pa
 from holter.recorder.frameworks.pytorch.tensors.names import Models, gradient, local
 from holter.recorder.frameworks.pytorch.tensors.places import Places
 from holter.recorder.guard import tell
-from holter.recorder.tensors.patience import TooLong
+from holter.recorder.tensors.time_budget import TooLong
 from holter.schema.tensor_spool import COUNTS, STATISTICS
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
 
 _TOLD = 3
@@ -30,10 +30,10 @@ _TOLD = 3
 class Nonfinite:
     """Examines the first steps that are not finite."""
 
-    def __init__(self, flow: Flow, models: Models, sink: Sink) -> None:
-        self.flow = flow
-        self.collector = flow.collector("nonfinite")
-        self.places = Places(flow)
+    def __init__(self, adapter: AdapterState, models: Models, sink: Sink) -> None:
+        self.adapter = adapter
+        self.breaker = adapter.breaker("nonfinite")
+        self.places = Places(adapter)
         self._models = models
         self._sink = sink
         self._told: dict[str, list[int]] = {"forward": [], "backward": []}
@@ -45,10 +45,10 @@ class Nonfinite:
     def on_loss(self, loss: Any, value: float) -> None:
         """A backward pass begins from a loss that is not finite; its graph is still whole."""
         try:
-            with self.flow.torch.no_grad():
+            with self.adapter.torch.no_grad():
                 self._forward(loss, value)
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
     def on_late(self, step: int, value: float) -> None:
         """A loss has arrived from a device, some steps later."""
@@ -71,13 +71,13 @@ class Nonfinite:
             more = {"parameters": len(parameters), "gradient": given, "healthy": healthy}
             self._tell(step, "backward", first.rpartition(".")[0], first, {}, more)
         except Exception as error:
-            self.collector.fault(error)
+            self.breaker.fault(error)
 
     def _forward(self, loss: Any, value: float) -> None:
-        step = self.flow.session.step
+        step = self.adapter.session.step
         if not self._new("forward", step):
             return
-        torch = self.flow.torch
+        torch = self.adapter.torch
         self._models.learn()
         named = [(local(one.detach()), what.name) for one, what in self._models.named()]
         bad = [name for one, name in named if one.is_floating_point() and not bool(torch.isfinite(one).all())]
@@ -117,7 +117,7 @@ class Nonfinite:
 
     def _new(self, direction: str, step: int) -> bool:
         told = self._told[direction]
-        if self._spread or len(told) >= _TOLD or step in told or not self.collector.on:
+        if self._spread or len(told) >= _TOLD or step in told or not self.breaker.on:
             return False
         told.append(step)
         return True
@@ -132,7 +132,7 @@ class Nonfinite:
         more: dict[str, Any],
     ) -> None:
         healthy = more.pop("healthy", {})
-        loss_step, loss = max(self._loss, (self.flow.healthy_step, self.flow.healthy_loss))
+        loss_step, loss = max(self._loss, (self.adapter.healthy_step, self.adapter.healthy_loss))
         if loss_step >= 0:
             healthy = {**healthy, "step": loss_step, "loss": loss}
         for name in (f"{module}_input_0", f"{module}_output_0"):
@@ -149,7 +149,7 @@ class Nonfinite:
             "last_healthy": healthy,
             **more,
         }
-        self.flow.session.journal("nonfinite", fact)
+        self.adapter.session.journal("nonfinite", fact)
         if len(self._told[direction]) == 1:
             where = module or ("the loss" if direction == "forward" else parameter or "an unknown module")
             tell(f"step {step}: the {direction} pass gave a number that is not finite, first in {where}")

@@ -1,4 +1,4 @@
-"""All statistics of one tensor on its device, without waiting for it."""
+"""Computes all statistics of a tensor on its device, without synchronization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which module ran an operation: learned once, from the numbers torch gives to operations of one pass.
+"""Learns which module ran an operation, from the sequence numbers of one forward pass.
 
 Hooks on all modules, for that one pass, note between which numbers each module ran; the graph of the same
 pass
@@ -14,7 +14,7 @@ from holter.recorder.frameworks.pytorch.tensors.graph import parameters_used
 from holter.recorder.frameworks.pytorch.tensors.names import class_name, inner, module_names
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 MAX_CALLS = 100_000
 ATTEMPTS = 10
@@ -24,13 +24,13 @@ ATTEMPTS = 10
 class Places:
     """The calls of modules in one forward pass in training mode."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
+    def __init__(self, adapter: AdapterState) -> None:
+        self._adapter = adapter
         self._calls: list[tuple[int, int, str]] = []
         """First number, number after the last, name."""
         self._used: dict[str, int] = {}
         self._handles: list[Any] = []
-        self._numbers = getattr(flow.torch._C._autograd, "_get_sequence_nr", None)
+        self._numbers = getattr(adapter.torch._C._autograd, "_get_sequence_nr", None)
         self._attempts = 0
         self.learned = self._numbers is None
         """Whether nothing is left to learn, or nothing can be."""
@@ -40,23 +40,23 @@ class Places:
         self.remove()  # of a pass that raised
         self._attempts += 1
         self.learned = self.learned or self._attempts > ATTEMPTS
-        if self.learned or not self._flow.torch.is_grad_enabled():
+        if self.learned or not self._adapter.torch.is_grad_enabled():
             return
         names = module_names(module)
         begins: list[int] = []
         whole = class_name(inner(module))
         first = self._numbers()  # type: ignore[misc]
-        here, numbers, calls = self._flow.here, self._numbers, self._calls
+        states, numbers, calls = self._adapter.states, self._numbers, self._calls
         calls.clear()
 
         def before(module: Any, args: Any) -> None:
-            if not here.at.backward:
+            if not states.current.backward:
                 begins.append(numbers())  # type: ignore[misc]
 
         def after(module: Any, args: Any, result: Any) -> None:
             # The model's own hook before its call may have come too late to be called.
             name = names.get(id(module))
-            if here.at.backward or len(calls) >= MAX_CALLS or not (begins or name == whole):
+            if states.current.backward or len(calls) >= MAX_CALLS or not (begins or name == whole):
                 return
             begin = begins.pop() if begins else first
             if name is not None:
@@ -64,7 +64,7 @@ class Places:
             if name == whole:
                 self.remove()
 
-        hooks = self._flow.torch.nn.modules.module
+        hooks = self._adapter.torch.nn.modules.module
         self._handles += [
             hooks.register_module_forward_pre_hook(before),
             hooks.register_module_forward_hook(after),

@@ -1,4 +1,4 @@
-"""Turn one tensor into what its collections keep of it: a row of statistics, values, histograms, bytes."""
+"""Computes what the collections of a tensor keep: statistics, values, histograms, bytes."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS, Changes, Rare
+from holter.recorder.frameworks.pytorch.tensors.batched_rows import BatchedRows, PendingRow
+from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS, Changes, FullRows
 from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.names import local, part_of
 from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
-from holter.recorder.frameworks.pytorch.tensors.repeats import stored, with_zeros
-from holter.recorder.frameworks.pytorch.tensors.statistics import EMPTY, EXACT, SLAB, Statistics, Summary
-from holter.recorder.frameworks.pytorch.tensors.together import Together, Waiting
+from holter.recorder.frameworks.pytorch.tensors.raw_tensors import RawTensors
+from holter.recorder.frameworks.pytorch.tensors.repeats import stored
+from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, SLAB, Statistics
+from holter.recorder.frameworks.pytorch.tensors.summaries import EMPTY, Summary, with_zeros
 from holter.recorder.frameworks.pytorch.tensors.values import described, too_large
-from holter.recorder.frameworks.pytorch.tensors.whole import Whole
 from holter.recorder.tensors.collections import EACH
-from holter.recorder.tensors.patience import Patience, TooLong
+from holter.recorder.tensors.time_budget import TimeBudget, TooLong
 from holter.schema.tensor_spool import STATES, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
-    from holter.recorder.tensors.collections import Collection, Tensor
+    from holter.recorder.tensors.collections import Collection, TensorInfo
     from holter.recorder.tensors.writing import TensorFiles
 
 _NAN = float("nan")
@@ -36,7 +37,7 @@ _TOLD_WHOLE = {"loss", "labels", "predictions", "token_ids"}
 """Roles of tensors whose elements are stored, if they are no more than `SMALL`, as of those scripts save."""
 
 
-class Plan(NamedTuple):
+class SavePlan(NamedTuple):
     """What is kept of one tensor while some collections are due."""
 
     due: tuple[Collection, ...]
@@ -49,26 +50,28 @@ class Plan(NamedTuple):
 class Sink:
     """Takes tensors of the step that is being saved."""
 
-    def __init__(self, flow: Flow, files: TensorFiles, arrivals: Arrivals, patience: Patience) -> None:
+    def __init__(
+        self, adapter: AdapterState, files: TensorFiles, arrivals: Arrivals, time_budget: TimeBudget
+    ) -> None:
         self.files = files
-        self._patience = patience
-        self.statistics = Statistics(flow.torch)
-        self._fingerprints = Fingerprints(flow.torch)
-        self._changes = Changes(flow.torch, self.statistics)
-        self._together = Together(flow.torch, self.statistics, self._fingerprints)
-        self._rare = Rare()
-        self._plans: dict[tuple[Tensor, tuple[int, ...]], Plan] = {}
+        self._time_budget = time_budget
+        self.statistics = Statistics(adapter.torch)
+        self._fingerprints = Fingerprints(adapter.torch)
+        self._changes = Changes(adapter.torch, self.statistics)
+        self._together = BatchedRows(adapter.torch, self.statistics, self._fingerprints)
+        self._full_rows = FullRows()
+        self._plans: dict[tuple[TensorInfo, tuple[int, ...]], SavePlan] = {}
         self.healthy: dict[str, dict[str, Any]] = {}
         """Of each tensor the statistics of its last row without a non-finite element."""
-        self._torch = flow.torch
+        self._torch = adapter.torch
         self._arrivals = arrivals
-        self._whole = Whole(files)
+        self._whole = RawTensors(files)
         self._lock = threading.Lock()
 
     def take(
         self,
         tensor: Any,
-        what: Tensor,
+        what: TensorInfo,
         due: Sequence[Collection],
         step: int,
         mode: int,
@@ -94,17 +97,17 @@ class Sink:
             return
         part, tensor = part_of(tensor), local(tensor.detach())
         size = tensor.numel()
-        if size > SLAB and tensor.device.type == "cpu" and not self._patience.ready(what.name):
+        if size > SLAB and tensor.device.type == "cpu" and not self._time_budget.ready(what.name):
             return
         with self._lock:  # scripts save tensors of their own from any thread
             began = perf_counter_ns()
             try:
                 self._take(tensor, what, part, plan, step, mode, state, scale, together=together)
             except TooLong as error:
-                self._patience.gave_up(what.name, size * tensor.element_size(), error.takes)
+                self._time_budget.gave_up(what.name, size * tensor.element_size(), error.takes)
                 return
         if size > SLAB:
-            self._patience.took(what.name, perf_counter_ns() - began)
+            self._time_budget.took(what.name, perf_counter_ns() - began)
 
     @contextlib.contextmanager
     def settled(self) -> Iterator[None]:
@@ -116,7 +119,7 @@ class Sink:
         finally:
             self._together.forget()
 
-    def _plan(self, what: Tensor, due: Sequence[Collection]) -> Plan:
+    def _plan(self, what: TensorInfo, due: Sequence[Collection]) -> SavePlan:
         """Return what is kept of a tensor; the answer is remembered, with the collections it holds for."""
         key = (what, tuple(map(id, due)))
         plan = self._plans.get(key)
@@ -126,15 +129,15 @@ class Sink:
             kept = frozenset(name for one in of for name in one.kept)
             if len(self._plans) > _MANY_PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = Plan(tuple(due), bool(of), wanted, kept)
+            plan = self._plans[key] = SavePlan(tuple(due), bool(of), wanted, kept)
         return plan
 
     def _take(
         self,
         tensor: Any,
-        what: Tensor,
+        what: TensorInfo,
         part: tuple[int, int],
-        plan: Plan,
+        plan: SavePlan,
         step: int,
         mode: int,
         state: str,
@@ -162,7 +165,7 @@ class Sink:
             return
         none = too_large(tensor, kept)
         if none:
-            self._patience.too_large(what.name, tensor.numel(), none)
+            self._time_budget.too_large(what.name, tensor.numel(), none)
         if "raw" in kept:
             self._later(tensor, lambda host: self._whole.keep(host, what.name, step, mode))
         for kind, values in described(self._torch, tensor, what.role, kept, self.statistics):
@@ -170,7 +173,7 @@ class Sink:
             self._later(values, write)
 
     def absent(
-        self, of: Any, what: Tensor, due: Sequence[Collection], step: int, mode: int, state: str
+        self, of: Any, what: TensorInfo, due: Sequence[Collection], step: int, mode: int, state: str
     ) -> None:
         """Keep a row that says that there is no such tensor at this step; `of`: the parameter without it."""
         if self._plan(what, due).holds:
@@ -197,7 +200,7 @@ class Sink:
     def _row(
         self,
         tensor: Any,
-        what: Tensor,
+        what: TensorInfo,
         wanted: frozenset[str],
         at: tuple[int, int, int, int],
         absent: int,
@@ -206,25 +209,25 @@ class Sink:
         together: bool,
     ) -> None:
         change = what.kind == "parameter" and "delta" in wanted
-        # Batches have one too: two that are the same are told by it.
+        # Batches have one too: it identifies equal batches.
         hashed = "fingerprint" in wanted and (
             what.kind == "parameter" or (what.root and what.kind == "input")
         )
         hashed &= tensor.is_contiguous() or tensor.numel() <= SLAB  # nothing that is large is copied
         quantiles = "quantiles" in wanted
-        if together and EACH not in wanted and not self._rare.holds(what.name, at[1]):
+        if together and EACH not in wanted and not self._full_rows.holds(what.name, at[1]):
             hashed = quantiles = False
 
         def done(found: Summary, deltas: Sequence[float], fingerprint: int) -> None:
             if change:
-                fingerprint = self._rare.print(what.name, fingerprint, deltas)
+                fingerprint = self._full_rows.print(what.name, fingerprint, deltas)
             found = with_zeros(found, absent)
             self._note(what, at[1], found)
             self.files.row(*at, found.counts, found.statistics, deltas, fingerprint, state)
 
         if together and self._together.takes(tensor):
             before = self._changes.before(tensor, what.name) if change else None
-            self._together.add(Waiting(tensor, before, hashed, quantiles, done))
+            self._together.add(PendingRow(tensor, before, hashed, quantiles, done))
             return
         deltas = self._changes.of(tensor, what.name) if change else NO_DELTAS
         fingerprint = self._fingerprints.of(tensor) if hashed else 0
@@ -237,7 +240,7 @@ class Sink:
     def _row_later(
         self,
         tensor: Any,
-        what: Tensor,
+        what: TensorInfo,
         at: tuple[int, int, int, int],
         deltas: Any,
         fingerprint: Any,
@@ -271,7 +274,7 @@ class Sink:
 
         self._arrivals.later(torch.cat([vector, changes, halves]), arrived)
 
-    def _note(self, what: Tensor, step: int, found: Summary) -> None:
+    def _note(self, what: TensorInfo, step: int, found: Summary) -> None:
         if not any(found.counts[1:4]):
             low, high, mean, std = found.statistics[:4]
             self.healthy[what.name] = {"step": step, "min": low, "max": high, "mean": mean, "std": std}

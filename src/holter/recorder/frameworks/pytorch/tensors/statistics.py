@@ -1,4 +1,4 @@
-"""All statistics of one tensor of the host in as few passes as possible.
+"""Computes all statistics of one tensor of the host in as few passes as possible.
 
 Counts and extremes are exact. Sums run in blocks that stay in the cache: absolute values in the tensor's own
 precision (all of one sign, so nothing cancels), the sum itself in double. Squares of single precision are
@@ -11,13 +11,13 @@ evenly spaced ones.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, Blocks, Sums
+from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, BlockReader, Sums
 from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
-from holter.recorder.tensors.patience import in_time
+from holter.recorder.frameworks.pytorch.tensors.summaries import EMPTY, Summary, joined
+from holter.recorder.tensors.time_budget import in_time
 
 EXACT = 4096
 SAMPLE = 512
@@ -29,24 +29,13 @@ SLAB = 1 << 26
 """Elements summarized at once; of larger tensors the pieces are joined."""
 
 
-@dataclass(slots=True)
-class Summary:
-    """Statistics over the finite elements; counts as `tensor_spool.COUNTS`, the rest as `STATISTICS`."""
-
-    counts: tuple[int, int, int, int, int, int]
-    statistics: tuple[float, ...]
-
-
-EMPTY = (_NAN,) * 8
-
-
 class Statistics:
     """Statistics with torch; keeps the room that blocks are worked on in."""
 
     def __init__(self, torch: Any, *, slab: int = SLAB) -> None:
         self._torch = torch
         self._size = slab
-        self._blocks = Blocks(torch)
+        self._blocks = BlockReader(torch)
         self._places: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._tinies: dict[Any, float] = {}
 
@@ -251,24 +240,6 @@ def _summary(found: Sums | None, count: int) -> Summary | None:
     variance = max(variance, 0.0)
     numbers = (found.low, found.high, mean, math.sqrt(variance), found.absolute / count, _NAN, _NAN, _NAN)
     return Summary((count, 0, 0, 0, found.zeros, found.small), numbers)
-
-
-def joined(one: Summary, other: Summary) -> Summary:
-    """Join the statistics of two parts of a tensor, exactly; quantiles are lost."""
-    counts = tuple(a + b for a, b in zip(one.counts, other.counts, strict=True))
-    first, second = (each.counts[0] - sum(each.counts[1:4]) for each in (one, other))
-    if not (first and second):
-        kept = one if first else other
-        return Summary(counts, (*kept.statistics[:5], _NAN, _NAN, _NAN))  # type: ignore[arg-type]
-    (low, high, mean, std, absolute), (low2, high2, mean2, std2, absolute2) = (
-        one.statistics[:5],
-        other.statistics[:5],
-    )
-    share = second / (first + second)
-    apart = mean2 - mean
-    variance = (1 - share) * std * std + share * std2 * std2 + share * (1 - share) * apart * apart
-    numbers = (min(low, low2), max(high, high2), mean + share * apart, math.sqrt(variance))
-    return Summary(counts, (*numbers, absolute + share * (absolute2 - absolute), _NAN, _NAN, _NAN))  # type: ignore[arg-type]
 
 
 def not_finite(torch: Any, flat: Any) -> tuple[Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""Parameters, gradients and the optimizer's state, read where they are true: before the optimizer's step.
+"""Reads parameters, gradients and optimizer state before the optimizer's step.
 
 By then gradients are accumulated, reduced over ranks and unscaled. Those that are about to be clipped are
 read
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.stepping.flow import TRAIN
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import TRAIN
 from holter.recorder.frameworks.pytorch.tensors.names import Models, gradient
-from holter.recorder.tensors.collections import Tensor
+from holter.recorder.tensors.collections import TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,7 +75,7 @@ class Updates:
             if "buffer" in sources:
                 self._buffers(due, step)
 
-    def _parameter(self, parameter: Any, what: Tensor, due: Sequence[Collection], step: int) -> None:
+    def _parameter(self, parameter: Any, what: TensorInfo, due: Sequence[Collection], step: int) -> None:
         if id(parameter) in self._parameters:
             return
         self._parameters.add(id(parameter))
@@ -92,7 +92,7 @@ class Updates:
                 self._sink.take(buffer, what, due, step, TRAIN, together=True)
 
     def _gradient(
-        self, parameter: Any, of: Tensor, due: Sequence[Collection], step: int, state: str, scale: Any
+        self, parameter: Any, of: TensorInfo, due: Sequence[Collection], step: int, state: str, scale: Any
     ) -> None:
         if id(parameter) in self._gradients:
             return
@@ -107,11 +107,11 @@ class Updates:
             self._sink.take(parameter.grad, what, due, step, TRAIN, state=state, scale=scale, together=True)
 
     def _state(
-        self, optimizer: Any, parameter: Any, of: Tensor, due: Sequence[Collection], step: int
+        self, optimizer: Any, parameter: Any, of: TensorInfo, due: Sequence[Collection], step: int
     ) -> None:
         for key, value in optimizer.state.get(parameter, {}).items():
             if isinstance(value, self._torch.Tensor) and value.dim():  # but for the number of steps
                 name = f"{of.name}/{key}"
                 self.names_seen.add(name)
-                what = Tensor(name, "optimizer_state", "opt_state")
+                what = TensorInfo(name, "optimizer_state", "opt_state")
                 self._sink.take(value, what, due, step, TRAIN, together=True)

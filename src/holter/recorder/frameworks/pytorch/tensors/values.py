@@ -1,4 +1,4 @@
-"""What a tensor is described by beside its statistics: its sizes, its elements, histograms, active units."""
+"""Describes a tensor beyond its statistics: sizes, elements, histograms, active units."""
 
 from __future__ import annotations
 

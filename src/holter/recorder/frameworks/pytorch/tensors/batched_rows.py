@@ -1,4 +1,4 @@
-"""Rows of many tensors at once: the small ones of a kind as one matrix, quantiles of all in few sorts.
+"""Computes rows of many tensors at once: small ones as one matrix, quantiles in few sorts.
 
 A call of torch costs as much as reading thousands of elements: models have many small parameters. Reading a
 large one empties the caches: what is to be done in Python for all of them is done before and after, as it
@@ -12,13 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS
-from holter.recorder.frameworks.pytorch.tensors.statistics import (
-    EXACT,
-    SLAB,
-    Statistics,
-    Summary,
-    smallest_normal,
-)
+from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, SLAB, Statistics, smallest_normal
+from holter.recorder.frameworks.pytorch.tensors.summaries import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +25,7 @@ _TOGETHER = 1 << 17
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingRow:
     """A tensor whose row is not complete."""
 
     tensor: Any
@@ -42,7 +37,7 @@ class Waiting:
     """Takes statistics, changes and fingerprint."""
 
 
-class Together:
+class BatchedRows:
     """Takes tensors of the host, and completes their rows at `settle`: they must not change in between."""
 
     def __init__(self, torch: Any, statistics: Statistics, fingerprints: Fingerprints) -> None:
@@ -50,8 +45,8 @@ class Together:
         self._statistics = statistics
         self._fingerprints = fingerprints
         self._half = (torch.float32, torch.bfloat16, torch.float16)
-        self._small: dict[tuple[Any, int], list[Waiting]] = defaultdict(list)
-        self._large: list[Waiting] = []
+        self._small: dict[tuple[Any, int], list[PendingRow]] = defaultdict(list)
+        self._large: list[PendingRow] = []
 
     def takes(self, tensor: Any) -> bool:
         """Whether a tensor is of those that are summarized together."""
@@ -60,7 +55,7 @@ class Together:
             return False
         return bool(0 < count <= EXACT or (EXACT < count <= SLAB and tensor.is_contiguous()))
 
-    def add(self, one: Waiting) -> None:
+    def add(self, one: PendingRow) -> None:
         """Take a tensor for which `takes` holds."""
         count = one.tensor.numel()
         if count <= EXACT:
@@ -86,14 +81,14 @@ class Together:
             for begin in range(0, len(waiting), most):
                 self._summarize(waiting[begin : begin + most], dtype)
 
-    def _read(self, one: Waiting) -> tuple[Summary, Sequence[float], int]:
+    def _read(self, one: PendingRow) -> tuple[Summary, Sequence[float], int]:
         fingerprint = int(self._fingerprints.of(one.tensor)) if one.hashed else 0
         found, deltas = self._statistics.brief(one.tensor, one.before)
         if one.quantiles and any(found.counts[1:4]):
             found = self._statistics.of(one.tensor)
         return found, NO_DELTAS if deltas is None else deltas, fingerprint
 
-    def _add_quantiles(self, large: list[Waiting], found: list[Summary]) -> None:
+    def _add_quantiles(self, large: list[PendingRow], found: list[Summary]) -> None:
         """Give those their quantiles that are to have them."""
         samples: dict[int, list[tuple[Any, Summary]]] = defaultdict(list)
         for one, summary in zip(large, found, strict=True):
@@ -106,7 +101,7 @@ class Together:
             for (_, summary), numbers in zip(of_one_size, rows, strict=True):
                 summary.statistics = (*summary.statistics[:5], *numbers)
 
-    def _summarize(self, waiting: list[Waiting], dtype: Any) -> None:
+    def _summarize(self, waiting: list[PendingRow], dtype: Any) -> None:
         torch = self._torch
         given = torch.stack([one.tensor.reshape(-1) for one in waiting])
         table = given.double()
@@ -132,7 +127,7 @@ class Together:
                 found = self._statistics.of(one.tensor, quantiles=one.quantiles)
             one.done(found, changes.get(at, NO_DELTAS), prints.get(at, 0))
 
-    def _changes(self, waiting: list[Waiting], table: Any) -> dict[int, Sequence[float]]:
+    def _changes(self, waiting: list[PendingRow], table: Any) -> dict[int, Sequence[float]]:
         torch = self._torch
         places = [at for at, one in enumerate(waiting) if one.before is not None]
         if not places:
@@ -146,7 +141,7 @@ class Together:
         found = torch.stack([norm, difference.mean(1), difference.amax(1)], 1).tolist()
         return dict(zip(places, found, strict=True))
 
-    def _prints(self, waiting: list[Waiting], given: Any) -> dict[int, int]:
+    def _prints(self, waiting: list[PendingRow], given: Any) -> dict[int, int]:
         places = [at for at, one in enumerate(waiting) if one.hashed]
         if not places:
             return {}

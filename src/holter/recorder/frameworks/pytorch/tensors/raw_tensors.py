@@ -1,4 +1,4 @@
-"""Tensors that are saved whole: copied at their step, written as one file when the step is over."""
+"""Saves whole tensors: copies them at their step, writes one file when the step is over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_RAW_STEP = 2 << 30
 """Bytes of whole tensors kept for one step at most."""
 
 
-class Whole:
+class RawTensors:
     """Keeps whole tensors, by step and mode, until they are written."""
 
     def __init__(self, files: TensorFiles) -> None:

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from holter.recorder.frameworks.pytorch.stepping import usual
-from holter.recorder.spool import hotpath, marks
+from holter.recorder.frameworks.pytorch.stepping import step_hooks
+from holter.recorder.spool import hotpath, thread_spool
 from holter.schema.phases import Phase
 from holter.schema.record import ENV_COMPILE
 
@@ -128,7 +128,8 @@ os.waitpid(pid, 0)
 
 HOOKED = [Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.LOSS, Phase.BACKWARD, Phase.OPTIMIZER]
 HOOKED += [Phase.SCALAR, Phase.EVAL, Phase.SKIPPED]
-"""Others are written now and then, as time allows."""
+NOW_AND_THEN = ("grad_norm", "update_ratio")
+"""The default statistics are written as time allows, so their steps differ from run to run."""
 
 
 def told(recording):
@@ -137,7 +138,7 @@ def told(recording):
         sorted(
             (one.thread, one.step, one.phase, one.name, one.mode, repr(one.value) if _counts(one) else "")
             for one in process.spans
-            if one.phase in HOOKED
+            if one.phase in HOOKED and not one.name.startswith(NOW_AND_THEN)
         )
         for process in recording.processes
     )
@@ -154,11 +155,12 @@ def test_both_write_the_same(record, monkeypatch, training):
         pytest.skip("the hot path was not compiled here: `python hatch_build.py` says why")
     compiled = told(record("torch.manual_seed(0)\n" + LOOP + TRAININGS[training]))
     monkeypatch.setenv(ENV_COMPILE, "0")
-    assert compiled == told(record("torch.manual_seed(0)\n" + LOOP + TRAININGS[training]))
+    plain = told(record("torch.manual_seed(0)\n" + LOOP + TRAININGS[training]))
+    assert compiled == plain, set(compiled[0]) ^ set(plain[0])
     assert len(compiled[0]) > 30
 
 
-@pytest.mark.skipif(not usual.COMPILED, reason="nothing is compiled here")
+@pytest.mark.skipif(not step_hooks.COMPILED, reason="nothing is compiled here")
 def test_a_usual_step_calls_few_functions_of_ours(record):
     recording = record(
         LOOP
@@ -180,33 +182,33 @@ print(*calls)
     assert called == ["__call__", "backward", "before", "after"]
 
 
-class Local(threading.local):
-    """Leads a thread to its state, as `Here` does, and counts how often it was asked."""
+class CountedStates(threading.local):
+    """Gives each thread its state, as `ThreadStates` does, and counts the calls."""
 
     asked: list[str] = []  # noqa: RUF012
 
     def __init__(self, session):
-        self.state = usual.NewAt(session.marks())
+        self.state = step_hooks.FastThreadState(session.thread_spool())
 
     @property
-    def at(self):
+    def current(self):
         self.asked.append(threading.current_thread().name)
         return self.state
 
 
-@pytest.mark.skipif(not usual.COMPILED, reason="nothing is compiled here")
+@pytest.mark.skipif(not step_hooks.COMPILED, reason="nothing is compiled here")
 def test_each_thread_has_its_own_state_and_its_end_is_seen(session):
-    flow = usual.Usual()
-    flow.session, flow.local = session, Local(session)
-    Local.asked.clear()
-    mine = flow.at
-    assert flow.at is flow.at is mine
-    assert len(Local.asked) == 1  # then it is known
+    adapter = step_hooks.FastStepHooks()
+    adapter.session, adapter.local = session, CountedStates(session)
+    CountedStates.asked.clear()
+    mine = adapter.current
+    assert adapter.current is adapter.current is mine
+    assert len(CountedStates.asked) == 1  # then it is known
     found = []
 
     def other():
-        found.append((flow.at is mine, flow.at.optimizers))
-        flow.at.optimizers = 7
+        found.append((adapter.current is mine, adapter.current.optimizers))
+        adapter.current.optimizers = 7
 
     for _ in range(3):
         thread = threading.Thread(target=other)
@@ -214,40 +216,40 @@ def test_each_thread_has_its_own_state_and_its_end_is_seen(session):
         thread.join()
         gc.collect()
     assert found == [(False, 0)] * 3  # of a thread that ended nothing is left
-    assert flow.at is mine
+    assert adapter.current is mine
     assert mine.optimizers == 0
-    mine.marks.release()  # as when its thread has ended, but something holds on to its state
-    known = len(Local.asked)
-    assert flow.at is mine
-    assert len(Local.asked) == known + 1
-    with pytest.raises(TypeError, match="counts steps"):
-        flow.session = object()
+    mine.thread_spool.release()  # as when its thread has ended, but something holds on to its state
+    known = len(CountedStates.asked)
+    assert adapter.current is mine
+    assert len(CountedStates.asked) == known + 1
+    with pytest.raises(TypeError, match="StepCounter"):
+        adapter.session = object()
 
 
-@pytest.mark.skipif(not usual.COMPILED, reason="nothing is compiled here")
+@pytest.mark.skipif(not step_hooks.COMPILED, reason="nothing is compiled here")
 def test_what_is_torn_down_in_any_order_is_asked_of_nobody(session):
-    flow = usual.Usual()
-    assert flow.optimizer_begins(object()) is False
-    assert flow.optimizer_ended(object()) is False
+    adapter = step_hooks.FastStepHooks()
+    assert adapter.optimizer_begins(object()) is False
+    assert adapter.optimizer_ended(object()) is False
     with pytest.raises(AttributeError):
-        flow.pass_begins(None)  # nobody to ask
-    flow.session, flow.local = session, Local(session)
-    at = flow.at
-    for first, second in ((flow, at), (at, flow)):
+        adapter.pass_begins(None)  # nobody to ask
+    adapter.session, adapter.local = session, CountedStates(session)
+    state = adapter.current
+    for first, second in ((adapter, state), (state, adapter)):
         cycle = [first, second]
         cycle.append(cycle)
-    del flow, at, first, second, cycle
+    del adapter, state, first, second, cycle
     gc.collect()
 
 
 def test_a_pen_of_python_is_told_of_steps_by_either_count(session, monkeypatch):
     woken = []
     monkeypatch.setattr(type(session), "woken", lambda self, step, now: woken.append((step, now)))
-    session.marks()
-    session.pens.append(hotpath.Pen(marks.Marks(session)))
+    session.thread_spool()
+    session.writers.append(hotpath.SpanWriter(thread_spool.ThreadSpool(session)))
     session.wake[0] = 2
     for now in (10, 20, 30):
         session.next_step(now)
-    assert [pen.low_step for pen in session.pens] == [3, 3]
+    assert [writer.low_step for writer in session.writers] == [3, 3]
     assert (session.step, session.since, woken) == (3, 30, [(2, 20), (3, 30)])
-    session.pens.pop()
+    session.writers.pop()

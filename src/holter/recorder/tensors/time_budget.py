@@ -1,6 +1,6 @@
-"""How long saving may hold a training: what takes long is told of, a tensor that takes too long is not saved.
+"""Limits the time for which saving holds the training.
 
-Tensors of ordinary size are saved whenever they are due, and the first step in which that took long is told.
+Tensors of ordinary size are saved whenever they are due; the first step in which that took long is reported.
 One so large that its elements are gone through piece by piece is bounded: what would hold the training for
 longer than `MOST_NS` is given up as soon as that shows, and what took longer than `SLOW_NS` is next saved
 after `REST` times as long. What is left out counts as dropped.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holter.recorder.tensors.writing import TensorFiles
 
 SLOW_NS = 1_000_000_000
-"""Saving for longer in one step is told of, once."""
+"""A step in which saving takes longer is reported, once."""
 MOST_NS = 10_000_000_000
 """One tensor never holds a training for much longer."""
 REST = 10
@@ -45,7 +45,7 @@ def in_time(pieces: Iterable[Any], total: int) -> Iterator[Any]:
             raise TooLong(took * total // done)
 
 
-class Patience:
+class TimeBudget:
     """Measures what saving takes of a training's time, and puts off what takes too much of it."""
 
     def __init__(self, files: TensorFiles, spent: Callable[[int], None] | None = None) -> None:

@@ -1,10 +1,10 @@
-"""Where the spans of one thread go: its head page and its segments, made when they are needed."""
+"""Opens the head page and the segments of one thread when the first record comes."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from holter.recorder.native.mapped import tell_lost
 from holter.recorder.spool.files import RETRY_NS
@@ -12,7 +12,6 @@ from holter.schema import record
 
 if TYPE_CHECKING:
     from holter.recorder.spool.files import ThreadFiles
-    from holter.recorder.spool.marks import Marks, Recording
 
 
 def coldness(gap: float) -> float:
@@ -23,11 +22,38 @@ def coldness(gap: float) -> float:
     return min(1.0 + gap / 1e6, 6.0)
 
 
-class Room:
-    """Makes files for the marks of one thread. When there is no room it says so, and tries again later."""
+class SpoolSession(Protocol):
+    """The session that a thread's spool belongs to."""
 
-    def __init__(self, marks: Marks, session: Recording) -> None:
-        self._marks = marks
+    mark_ns: int
+    range_ns: int
+    step: int
+
+    def open(self, *, recording: bool) -> None:
+        """Make ready for the first record; may raise `OSError`."""
+        ...
+
+    def flush(self) -> None:
+        """Try again what could not be written; may raise `OSError`."""
+        ...
+
+    def thread_files(self) -> ThreadFiles:
+        """Return where the calling thread's records go."""
+        ...
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Count a fault of the recorder."""
+        ...
+
+    def note_failing(self, error: BaseException, code: int) -> None:
+        """Remember the innermost span that an exception passed."""
+        ...
+
+
+class ThreadMemory:
+    """The mapped files of one thread, and its cost. Reports a failure to create them, and retries later."""
+
+    def __init__(self, session: SpoolSession) -> None:
         self._session = session
         self.forget()
 
@@ -48,7 +74,7 @@ class Room:
         try:
             session.open(recording=True)
             if self._files is None:
-                self._files = session.thread_files(self._marks)
+                self._files = session.thread_files()
             page = self._files.open_head(session.step, self._dropped)
             self.head = memoryview(page).cast("q")
             self._counted = now
@@ -58,7 +84,7 @@ class Room:
         return self.head
 
     def segment(self, now: int) -> memoryview | None:
-        """Return memory for the next records; None when there is none to be had right now."""
+        """Return memory for the next records; None while none can be created."""
         if now < self._retry_at or self._files is None:
             return None
         found = None
@@ -80,7 +106,7 @@ class Room:
             self.head[record.HEAD_IDENT] = threading.get_ident()
 
     def drop(self) -> None:
-        """Count a record that there is no room for."""
+        """Count a dropped record."""
         self._dropped += 1
         if self.head is not None:
             self.head[record.HEAD_DROPPED] = self._dropped

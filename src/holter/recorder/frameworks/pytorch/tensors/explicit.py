@@ -1,45 +1,47 @@
-"""What the script itself asks for as it runs: tensors of its own, and the mode its numbers belong to."""
+"""Saves tensors that the script passes to `holter.save_tensor`, in the mode of the last model call."""
 
 from __future__ import annotations
 
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.stepping.flow import EVAL, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT, TRAIN
 from holter.recorder.guard import tell
-from holter.recorder.tensors.collections import Collection, Tensor
+from holter.recorder.tensors.collections import Collection, TensorInfo
 from holter.recorder.tensors.schedule import MODES, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
     from holter.recorder.frameworks.pytorch.tensors.names import Models
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
-    from holter.recorder.tensors.patience import Patience
+    from holter.recorder.tensors.time_budget import TimeBudget
 
 _ALWAYS = Collection("default", schedules={mode: Schedule(1) for mode in MODES})
 """Holds tensors that nothing else describes."""
 
 
-class ByHand:
+class TorchExplicitSaver:
     """Serves `holter.save_tensor` and `holter.log`, from any thread."""
 
-    def __init__(self, flow: Flow, clock: StepClock, models: Models, sink: Sink, patience: Patience) -> None:
-        self._patience = patience
-        self.collector = flow.collector("saving")
+    def __init__(
+        self, adapter: AdapterState, clock: StepClock, models: Models, sink: Sink, time_budget: TimeBudget
+    ) -> None:
+        self._time_budget = time_budget
+        self.breaker = adapter.breaker("saving")
         self.collections: Sequence[Collection] = ()
         self.names_seen: set[str] = set()
         self.waiting = False
         """Whether something was saved since the last step that was written."""
-        self._flow, self._clock, self._models, self._sink = flow, clock, models, sink
+        self._adapter, self._clock, self._models, self._sink = adapter, clock, models, sink
         self._described = False
         self._refused = False
 
     def mode(self) -> int:
         """Return the mode the loop is in: that of the model it called last."""
-        if self._flow.predicting:
+        if self._adapter.predicting:
             return PREDICT
         last = self._models.last
         model = None if last is None else last()
@@ -47,19 +49,19 @@ class ByHand:
 
     def save(self, name: str, tensor: Any, role: str) -> None:
         """Save a tensor now."""
-        if not self.collector.on:
+        if not self.breaker.on:
             return
         began = perf_counter_ns()
         try:
             self._save(name, tensor, role)
         except Exception as error:
-            self.collector.fault(error)
-        self._patience.held(began, self._flow.session.step, name)
+            self.breaker.fault(error)
+        self._time_budget.held(began, self._adapter.session.step, name)
 
     def _save(self, name: str, given: Any, role: str) -> None:
-        torch, session = self._flow.torch, self._flow.session
+        torch, session = self._adapter.torch, self._adapter.session
         step, mode = session.step, self.mode()
-        what = Tensor(name, "custom", role)
+        what = TensorInfo(name, "custom", role)
         self.names_seen.add(name)
         due = [one for one in self.collections if one.holds(what)]
         if not due:
@@ -80,4 +82,4 @@ class ByHand:
                 return
             self._sink.take(tensor, what, due, step, mode)
         self.waiting = True
-        self._flow.wake_at = min(self._flow.wake_at, step)
+        self._adapter.wake_at = min(self._adapter.wake_at, step)

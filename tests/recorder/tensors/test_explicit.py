@@ -14,8 +14,8 @@ from torch import nn
 
 import holter
 from holter.recorder.frameworks.pytorch.tensors import sink
-from holter.recorder.tensors import patience
-from holter.recorder.tensors.by_hand import LARGEST
+from holter.recorder.tensors import time_budget
+from holter.recorder.tensors.explicit import LARGEST
 
 TRAIN, EVAL = 1, 2
 
@@ -151,16 +151,16 @@ def test_a_tensor_of_20_gigabytes_is_never_copied(watch, capsys):
 def test_a_tensor_that_takes_too_long_is_given_up(watch, capsys, monkeypatch):
     training = watch()
     pieces = torch.ones(3000)
-    training.session.by_hand._sink.statistics._size = 1000
+    training.session.explicit._sink.statistics._size = 1000
     monkeypatch.setattr(sink, "SLAB", 1000)
-    monkeypatch.setattr(patience, "SLOW_NS", -1)
-    monkeypatch.setattr(patience, "REST", 10**9)
-    monkeypatch.setattr(patience, "MOST_NS", 10**18)
+    monkeypatch.setattr(time_budget, "SLOW_NS", -1)
+    monkeypatch.setattr(time_budget, "REST", 10**9)
+    monkeypatch.setattr(time_budget, "MOST_NS", 10**18)
 
     def each(step, output):
         holter.save_tensor("slow", pieces)
         if step == 1:
-            monkeypatch.setattr(patience, "MOST_NS", -1)
+            monkeypatch.setattr(time_budget, "MOST_NS", -1)
         holter.save_tensor("hopeless", pieces[:2500]) if step else None
 
     loop(4, each)
@@ -174,14 +174,14 @@ def test_a_tensor_that_takes_too_long_is_given_up(watch, capsys, monkeypatch):
 
 
 def test_a_save_that_takes_long_is_told_of_once(watch, capsys, monkeypatch):
-    monkeypatch.setattr(patience, "SLOW_NS", 0)
+    monkeypatch.setattr(time_budget, "SLOW_NS", 0)
     watch()
     loop(3, lambda step, output: holter.save_tensor("big", torch.ones(1000)))
     assert capsys.readouterr().err.count("saving 'big' held the training for") == 1
 
 
 def test_saving_what_was_asked_for_is_told_of_as_well(watch, capsys, monkeypatch):
-    monkeypatch.setattr(patience, "SLOW_NS", 0)
+    monkeypatch.setattr(time_budget, "SLOW_NS", 0)
     training = watch("all@1")
     loop(3, lambda step, output: None)
     training.end()

@@ -1,4 +1,4 @@
-"""What the training is doing right now, and what the adapter's parts must tell one another of it."""
+"""Holds the state that the parts of the PyTorch adapter share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
-from holter.recorder.frameworks.pytorch.stepping.usual import COMPILED, NEVER, Here, Usual
+from holter.recorder.frameworks.pytorch.stepping.step_hooks import (
+    COMPILED,
+    NEVER,
+    FastStepHooks,
+    ThreadStates,
+)
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from holter.recorder.guard import Collector
+    from holter.recorder.guard import CircuitBreaker
     from holter.recorder.session import Session
 
 NAN = float("nan")
@@ -27,15 +32,15 @@ PAUSE_NS = 1_000_000
 _MAX_PAUSES = 1000
 
 
-class Flow(Usual):
-    """The session, the framework, and the little that the adapter's parts must tell one another."""
+class AdapterState(FastStepHooks):
+    """The session, the framework, and the state that the parts of the adapter share."""
 
     def __init__(self, session: Session, torch: ModuleType) -> None:
         self.session = session
-        self.told = session.told
+        self.logged_names = session.logged_names
         self.torch = torch
-        self.local = Here(session)
-        self.here: Usual | Here = self if COMPILED else self.local
+        self.local = ThreadStates(session)
+        self.states: FastStepHooks | ThreadStates = self if COMPILED else self.local
         self.is_compiling: Callable[[], bool] = getattr(
             getattr(torch, "compiler", None), "is_compiling", lambda: False
         )
@@ -62,14 +67,14 @@ class Flow(Usual):
         self.pauses = []
 
     def code(self, phase: Phase, name: str) -> int:
-        """Return what `Marks.begin` takes for spans of `phase` called `name`."""
+        """Return what `ThreadSpool.begin` takes for spans of `phase` called `name`."""
         return self.session.name(name) << 8 | int(phase)
 
     def timed(
         self,
         original: Callable[..., Any],
         code: int,
-        collector: Collector,
+        breaker: CircuitBreaker,
         flag: str,
         value: Callable[[tuple[Any, ...], dict[str, Any]], float] | None = None,
         unless: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
@@ -79,55 +84,55 @@ class Flow(Usual):
 
         Args:
             original: The framework's function.
-            code: What `Marks.begin` takes.
-            collector: Counts faults of ours.
-            flag: Attribute of `At` that is set meanwhile: of nested calls the outermost is timed.
+            code: The argument of `ThreadSpool.begin`.
+            breaker: Counts faults of ours.
+            flag: Attribute of `ThreadState` that is set meanwhile: of nested calls the outermost is timed.
             value: Gives the span's value, from the arguments, once the call has returned.
-            unless: Whether a call with these arguments is none to time.
+            unless: Whether a call with these arguments is not timed.
             choose: Gives another code for a call, from the arguments.
         """
-        here, is_compiling = self.here, self.is_compiling
+        states, is_compiling = self.states, self.is_compiling
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return original(*args, **kwargs)
-            at = here.at
-            if not collector.on or getattr(at, flag) or (unless is not None and unless(args, kwargs)):
+            state = states.current
+            if not breaker.on or getattr(state, flag) or (unless is not None and unless(args, kwargs)):
                 try:
                     return original(*args, **kwargs)
                 except BaseException as error:
                     hide(error)
                     raise
-            setattr(at, flag, True)
+            setattr(state, flag, True)
             begun = done = False
             mine = code
             try:
                 mine = code if choose is None else choose(args, kwargs)
-                at.begin(mine)
+                state.begin(mine)
                 begun = True
             except Exception as error:
-                collector.fault(error)
+                breaker.fault(error)
             try:
                 result = original(*args, **kwargs)
                 done = True
                 return result
             except BaseException as error:
-                at.fail(error)
+                state.fail(error)
                 hide(error)
                 raise
             finally:
-                setattr(at, flag, False)
+                setattr(state, flag, False)
                 try:
                     if begun:
-                        at.end_of(mine, value(args, kwargs) if done and value is not None else NAN)
+                        state.end_of(mine, value(args, kwargs) if done and value is not None else NAN)
                 except Exception as error:
-                    collector.fault(error)
+                    breaker.fault(error)
 
         return wrapper
 
-    def collector(self, what: str) -> Collector:
+    def breaker(self, what: str) -> CircuitBreaker:
         """Return the switch and fault counter of one thing that is recorded."""
-        return self.session.collector(f"pytorch.{what}")
+        return self.session.breaker(f"pytorch.{what}")
 
     def note_device(self, kind: str) -> None:
         """Note the kind of device that trains, as far as it shows: asking torch for one would start it."""
@@ -189,6 +194,6 @@ class Flow(Usual):
     def write_pauses(self) -> None:
         """Write the pauses seen since the last call."""
         pauses, self.pauses = self.pauses, []
-        add = self.here.at.add
+        add = self.states.current.add
         for begin, duration, generation in pauses:
             add(GC, self._gc_code >> 8, begin, duration, float(generation))

@@ -1,7 +1,7 @@
-"""What hooks look at in every step: the calling thread's state, and what the adapter's parts share.
+"""Holds the state that hooks read in every step, by thread and for the whole adapter.
 
-Where `usual.c` is compiled, both lie in its memory, and what hooks do in a usual step is done there. The
-classes here are what it stands for: they say what each field means, and serve where nothing is compiled.
+`native/step_hooks.c` compiles both classes and the hooks of a common step. The classes here document the
+fields, and serve where nothing is compiled.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import weakref
     from collections.abc import Callable
 
-    from holter.recorder.guard import Collector
+    from holter.recorder.guard import CircuitBreaker
     from holter.recorder.session import Session
-    from holter.recorder.spool.marks import Marks
+    from holter.recorder.spool.thread_spool import ThreadSpool
 
 NEVER = 1 << 62
 
 
-class At:
-    """What one thread is inside of, and its marks. Of spans of one kind only the outermost is recorded."""
+class ThreadState:
+    """The spans that one thread is inside of. Of nested spans of one kind only the outermost is recorded."""
 
     __slots__ = (
         "add",
@@ -42,7 +42,6 @@ class At:
         "forward_end",
         "heard",
         "loading",
-        "marks",
         "moving",
         "optimizer",
         "optimizers",
@@ -50,15 +49,16 @@ class At:
         "saving",
         "scaling",
         "seen",
+        "thread_spool",
         "waiting",
     )
 
-    def __init__(self, marks: Marks) -> None:
-        self.marks = marks
-        self.begin = marks.begin
-        self.end_of = marks.end_of
-        self.add = marks.add
-        self.fail = marks.fail
+    def __init__(self, thread_spool: ThreadSpool) -> None:
+        self.thread_spool = thread_spool
+        self.begin = thread_spool.begin
+        self.end_of = thread_spool.end_of
+        self.add = thread_spool.add
+        self.fail = thread_spool.fail
         self.forward = False
         """A forward pass, or something in which a module's call is not one: a backward pass, a fetch."""
         self.depth = 0
@@ -71,7 +71,7 @@ class At:
         self.call_code = 0
         """Code of the forward pass; 0 when its begin could not be written."""
         self.heard = False
-        """Somebody is told of begins and ends: `begin` and `end_of` are not the marks' own."""
+        """A listener gets begins and ends: `begin` and `end_of` are not those of the thread's spool."""
         self.loading = False
         self.asked = False
         """The span of the loading has begun."""
@@ -93,12 +93,12 @@ class At:
         """When the last outermost forward pass ended, ns; 0 when something else came after it."""
 
 
-class InPython:
-    """What the hooks of every step look at, and what they do when nothing is unusual: nothing, in Python."""
+class StepHooks:
+    """The state that the hooks of every step read, and the hooks of a common step."""
 
-    local: Here
+    local: ThreadStates
     session: Session
-    told: set[str]
+    logged_names: set[str]
     """Names of numbers that the user logs."""
 
     before_step: Callable[[Any], None] | None
@@ -107,7 +107,7 @@ class InPython:
     inner_steps: int
     """Optimizer steps so far, those inside others or inside scalers too."""
     sole: int
-    """Id of the one optimizer that ends every step; 0 when there is none, or it is not known to be."""
+    """Id of the one optimizer that ends every step; 0 while no such optimizer is known."""
     sole_type: type | None
     sole_code: int
     """Code of its spans."""
@@ -120,7 +120,7 @@ class InPython:
     pauses: list[tuple[int, int, int]]
     """Begin, duration (both ns) and generation of garbage collections that wait to be written."""
     wake_at: int
-    """Step at whose end `Flow.wake` is called, before the step number changes."""
+    """Step at whose end `AdapterState.wake` is called, before the step number changes."""
 
     tensor: Any
     """The class of losses that are read as they are, None while each is looked at; the next two say who
@@ -129,7 +129,7 @@ class InPython:
     modes: Callable[[], int]
     item: Callable[[Any], Any]
     """Copies the number in a tensor of one."""
-    losses: Collector
+    losses: CircuitBreaker
     next_code: int
     """Code of the span of a batch that is asked for."""
     model_codes: dict[type, int]
@@ -158,16 +158,16 @@ class InPython:
     """Forward passes are steps; None while that is not known, False once an optimizer exists."""
 
     @property
-    def at(self) -> At:
-        """The calling thread's."""
-        return self.local.at
+    def current(self) -> ThreadState:
+        """The state of the calling thread."""
+        return self.local.current
 
     def next_begins(self) -> bool:
         """Return whether a batch is asked for, not inside of asking for another."""
         return self.begin_next()
 
     def next_ends(self, iterator: Any) -> None:
-        """It is there, or there is none."""
+        """The batch is there, or the iterator is exhausted."""
         self.end_next(iterator)
 
     def call_begins(self, module: Any) -> bool:
@@ -187,7 +187,7 @@ class InPython:
         return False
 
     def pass_begins(self, tensors: Any) -> bool:
-        """Return whether a backward pass begins from `tensors` that is no part of another."""
+        """Return whether a backward pass begins from `tensors` outside of another pass."""
         return self.begin_pass(tensors)
 
     def pass_ends(self) -> None:
@@ -202,22 +202,22 @@ class InPython:
         end_call: Callable[[Any], None]
         begin_pass: Callable[[Any], bool]
         end_pass: Callable[[], None]
-        read_loss: Callable[[Any, At, int], float]
+        read_loss: Callable[[Any, ThreadState, int], float]
 
 
 _native = hotpath.compiled()
 COMPILED = _native is not None
-NewAt: type[At] = getattr(_native, "At", At)
+FastThreadState: type[ThreadState] = getattr(_native, "ThreadState", ThreadState)
 
 
-class Here(threading.local):
-    """Leads each thread to its own state: one slow look, then plain attributes."""
+class ThreadStates(threading.local):
+    """Gives each thread its state: one slow lookup, then plain attributes."""
 
     def __init__(self, session: Session) -> None:
-        self.at = NewAt(session.marks())
+        self.current = FastThreadState(session.thread_spool())
 
 
 if TYPE_CHECKING:
-    Usual = InPython
+    FastStepHooks = StepHooks
 else:
-    Usual = getattr(_native, "Usual", InPython)
+    FastStepHooks = getattr(_native, "StepHooks", StepHooks)

@@ -1,4 +1,4 @@
-"""Tensors that a script saves where no framework of tensors is loaded, as trees of XGBoost: arrays and lists.
+"""Saves arrays, numbers and lists that a script passes in, where no tensor framework is loaded.
 
 A framework's adapter puts its own in the place of this one as soon as it is there.
 """
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
 from holter.recorder.tensors import requests
-from holter.recorder.tensors.collections import Collection, Tensor
-from holter.recorder.tensors.patience import Patience
+from holter.recorder.tensors.collections import Collection, TensorInfo
 from holter.recorder.tensors.schedule import MODES, Schedule
+from holter.recorder.tensors.time_budget import TimeBudget
 from holter.recorder.tensors.writing import TensorFiles
 from holter.schema.phases import Mode
 from holter.schema.tensor_spool import ENV_SAVE, Values
@@ -38,7 +38,7 @@ _TINY = 2.2250738585072014e-308
 """The smallest normal number in double precision."""
 
 
-class ByHand:
+class ExplicitSaver:
     """Serves `holter.save_tensor`, from any thread."""
 
     def __init__(self, session: Session) -> None:
@@ -46,7 +46,7 @@ class ByHand:
         self._session = session
         self._collections = requests.from_environment(os.environ.get(ENV_SAVE))
         self._lock = threading.Lock()
-        self._patience = Patience(self.files)
+        self._time_budget = TimeBudget(self.files)
         self._refused: set[str] = set()
         self.files.describe([*self._collections, ALWAYS])
         os.register_at_fork(after_in_child=self._forked)
@@ -59,7 +59,7 @@ class ByHand:
         """Save a tensor now; a fault costs this tensor, never training."""
         began = perf_counter_ns()
         try:
-            what, step = Tensor(name, "custom", role), self._session.step
+            what, step = TensorInfo(name, "custom", role), self._session.step
             due = [one for one in self._collections if one.holds(what)] or [ALWAYS]
             if not any(one.due(MODES[_TRAIN], step) for one in due):
                 return
@@ -74,7 +74,7 @@ class ByHand:
                 self._write(self.files.id(what), step, shape, values)
         except Exception as error:
             self._session.fault("saving", error)
-        self._patience.held(began, self._session.step, name)
+        self._time_budget.held(began, self._session.step, name)
 
     def _write(self, number: int, step: int, shape: tuple[int, ...], values: list[float]) -> None:
         when = perf_counter_ns()
@@ -117,8 +117,8 @@ def _flat(given: Any) -> tuple[tuple[int, ...], list[float]]:
     """Return the sizes and the elements of an array, a number, or lists of numbers within lists.
 
     Raises:
-        TypeError: Something that is no number, or lists of different lengths side by side.
-        ValueError: Text that is no number, or too many elements.
+        TypeError: A value that is not a number, or nested lists of different lengths.
+        ValueError: Text that is not a number, or too many elements.
     """
     size = getattr(given, "size", None)
     if isinstance(size, int) and size > LARGEST:

@@ -1,4 +1,4 @@
-"""The default diet: gradient norm, gradients that are not finite, update ratios, loss scale.
+"""Records default statistics: gradient norm, nonfinite gradients, update ratios, loss scale.
 
 How often depends on what it costs: at most `SHARE` of the time steps take, and much less of it where steps
 are so short that the rest of the recorder is felt already. Norms are one fused call over all gradients;
@@ -18,7 +18,7 @@ from holter.recorder.tensors.schedule import NEVER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from holter.recorder.frameworks.pytorch.stepping.flow import Flow
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
 
     OnNonfinite = Callable[[int, list[Any], dict[str, Any]], None]
@@ -34,17 +34,17 @@ _PARAMETERS = 16
 _BYTES_PER_NS = 1000
 """What a device reads at least in a nanosecond: the part of the cost that the host does not see."""
 _SETTLING = 3
-"""Times the diet is taken before its cost counts: first calls are dearer."""
+"""Readings before the cost counts: first calls cost more."""
 
 
-class Diet:
-    """Takes the diet at steps that are due, and decides which are."""
+class DefaultStatistics:
+    """Takes the default statistics at steps that are due, and decides which are."""
 
-    def __init__(self, flow: Flow, arrivals: Arrivals, on_nonfinite: OnNonfinite) -> None:
-        self.flow = flow
-        self.collector = flow.collector("diet")
+    def __init__(self, adapter: AdapterState, arrivals: Arrivals, on_nonfinite: OnNonfinite) -> None:
+        self.adapter = adapter
+        self.breaker = adapter.breaker("default_statistics")
         self.interval = 1
-        self._torch = flow.torch
+        self._torch = adapter.torch
         self._arrivals = arrivals
         self._on_nonfinite = on_nonfinite
         self._costs: list[int] = []
@@ -65,7 +65,7 @@ class Diet:
 
     def next(self, step: int) -> int:
         """Return the first step from `step` on at which it is due."""
-        return step + -step % self.interval if self.collector.on else NEVER
+        return step + -step % self.interval if self.breaker.on else NEVER
 
     # -- within a step
 
@@ -200,7 +200,7 @@ class Diet:
     def _told(
         self, step: int, norms: Any, owners: list[Any], limit: float | None, *, sharded: bool, skipped: bool
     ) -> None:
-        scalar, told = self.flow.session.scalar, self.flow.session.told
+        scalar, told = self.adapter.session.scalar, self.adapter.session.logged_names
         norm = float(norms.norm())
         if sharded or "grad_norm" not in told:
             scalar("grad_norm/shard" if sharded else "grad_norm", norm, step)
@@ -219,11 +219,11 @@ class Diet:
         self._was_bad = bad > 0
 
     def _write(self, names: list[str], values: Any) -> None:
-        step, scalar = self.flow.session.step, self.flow.session.scalar
+        step, scalar = self.adapter.session.step, self.adapter.session.scalar
 
         def arrived(host: Any) -> None:
             for name, value in zip(names, host.tolist(), strict=True):
-                if value == value and name not in self.flow.session.told:
+                if value == value and name not in self.adapter.session.logged_names:
                     scalar(name, value, step)
 
         if values.device.type == "cuda":
