@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
@@ -179,4 +180,5 @@ def _own_columns(file: DataFile) -> tuple[Any, ...]:
 if __name__ == "__main__":
     from holter.store.job import at
 
-    compact(at(sys.argv[1]))
+    os.nice(19)
+    compact(at(sys.argv[1]), min_files=int(sys.argv[2]) if len(sys.argv) > 2 else MIN_FILES)

@@ -59,7 +59,7 @@ class Companions:
             # They are ours, not the job's: the recorder's variables are not for them.
             pid = spawn(command[0], command, dict(os.environ), mask=set(), told=self._told, output=output)
         except OSError as error:
-            self._on_fault(f"companion {command[0]}", str(error))
+            self._on_fault(f"companion {_name(command)}", str(error))
             return
         finally:
             os.close(output)
@@ -119,7 +119,7 @@ class Companions:
         self.cpu_s += usage.ru_utime + usage.ru_stime
         if status != 0 and not expected:
             code = os.waitstatus_to_exitcode(status)
-            self._on_fault("companion " + " ".join(command[:3]), f"ended with {code}; {self._last_line()}")
+            self._on_fault(f"companion {_name(command)}", f"ended with {code}; {self._last_line()}")
 
     def _last_line(self) -> str:
         if self._log is None:
@@ -129,6 +129,11 @@ class Companions:
         except OSError:
             lines = []
         return lines[-1][:500] if lines else "it said nothing"
+
+
+def _name(command: list[str]) -> str:
+    """Return the module of holter that a command runs, or the program's name."""
+    return next((word for word in command if word.startswith("holter.")), os.path.basename(command[0]))
 
 
 def _send(pid: int, number: signal.Signals) -> None:
