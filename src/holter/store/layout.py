@@ -18,10 +18,6 @@ EVALUATIONS = "evaluations.json"
 TOLD = "otlp.json"
 """Up to when metrics were pushed, and whether a fault was told; there once a job that pushes has ended."""
 NODES = "nodes"
-HEATMAP = "heatmap.bin"
-DESCRIPTION = "description.bin"
-PASSING = frozenset((CONTROL, HEATMAP, DESCRIPTION))
-"""What says nothing of the job itself: orders, and what was computed from the rest to be kept."""
 
 _PART = re.compile(r"(\d{1,19})-(\d{1,9})-(\d{1,9})\.parquet")
 _NODE = "node="

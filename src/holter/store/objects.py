@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import obstore.exceptions
 import obstore.store
 
-from holter.store.place import Entry
+from holter.store.place import Entry, user_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ class ObjectPlace:
         self._prefix = prefix
         # Whose bucket it is belongs to the cache's name: two servers may have one of the same name.
         whose = [url, *(os.environ.get(name, "") for name in _WHOSE)]
-        self.reads_from = _cache_folder() / hashlib.sha256(" ".join(whose).encode()).hexdigest()[:24]
+        self.reads_from = user_cache() / hashlib.sha256(" ".join(whose).encode()).hexdigest()[:24]
 
     @classmethod
     def open(cls, url: str) -> ObjectPlace:
@@ -285,15 +285,10 @@ def _limits(longest_s: int) -> Any:
     return {"allow_http": True, "connect_timeout": f"{CONNECT_S}s", "timeout": f"{longest_s}s"}
 
 
-def _cache_folder() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "holter"
-
-
 def _forget_old(folder: Path) -> None:
     """Remove what nobody read for long, of all jobs."""
     limit = time.time() - CACHE_DAYS * 24 * 3600
     for path in folder.glob("*/*"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # also raised for the folders of computed results
             if path.stat().st_mtime < limit:
                 path.unlink()

@@ -93,6 +93,14 @@ def place(url: str) -> Place:
     return ObjectPlace.open(url)
 
 
+def user_cache() -> Path:
+    """Return this user's folder for files that can be fetched or computed again; raises `OSError`."""
+    given = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(given):
+        raise OSError(f"{given!r} is not an absolute path; set XDG_CACHE_HOME")
+    return Path(given) / "holter"
+
+
 OUTSIDE = "is a link that leads out of the store"
 _NO_FILE = "is no file"
 

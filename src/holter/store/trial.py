@@ -181,8 +181,13 @@ class Trial:
             paths = ", ".join(parquet.literal(parquet.pattern(file.path)) for file in files)
             query = select(files[0], TABLES[name], f"[{paths}]")
             terms.append(f"{query} WHERE {BATCH} >= {since}" if since else query)
-        columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
-        return " UNION ALL ".join(terms) or f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
+        return " UNION ALL ".join(terms) or empty_source(name)
+
+
+def empty_source(name: str) -> str:
+    """Return the SQL that reads a table without rows."""
+    columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
+    return f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
 
 
 def _mistakes() -> tuple[type[Exception], ...]:
