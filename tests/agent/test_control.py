@@ -10,7 +10,7 @@ from tests.agent.conftest import until
 
 from holter.agent.drain.clock import Clock
 from holter.agent.sampling import Sampler
-from holter.agent.supervision.attention import STALE_S, Attention
+from holter.agent.supervision.viewers import STALE_S, Viewers
 from holter.schema.windows import order_of
 
 SCRIPT = """
@@ -31,7 +31,7 @@ for step in range(100_000):
 def test_signs_of_somebody_who_looks_go_stale(monkeypatch):
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    attention = Attention()
+    attention = Viewers()
     assert not attention.paid(None)
     assert attention.paid(1)
     now[0] += STALE_S - 1

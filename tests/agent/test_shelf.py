@@ -12,7 +12,7 @@ from tests.agent.trees import NET, cpu_stat, values, write
 from holter import plugins
 from holter.agent.collectors import Collector, Machine, collectors
 from holter.agent.drain.clock import Clock
-from holter.agent.machine.cgroups import Cgroup
+from holter.agent.machine.cgroups import ControlGroup
 from holter.agent.machine.node import capabilities, node_facts
 from holter.schema.metrics import METRICS
 
@@ -59,7 +59,7 @@ def test_on_a_machine_with_nothing_every_collector_says_why(tmp_path):
         proc=tmp_path / "proc",
         sys=tmp_path / "sys",
         shm=tmp_path / "x",
-        cgroup=Cgroup((), (), unified=False),
+        cgroup=ControlGroup((), (), unified=False),
         environment={},
     )
     made, missing = collectors(bare)
