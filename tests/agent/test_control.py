@@ -9,8 +9,8 @@ import pytest
 from tests.agent.conftest import until
 
 from holter.agent.drain.clock import Clock
+from holter.agent.drain.control import VIEWER_S, Viewers
 from holter.agent.sampling import Sampler
-from holter.agent.supervision.viewers import STALE_S, Viewers
 from holter.schema.windows import order_of
 
 SCRIPT = """
@@ -31,17 +31,17 @@ for step in range(100_000):
 def test_signs_of_somebody_who_looks_go_stale(monkeypatch):
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    attention = Viewers()
-    assert not attention.paid(None)
-    assert attention.paid(1)
-    now[0] += STALE_S - 1
-    assert attention.paid(1)
-    assert attention.paid(2)
-    now[0] += STALE_S - 1
-    assert attention.paid(2)
+    viewers = Viewers()
+    assert not viewers.present(None)
+    assert viewers.present(1)
+    now[0] += VIEWER_S - 1
+    assert viewers.present(1)
+    assert viewers.present(2)
+    now[0] += VIEWER_S - 1
+    assert viewers.present(2)
     now[0] += 1
-    assert not attention.paid(2)
-    assert not attention.paid(None)
+    assert not viewers.present(2)
+    assert not viewers.present(None)
 
 
 @pytest.mark.parametrize(
