@@ -49,7 +49,7 @@ class Control:
             on_stop: Called once, when the job is to stop.
         """
         self.stop: dict[str, Any] | None = None
-        """The order to stop; None as long as there is none."""
+        """The order to stop; None until it is given."""
         self._folder = folder
         self._event_log = event_log
         self._leads = leads

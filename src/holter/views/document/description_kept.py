@@ -23,7 +23,7 @@ _TABLES = ("samples", "spans", "steps", "operators", "kernels")
 
 
 def read(trial: Trial) -> dict[str, Any] | None:
-    """Return the kept description of the job in its present state; None when there is none."""
+    """Return the kept description of the job in its present state; None without one."""
     if not _ended(trial):
         return None
     try:

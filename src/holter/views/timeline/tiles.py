@@ -64,7 +64,7 @@ def _folder(reading: Reading, place: LocalPlace) -> JobFolder:
 
 
 def stored(reading: Reading) -> list[Lane]:
-    """Return the lanes that the tiles know; none when there are none, or their writing was not finished."""
+    """Return the lanes of complete tiles; empty when tiles are missing or incomplete."""
     query = (
         "SELECT node, kind, rank, device, track, count, time, time + duration AS stop, depth, level "
         "FROM tiles WHERE level < 0 ORDER BY ALL"
