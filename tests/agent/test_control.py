@@ -87,7 +87,7 @@ def test_stacks_when_somebody_asks_and_a_stop_with_its_reason(start, tmp_path):
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     run = start(sys.executable, str(path), cwd=tmp_path)
-    until(lambda: "obeys" in (run.folder.node("node") or {}) and (tmp_path / "started").exists())
+    until(lambda: (tmp_path / "started").exists() and "obeys" in run.folder.node("node"))
     assert run.folder.node("node")["obeys"] == ["interval_ms", "monitoring", "stop", "stacks", "profile"]
     until(lambda: run.rows("spans"))  # so the agent knows whom to ask for stacks
     run.folder.order(stacks={"id": "first", "by": {"rule": "StalledTraining"}})
