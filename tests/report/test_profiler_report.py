@@ -242,7 +242,7 @@ def test_its_process(tmp_path, told):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert job.place.read(f"{profiler_report.place_of(job)}/profiler-report.html").startswith(b"<!doctype")
-    asked = [*commands[1][:4], f"{tmp_path}/nothing"]
+    asked = [*commands[1][:6], f"{tmp_path}/nothing"]
     done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 4
     assert "no job 'nothing'" in done.stderr

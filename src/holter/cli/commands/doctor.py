@@ -38,7 +38,7 @@ _COLLECTORS = {
     "counters": "CPU counters",
     "nvidia": "NVIDIA GPUs",
     "amd": "AMD GPUs",
-    "own": "holter's own cost",
+    "overhead": "holter's own cost",
 }
 _LITTLE_SHARED = 1 << 30
 _NEEDS_SPACE = 256 * 1024 * 1024
