@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import resource
+import shutil
 import statistics
 import sys
 import tempfile
@@ -24,7 +26,7 @@ from generate import Training, generate
 from machine import described
 
 import holter
-from holter.store.layout import PASSING
+from holter.store import cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +65,7 @@ def frames(url: str) -> Any:
 
 def anew(url: str) -> Any:
     """Open the job without what an earlier look at it has kept."""
-    for kept in PASSING:
-        Path(url, kept).unlink(missing_ok=True)
+    shutil.rmtree(cache.root(), ignore_errors=True)
     return holter.open(url)
 
 
@@ -116,6 +117,7 @@ def main() -> None:
     given = parser.parse_args()
     asked = QUESTIONS | (OF_FRAMES if given.frames else {})
     with tempfile.TemporaryDirectory() as temporary:
+        os.environ["XDG_CACHE_HOME"] = str(Path(temporary) / "cache")
         store = given.store or temporary
         there = Path(store) / "many"
         url = str(there) if there.is_dir() else apart(make, store, given.rows)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import resource
 import tempfile
 import time
@@ -27,7 +28,7 @@ from machine import described, pace
 
 from holter.importers import import_job
 from holter.importers.kineto import scanning
-from holter.store import job
+from holter.store import cache, job
 from holter.store.compact import compact
 from holter.store.trial import Trial
 from holter.views.timeline.details import connections, search
@@ -138,7 +139,8 @@ def measure(store: str, events: int, compacted: bool) -> None:
     """Print the figures of one job."""
     url = apart(generate, store, events, compacted)
     built, seen = apart(build, url), apart(look, url)
-    tiles = sum(entry.size for entry in job.at(url).place.files("tiles"))
+    kept = cache.entry(job.at(url))
+    tiles = 0 if kept is None else sum(entry.size for entry in kept.files("tiles"))
     walls, cpus = (np.array(column) * 1000 for column in zip(*seen["zooms"], strict=True))
     state = "compacted" if compacted else "as written"
     print(f"\n{built['events']:,} events in {len(Timeline(Trial(job.at(url))).lanes)} lanes, {state}\n")
@@ -171,6 +173,7 @@ def main() -> None:
         _cold(given.cold, given.events, given.longer)
         return
     with tempfile.TemporaryDirectory() as own:
+        os.environ["XDG_CACHE_HOME"] = str(Path(own) / "cache")
         for compacted in (False, True):
             store = Path(given.store or own) / ("compacted" if compacted else "written")
             measure(str(store), given.events, compacted)

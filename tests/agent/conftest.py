@@ -14,7 +14,7 @@ import pytest
 from tests.agent.trees import MEMINFO, write
 
 from holter.agent.collectors import Machine, Watched
-from holter.agent.machine.cgroups import Cgroup
+from holter.agent.machine.cgroups import ControlGroup
 from holter.store.job import JobFolder, find
 from holter.store.trial import Trial
 
@@ -108,7 +108,7 @@ def machine(tmp_path):
         sys=tmp_path / "sys",
         shm=tmp_path / "no-shm",
         cores=frozenset({0, 2}),
-        cgroup=Cgroup((), (), unified=False),
+        cgroup=ControlGroup((), (), unified=False),
         watched=Watched(),
         environment={},
     )

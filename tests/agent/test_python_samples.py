@@ -53,10 +53,10 @@ def test_why_there_can_be_none(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(python_samples.sysconfig, "get_path", lambda name: str(tmp_path))
     assert "py-spy is not installed" in missing()
-    intake = SimpleNamespace(drain=object())
-    made, why = python_samples.samples({VARIABLE: "5"}, intake, None)
+    pipeline = SimpleNamespace(drain=object())
+    made, why = python_samples.samples({VARIABLE: "5"}, pipeline, None)
     assert (made, why) == (None, missing())
-    assert python_samples.samples({}, intake, None) == (None, "")
+    assert python_samples.samples({}, pipeline, None) == (None, "")
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_rounds_keep_to_the_grid(make, monkeypatch):
 def test_rounds_that_cannot_be_kept_are_left_out_and_counted(make, monkeypatch):
     sampler, began = run_on(Hours(), monkeypatch, make, rounds=4, cost_ms=250)
     assert began == [0.0, 300.0, 600.0, 900.0]
-    # The fourth has made the next two late as well when it is told to stop.
+    # The fourth has made the next two late as well when it has to stop.
     assert sampler.missed == 8
 
 

@@ -111,7 +111,7 @@ def plant(route: str, folder, canary: Path, home: Path) -> None:
             (path / name).write_text(settings)
         (path / "profilerconfig.json").write_text(json.dumps({"RuleConfigurations": [str(evil)]}))
     elif route == "report":
-        for name in ("description.bin", "heatmap.bin", "small.zst", "otlp.json", "tiles/0.bin"):
+        for name in ("description.json", "heatmap.bin", "otlp.json", "tiles/0.bin"):
             (path / name).parent.mkdir(exist_ok=True)
             (path / name).write_bytes(rotten)
         kept = path / "rule-output/ProfilerReport-1/profiler-output"
@@ -123,7 +123,7 @@ def plant(route: str, folder, canary: Path, home: Path) -> None:
         for name in ("evaluations.json", "control.json", "nodes/x.json", "tensors.json", "otlp.json"):
             (path / name).unlink(missing_ok=True)
             (path / name).symlink_to(home / "private.json")
-        for name in ("description.bin", "heatmap.bin"):
+        for name in ("description.json", "heatmap.bin"):
             (path / name).symlink_to(home / "made-by-a-link")
         for name in ("tiles", "rule-output", "tensors"):
             shutil.rmtree(path / name, ignore_errors=True)

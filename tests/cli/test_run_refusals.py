@@ -51,7 +51,9 @@ def test_a_store_of_no_known_kind(holter):
     for words in (("run", *TOUCH), ("jobs",), ("describe", "latest")):
         given = [words[0], "--store", "nope://x", *words[1:]]
         code = 64 if words[0] == "run" else 65
-        holter(*given).refused(code, "'nope://x' is no store: valid are a folder, s3://…, gs://…, and az://…")
+        holter(*given).refused(
+            code, "'nope://x' is not a store: valid are a folder, s3://…, gs://…, and az://…"
+        )
 
 
 def test_interval_that_is_not_allowed(holter):

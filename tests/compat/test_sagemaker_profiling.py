@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
-from holter.agent.profilerconfig import Watched, is_profiler_config, load, read
+from holter.agent.profilerconfig import WatchedFile, is_profiler_config, load, read
 from holter.compat.sagemaker import (
     DataloaderProfilingConfig,
     DetailedProfilingConfig,
@@ -239,7 +239,7 @@ def test_a_file_that_changes_is_read_once_and_only_if_it_says_something_else(tmp
         entries = {"ProfilingParameters": {"DetailedProfilingConfig": {"StartStep": start}}}
         path.write_text(json.dumps(entries) + more)
 
-    watched = Watched(str(path))
+    watched = WatchedFile(str(path))
     assert watched.changed() is None  # it is not there
     write(5)
     assert watched.changed().windows == (Request("operators", start_step=5),)
@@ -253,4 +253,4 @@ def test_a_file_that_changes_is_read_once_and_only_if_it_says_something_else(tmp
     path.unlink()
     assert watched.changed().windows == ()
     assert watched.changed() is None
-    assert Watched(None).changed() is None
+    assert WatchedFile(None).changed() is None

@@ -17,7 +17,7 @@ from holter.compat.smdebug.profiler.system_metrics_reader import (
     S3SystemMetricsReader,
 )
 from holter.compat.smdebug.profiler.utils import TimeUnits
-from holter.store.place import place
+from holter.store.urls import place
 
 
 def test_the_counts_of_sagemakers_own_fixtures(data):

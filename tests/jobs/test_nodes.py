@@ -152,5 +152,5 @@ def test_a_name_of_another_launch_is_taken(tmp_path: Path) -> None:
     ((code, said),) = finish([start(store, "n1", "true", options=("--join",))])
     assert code == 64
     assert "job 'both' exists" in said
-    assert "it cannot be joined: it is of another launch" in said
+    assert "it cannot be joined: it belongs to another launch" in said
     assert "needs --job NAME" in here("run", "--join", "--", "true", check=False).stderr

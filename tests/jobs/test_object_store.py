@@ -150,7 +150,7 @@ def test_a_store_that_vanishes_for_a_while_or_for_good(
         ({"AWS_ACCESS_KEY_ID": "nobody"}, "denies access (InvalidAccessKeyId); check AWS_ACCESS_KEY_ID"),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "http://127.0.0.1:1 cannot be reached"),
         ({"store": "s3://no-such-bucket/x"}, "there is no bucket 'no-such-bucket'"),
-        ({"store": "s3://key:word@jobs/x"}, "credentials belong into the environment"),
+        ({"store": "s3://key:word@jobs/x"}, "credentials belong in the environment"),
     ],
 )
 def test_a_store_that_cannot_be_used_is_refused_at_once(

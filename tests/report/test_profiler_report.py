@@ -234,15 +234,15 @@ def test_its_process(tmp_path, told):
     job = finished(told, tmp_path, documents(choose([CLASSIC])))
     evaluate(job)
     commands = companions(job, job.manifest()["rules"])
-    assert [command[3] for command in commands] == ["holter.evaluation", "holter.report"]
-    assert [command[3] for command in companions(job, [{"name": "BatchSize"}])] == ["holter.evaluation"]
+    assert [command[4] for command in commands] == ["holter.evaluation", "holter.report"]
+    assert [command[4] for command in companions(job, [{"name": "BatchSize"}])] == ["holter.evaluation"]
     environment = {**os.environ, "PYTHONPATH": SOURCE}
     done = subprocess.run(
         commands[1], env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert job.place.read(f"{profiler_report.place_of(job)}/profiler-report.html").startswith(b"<!doctype")
-    asked = [*commands[1][:4], f"{tmp_path}/nothing"]
+    asked = [*commands[1][:6], f"{tmp_path}/nothing"]
     done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 4
     assert "no job 'nothing'" in done.stderr

@@ -46,7 +46,7 @@ def test_a_relative_store_stays_where_it_was(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", ".a", "a/b", "a b", "../x", "a\n", "é", "a" * 129, "_x"])
 def test_names_that_no_job_may_have(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadJobName, match="is no job name"):
+    with pytest.raises(BadJobName, match="is not a job name"):
         create(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(JobNotFound):

@@ -118,4 +118,4 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     folder = made(tmp_path / "store")
     os.mkfifo(tmp_path / "store/a/control.json")
     assert folder.control() == {}
-    assert any("is no file" in fault for fault in folder.faults)
+    assert any("is not a regular file" in fault for fault in folder.faults)

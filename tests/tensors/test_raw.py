@@ -14,7 +14,7 @@ from safetensors.torch import save as safetensors
 from tests.tensors.writing import Recording
 
 from holter.recorder.tensors.safetensors import save
-from holter.store.raw import DamagedRaw, parse_raw, read_header
+from holter.store.raw_tensors import DamagedRaw, parse_raw, read_header
 from holter.tensors.errors import IndexReaderException
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
@@ -119,10 +119,10 @@ BAD = {
     "cut": (b"\1\0\0", 0, "is cut"),
     "length": (file_of({}, length=10**9), 0, "1000000000 bytes"),
     "greatest length": (file_of({}, length=2**64 - 1), 0, "18446744073709551615 bytes"),
-    "no JSON": (file_of(b"{]"), 8, "no JSON"),
-    "no UTF-8": (file_of(b"\xff\xfe{}"), 8, "no JSON"),
-    "list": (file_of([]), 8, "no JSON object"),
-    "deep": (file_of(b"[" * 100_000), 8, "no JSON"),
+    "no JSON": (file_of(b"{]"), 8, "not JSON"),
+    "no UTF-8": (file_of(b"\xff\xfe{}"), 8, "not JSON"),
+    "list": (file_of([]), 8, "not a JSON object"),
+    "deep": (file_of(b"[" * 100_000), 8, "not JSON"),
     "twice": (file_of(b'{"a": 1, "a": 2}'), 8, "twice"),
     "metadata": (file_of({"__metadata__": 3}), 8, "__metadata__"),
     "no entry": (file_of({"x": 3}), 8, "'x'"),

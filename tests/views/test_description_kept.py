@@ -8,9 +8,7 @@ import shutil
 import pytest
 from tests.cli.conftest import told
 
-from holter.store import job
-from holter.store.layout import DESCRIPTION
-from holter.store.prune import prune
+from holter.store import cache, job
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.document import description, description_kept
@@ -55,13 +53,14 @@ def test_what_is_kept_is_what_is_computed_and_nothing_is_computed_again(folder, 
     assert describe(Trial(folder)) == first, "neither the verdict nor an order changes the job"
 
 
-def test_it_is_not_believed_when_the_job_or_holter_or_the_writer_is_another(folder, monkeypatch, tmp_path):
+def test_it_counts_only_while_the_job_and_holter_stay_the_same(folder, monkeypatch, tmp_path):
     describe(Trial(folder))
-    data = folder.place.read(DESCRIPTION)
-    for damaged in (b"", data[:-1], data[:40], data[:32] + data[32:].replace(b"Completed", b"Failed...")):
-        folder.place.write(DESCRIPTION, damaged)
+    place = cache.entry(folder)
+    data = place.read("description.json")
+    for damaged in (b"", data[:-1], b"[" * 9999, b"null", b"{}", b'{"of": 1}'):
+        place.write("description.json", damaged)
         assert kept(folder) is None
-    folder.place.write(DESCRIPTION, data)
+    place.write("description.json", data)
     assert kept(folder) is not None
     with monkeypatch.context() as patch:
         patch.setattr("holter.__version__", "99")
@@ -70,10 +69,7 @@ def test_it_is_not_believed_when_the_job_or_holter_or_the_writer_is_another(fold
     description_kept._code.cache_clear()
     with monkeypatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
-        assert kept(folder) is None, "of another user, who has another secret"
-        describe(Trial(folder))
-    assert kept(folder) is None
-    folder.place.write(DESCRIPTION, data)
+        assert kept(folder) is None, "another user has another cache"
     folder.update(status="Failed")
     assert kept(folder) is None
     describe(Trial(folder))
@@ -84,6 +80,15 @@ def test_it_is_not_believed_when_the_job_or_holter_or_the_writer_is_another(fold
     writer.append("samples", {"time": [10**18], "metric": ["cpu.util"], "device": [""], "value": [1.0]})
     writer.close()
     assert kept(folder) is None
+
+
+def test_a_reader_writes_nothing_into_the_store_and_believes_nothing_that_lies_there(folder, tmp_path):
+    before = folder.place.files()
+    whole = describe(Trial(folder))
+    assert folder.place.files() == before
+    folder.place.write("description.json", json.dumps({"of": None, "told": {"bill": "forged"}}).encode())
+    shutil.rmtree(tmp_path / "cache")
+    assert {**describe(Trial(folder)), "cost": whole["cost"]} == whole
 
 
 def test_a_running_or_damaged_job_and_a_small_one_and_a_home_without_room_keep_nothing(
@@ -106,13 +111,3 @@ def test_a_running_or_damaged_job_and_a_small_one_and_a_home_without_room_keep_n
     folder.place.write(parts[0], b"PAR1 and nothing of it")
     assert describe(Trial(folder))["skipped"]
     assert kept(folder) is None
-
-
-def test_it_counts_where_room_is_counted_and_goes_with_the_job(folder, tmp_path):
-    before = sum(entry.size for entry in folder.place.files())
-    describe(Trial(folder))
-    size = folder.place.read(DESCRIPTION)
-    gone = prune(str(tmp_path / "store"), keep=0, dry_run=True)
-    assert gone[0].bytes == before + len(size)
-    prune(str(tmp_path / "store"), keep=0)
-    assert not (tmp_path / "store" / "one").exists()

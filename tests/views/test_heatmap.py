@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.cli.conftest import told
 
+from holter.store import cache
 from holter.store.job import create
-from holter.store.layout import HEATMAP
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views import heatmap_kept
@@ -121,8 +121,9 @@ def test_a_job_without_samples(tmp_path):
     assert all(part.shape[0] == 0 for part in parts)
 
 
-def test_of_a_long_job_that_has_ended_the_whole_is_kept(tmp_path):
-    folder = create(str(tmp_path), "long", command=[], interval_ms=1000, rules=[], now_ns=START)
+def test_of_a_long_job_that_has_ended_the_whole_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = create(str(tmp_path / "store"), "long", command=[], interval_ms=1000, rules=[], now_ns=START)
     write(folder, "n0", 0, 200)
     first = Heatmap(Trial(folder), START, 10**9, worth=100)
     assert heatmap_kept.read(Trial(folder), START) is None, "a job that runs is read as it is"
@@ -135,9 +136,10 @@ def test_of_a_long_job_that_has_ended_the_whole_is_kept(tmp_path):
     ends = (START, START + 200 * 10**9, 20)
     np.testing.assert_array_equal(again.heat(*ends).cells.mean, first.heat(*ends).cells.mean)
     assert again.rows == first.rows
-    data = folder.place.read(HEATMAP)
+    kept = cache.entry(folder)
+    data = kept.read("heatmap.bin")
     for damaged in (b"", data[:-1], data[:40], b"\xff" * 100, data[:4] + b"{" * 200):
-        folder.place.write(HEATMAP, damaged)
+        kept.write("heatmap.bin", damaged)
         assert heatmap_kept.read(Trial(folder), START) is None
         assert Heatmap(Trial(folder), START, 10**9, worth=100).rows == first.rows
     write(folder, "n0", 200, 210)

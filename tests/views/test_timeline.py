@@ -10,6 +10,8 @@ import pytest
 from benchmarks.generated_trace import AUTOGRAD, MAIN, START_NS, STEP_NS, write
 
 from holter.importers import import_job
+from holter.store import cache
+from holter.store.job import JobFolder
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.timeline.details import Event, connections, depth, detail, following, search
@@ -22,6 +24,13 @@ EVENTS = 60_000
 KINDS = {"stream", "thread", "annotations"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return write(str(tmp_path_factory.mktemp("store")), "trace", EVENTS, ranks=2)
@@ -32,7 +41,8 @@ def timeline(request, tmp_path_factory):
     name = str(tmp_path_factory.mktemp("store"))
     folder = write(name, "trace", EVENTS, ranks=2)
     opened = Timeline(Trial(folder), in_memory=0 if request.param == "stored" else EVENTS * 2)
-    assert bool(folder.place.files("tiles")) == (request.param == "stored")
+    assert bool(tiles_of(folder)) == (request.param == "stored")
+    assert not folder.place.files("tiles"), "a view writes into the store"
     return opened
 
 
@@ -49,6 +59,11 @@ def every(folder):
             key = (source.kind, row["rank"], track)
             found.setdefault(key, []).append((row["time"], row["duration"], row[name]))
     return found
+
+
+def tiles_of(folder):
+    place = cache.entry(folder)
+    return [] if place is None else [entry.key for entry in place.files("tiles")]
 
 
 def spans(timeline):
@@ -173,10 +188,10 @@ def test_what_is_but_an_instant_is_seen_at_the_end_too(tmp_path):
 def test_tiles_are_made_anew_when_more_came_or_writing_was_cut(tmp_path):
     folder = write(str(tmp_path), "trace", 20_000, ranks=1)
     first = Timeline(Trial(folder), in_memory=0)
-    files = {entry.key for entry in folder.place.files("tiles")}
+    files = tiles_of(folder)
     assert files
     assert Timeline(Trial(folder), in_memory=0).lanes == first.lanes
-    assert {entry.key for entry in folder.place.files("tiles")} == files, "written again without a reason"
+    assert tiles_of(folder) == files, "written again without a reason"
     more = {
         "time": [START_NS],
         "duration": [5],
@@ -191,14 +206,14 @@ def test_tiles_are_made_anew_when_more_came_or_writing_was_cut(tmp_path):
     second = Timeline(Trial(folder), in_memory=0)
     assert len(second.lanes) == len(first.lanes) + 1
     # Of a writer that was killed the last file is missing: the one with the whole lanes.
-    last = max(entry.key for entry in folder.place.files("tiles"))
-    folder.place.delete(last)
+    cache.entry(folder).delete(max(tiles_of(folder)))
     assert Timeline(Trial(folder), in_memory=0).lanes == second.lanes
 
 
-def test_a_store_that_cannot_be_written_is_shown_all_the_same(tmp_path):
+def test_a_job_is_shown_without_a_cache_too(tmp_path, monkeypatch):
     folder = write(str(tmp_path), "trace", 20_000, ranks=1)
-    (tmp_path / "trace" / "tiles").write_text("in the way")
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     timeline = Timeline(Trial(folder), in_memory=0)
     shown = sum(strip.count.sum() for strip in timeline.picture().strips)
     assert shown == sum(lane.events for lane in timeline.lanes)
@@ -286,5 +301,6 @@ def test_several_who_open_a_job_at_once_compute_its_tiles_once(tmp_path):
     with ThreadPoolExecutor(3) as pool:
         opened = list(pool.map(lambda _: Timeline(Trial(folder), in_memory=0), range(3)))
     assert opened[0].lanes == opened[1].lanes == opened[2].lanes
-    counted = Trial(folder).sql("SELECT count(*) AS n FROM tiles WHERE level < 0")["n"][0]
+    kept = Trial(JobFolder(cache.entry(folder), "trace"))
+    counted = kept.sql("SELECT count(*) AS n FROM tiles WHERE level < 0")["n"][0]
     assert counted == len(opened[0].lanes)

@@ -10,7 +10,7 @@ import torch
 
 from holter.agent.drain.clock import Clock
 from holter.agent.drain.drain import Drain
-from holter.agent.drain.notes import Notes
+from holter.agent.drain.event_log import EventLog
 from holter.agent.drain.profiling import Profiling
 from holter.cli.commands.stop import tell
 from holter.schema import windows
@@ -189,9 +189,9 @@ def test_an_order_waits_until_the_one_before_was_taken(train):
     made.steps(1)
     drain = Drain(made.spool, Clock.now())
     drain.poll()
-    profiling, notes = Profiling(drain), Notes(drain.clock)
+    profiling, event_log = Profiling(drain), EventLog(drain.clock)
     for at, profiler in enumerate(({"operators": True}, {"python": "cprofile"})):
-        profiling.obey([{"id": str(at), "steps": 1, **profiler}], notes)
+        profiling.obey([{"id": str(at), "steps": 1, **profiler}], event_log)
     for _ in range(4):
         made.steps(1)
         profiling.pass_on()
@@ -205,19 +205,19 @@ def test_no_order_is_lost_that_came_before_the_agent_looked(train, tmp_path):
     made.steps(1)
     drain = Drain(made.spool, Clock.now())
     drain.poll()
-    profiling, notes = Profiling(drain), Notes(drain.clock)
+    profiling, event_log = Profiling(drain), EventLog(drain.clock)
     tell(job, {"profile": {"id": "1", "steps": 1, "operators": True}})
     tell(job, {"profile": {"id": "2", "steps": 1, "python": "cprofile"}})
     tell(job, {"monitoring": True})
     assert job.control()["profile"]["id"] == "2"
     for read in ([], *[windows.orders(job.control())] * 4, [], windows.orders(job.control())):
-        profiling.obey(read, notes)
+        profiling.obey(read, event_log)
         made.steps(1)
         profiling.pass_on()
     made.steps(2)
     assert [profiler for profiler, _, _ in made.ranges()] == ["operators", "python"]
     tell(job, {"profile": {"id": "3", "steps": 1}})
-    profiling.obey(windows.orders(job.control()), notes)
+    profiling.obey(windows.orders(job.control()), event_log)
     made.steps(2)
     assert [profiler for profiler, _, _ in made.ranges()] == ["operators", "python", "operators"]
 

@@ -20,10 +20,10 @@ USAGE = 64
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Record until the process ends; return 0, or 64 for what cannot work, which is said on stderr."""
+    """Record until the process ends; return 0, or 64 with a message for invalid arguments."""
     parser = argparse.ArgumentParser(prog="python -m holter.agent", description=__doc__)
     parser.add_argument("--store", help="URL of the store; by default HOLTER_STORE, else ./holter-jobs")
-    parser.add_argument("--job", help="name of the job; made when there is none of this name")
+    parser.add_argument("--job", help="name of the job; created when it does not exist")
     parser.add_argument("--attach", type=int, required=True, metavar="PID", help="process to record")
     parser.add_argument("--spool", type=Path, required=True, help="directory in which it writes its records")
     parser.add_argument("--node", default=node_name(), help="name of this machine in the store")
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         interval = check_interval(_interval(options))
         if not options.spool.is_dir():
-            raise ValueError(f"spool {str(options.spool)!r} is no directory")
+            raise ValueError(f"spool {str(options.spool)!r} is not a directory")
         folder = _folder(options, interval)
         attach(folder, options.attach, options.spool, node=options.node, interval_ms=interval)
     except (ValueError, NoProcess, OSError) as error:

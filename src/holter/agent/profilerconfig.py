@@ -83,7 +83,7 @@ def is_profiler_config(document: object) -> bool:
     )
 
 
-class Watched:
+class WatchedFile:
     """A file that may change while the job runs: looked at often, read when it changed."""
 
     def __init__(self, path: str | None) -> None:
@@ -217,7 +217,7 @@ def _dictionary(given: Any) -> Mapping[str, Any]:
 
 
 def _entries(given: Mapping[Any, Any], valid: Iterable[str], where: str, reading: _Reading) -> dict[str, Any]:
-    """Return entries under the spelling that is documented; others are told of."""
+    """Return entries under the spelling that is documented; others are reported."""
     spelled = {key.lower(): key for key in valid}
     found = {}
     for key, value in given.items():

@@ -1,6 +1,6 @@
 """Sample the Python stack of a training from outside for as long as it runs, by py-spy and at a low rate.
 
-The process is not stopped for it and nothing of ours runs in it. It costs what reading its memory costs.
+py-spy does not stop the process and runs no code in it. The cost is the cost of reading its memory.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.agent.drain.drain import Drain
-    from holter.agent.drain.intake import Intake
     from holter.agent.drain.journal import Process
+    from holter.agent.drain.pipeline import Pipeline
     from holter.agent.supervision.companions import Companions
     from holter.store.writer import Writer
 
 VARIABLE = "HOLTER_PYTHON_HZ"
-"""Environment variable that says how often a second; nothing or 0 for never. `--python-hz` sets it."""
+"""Environment variable with the samples per second; unset or 0 means never. `--python-hz` sets it."""
 MAX_HZ = 20.0
 PART_S = 10
 """Seconds of one row of `python_stacks`, and how late it comes."""
@@ -35,10 +35,10 @@ _SPY = "py-spy"
 
 
 def rate(environment: Mapping[str, str]) -> float:
-    """Return how often a second, 0 for never.
+    """Return the samples per second, 0 for never.
 
     Raises:
-        ValueError: It is no number from 0 to `MAX_HZ`.
+        ValueError: The value is not a number from 0 to `MAX_HZ`.
     """
     text = environment.get(VARIABLE) or "0"
     try:
@@ -57,16 +57,16 @@ def find() -> str | None:
 
 
 def missing() -> str:
-    """Return why there can be no samples here; empty when nothing speaks against them."""
+    """Return why samples are impossible here; empty when they are possible."""
     if find() is None:
         return "py-spy is not installed (pip install py-spy)"
     return refused()
 
 
 def refused() -> str:
-    """Return why py-spy may not read a training; empty when it may. Tried, not guessed.
+    """Return why py-spy may not read a training; empty when it may.
 
-    What it would do, a child of ours does with us: read the memory of a process that is no child of its own.
+    This is tried: a child reads the memory of this process, as py-spy reads a process that is not its child.
     """
     try:
         reads = subprocess.run(["/bin/sh", "-c", ": < /proc/$PPID/mem"], capture_output=True, check=False)
@@ -83,17 +83,17 @@ def refused() -> str:
 
 
 def samples(
-    environment: Mapping[str, str], intake: Intake, companions: Companions
+    environment: Mapping[str, str], pipeline: Pipeline, companions: Companions
 ) -> tuple[PythonSamples | None, str]:
-    """Return what samples this job, and why nothing does although it was asked for."""
+    """Return the sampler of this job, or the reason why a requested sampler is missing."""
     try:
         hz = rate(environment)
     except ValueError as error:
         return None, str(error)
-    if not hz or intake.drain is None:
+    if not hz or pipeline.drain is None:
         return None, ""
     why = missing()
-    return (None, why) if why else (PythonSamples(intake.drain, intake.writer, companions, hz), "")
+    return (None, why) if why else (PythonSamples(pipeline.drain, pipeline.writer, companions, hz), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class PythonSamples:
         self._part = _Part(process, path, time.monotonic_ns(), max(process.last_head_step, process.last_step))
 
     def _read(self, part: _Part) -> dict[str, Any] | None:
-        """Return the rows of a part; None when it found nothing. What is no stack costs itself."""
+        """Return the rows of a part; None when it found nothing. Other lines are left out."""
         try:
             with part.path.open("rb") as file:
                 text = file.read(MAX_BYTES).decode(errors="replace")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
 
 MAX_WAITING = 400_000
-"""Readings kept while nobody takes them; beyond, the oldest rounds are dropped and counted."""
+"""Most readings that wait; beyond it the oldest rounds are dropped and counted."""
 
 
 def check_interval(interval_ms: int) -> int:
@@ -44,7 +44,7 @@ class Sampler:
         self.missed = 0
         """Rounds left out because the one before took too long or the machine was too busy."""
         self.dropped = 0
-        """Readings given up because nobody took them."""
+        """Readings that were dropped because they waited too long."""
         self.cost_ns = 0
         """CPU time of this thread."""
         self._clock = clock

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.options import Refusal
+from holter.schema.companions import own_command
 from holter.schema.masking import masked_in
 from holter.views.wording import duration
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from holter.agent.supervision.outcome import Outcome
     from holter.cli.commands.run import Plan
     from holter.store.job import JobFolder
-
-MODULE = (sys.executable, "-P", "-m")
-"""How a module of ours is run as a process: nothing of the folder it is started in is imported (`-P`)."""
 
 
 def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
@@ -49,9 +47,9 @@ def companions(folder: JobFolder, rules: Sequence[Mapping[str, Any]]) -> list[li
 
     By which rules it is judged and what is done about issues stands in none: see `told`.
     """
-    commands = [[*MODULE, "holter.evaluation", "--told", folder.url]]
+    commands = [own_command("holter.evaluation", "--told", folder.url)]
     if any(rule["name"] == "ProfilerReport" for rule in rules):
-        commands.append([*MODULE, "holter.report", folder.url])
+        commands.append(own_command("holter.report", folder.url))
     return commands
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from holter.cli import options
 from holter.cli.options import Refusal
+from holter.schema.companions import own_command
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -56,7 +56,7 @@ def companion(folder: JobFolder, given: str | None) -> list[list[str]]:
     """Return the command that pushes while the job runs, in a list; an empty one when nothing is pushed."""
     if given is None:
         return []
-    return [[sys.executable, "-P", "-m", "holter.report.otlp", folder.url, *([given] if given else [])]]
+    return [own_command("holter.report.otlp", folder.url, *([given] if given else []))]
 
 
 def push_rest(folder: JobFolder, given: str | None, node: str) -> None:

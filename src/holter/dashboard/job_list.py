@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.store.job import JobFolder
 from holter.store.layout import JOB_NAME, MANIFEST
-from holter.store.place import place
+from holter.store.urls import place
 from holter.views.jobs import RUNNING, summary
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holter.dashboard.job_list import JobList
 from holter.dashboard.known import Known
 from holter.store.job import find
-from holter.store.layout import PASSING
+from holter.store.layout import CONTROL
 from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Stores:
                 return known
             folder = self.folder(name, store)
             # What the job is told, and that somebody looks, changes nothing that is shown.
-            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key not in PASSING))
+            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key != CONTROL))
             if known is None or known.stamp != stamp:
                 known = Known(folder, stamp, known)
                 self._known.pop(key, None)

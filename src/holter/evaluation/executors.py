@@ -21,6 +21,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
+from holter.schema.companions import own_command
 from holter.schema.signals import signal_name
 
 if TYPE_CHECKING:
@@ -99,15 +100,16 @@ class Own(Executor):
 
 
 def _start(limits: Limits) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(filter(None, [*sys.path, os.environ.get("PYTHONPATH")]))
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-P", "-m", "holter.evaluation.executors"]
+    given = (str(limits.hard_s), str(limits.start_s), str(limits.memory_bytes))
+    # A function of the user is found by its module's name, so the whole search path counts.
+    command = own_command("holter.evaluation.executors", *given, path=filter(None, sys.path))
     return subprocess.Popen(
-        [*command, str(limits.hard_s), str(limits.start_s), str(limits.memory_bytes)],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **threads, "PYTHONPATH": path},
+        env={**os.environ, **threads},
     )
 
 

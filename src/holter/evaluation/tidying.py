@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
+from holter.schema.companions import own_command
 from holter.store.layout import parse_part
 
 if TYPE_CHECKING:
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
 MIN_FILES = 64
 """Files of one table and node that are worth merging."""
 EVERY_S = 60.0
-
-_PROGRAM = """
-import os, sys
-from holter.store.compact import compact
-from holter.store.job import at
-os.nice(19)
-compact(at(sys.argv[1]), min_files=int(sys.argv[2]))
-"""
 
 
 class Tidying:
@@ -48,13 +39,11 @@ class Tidying:
             return
         self._last = time.monotonic()
         if self._worth_it():
-            path = os.pathsep.join(filter(None, sys.path))
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM, self._folder.url, str(self._min_files)],
+                own_command("holter.store.compact", self._folder.url, str(self._min_files)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
             )
 
     def close(self) -> None:

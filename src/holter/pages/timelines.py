@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from holter.pages.alone import ALONE
-from holter.store.layout import PASSING
+from holter.store.layout import CONTROL
 from holter.store.trial import Trial
 from holter.views.timeline.lanes import Timeline
 from holter.views.timeline.reading import SOURCES
@@ -90,7 +90,7 @@ class Timelines:
             if known is not None and known.again_s > 0:
                 return known
             now = time.monotonic()
-            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key not in PASSING))
+            stamp = hash(tuple(entry for entry in folder.place.files() if entry.key != CONTROL))
             if known is not None and known.stamp == stamp:
                 known.at = now
                 return known

@@ -15,6 +15,7 @@ from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.guard import tell
 from holter.recorder.tensors.requests import requests, to_environment
+from holter.schema.companions import own_command
 from holter.schema.record import ENV_DISABLE, ENV_SPOOL
 from holter.schema.tensor_spool import ENV_SAVE
 from holter.schema.windows import ENV_PROFILE
@@ -155,13 +156,10 @@ def _listed(config: Mapping[str, Any] | str | None, key: str) -> list[str]:
 def _launch(options: list[str], spool: str) -> subprocess.Popen[bytes]:
     """Start the agent and wait until it says it is ready, by a file, or ends; raises `RuntimeError`."""
     environment = {key: value for key, value in os.environ.items() if key not in (ENV_SPOOL, ENV_DISABLE)}
-    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    # At the end of the path: the agent's dependencies must not be shadowed by ours lying beside them.
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), source]))
     said = os.path.join(spool, "agent.log")
     with open(said, "wb") as log:
         agent = subprocess.Popen(
-            [sys.executable, "-m", "holter.agent", *options],
+            own_command("holter.agent", *options),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -1,19 +1,48 @@
-"""Rules for processes beside the agent: low priority, end with their parent, report of faults."""
+"""Processes of holter beside the training: the command that starts one, its priority, its end and its faults."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import FrameType
 
 FAULT = "holter-fault: "
 """How a line begins that tells a fault. Then where, `: `, and what: the agent notes it as holter's, once."""
+
+_PROGRAM = (
+    f"import runpy, sys; sys.path[:] = sys.argv.pop(2).split({os.pathsep!r}); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+
+
+def own_command(module: str, *arguments: str, path: Iterable[str] | None = None) -> list[str]:
+    """Return the command that runs a module of holter in a process of its own.
+
+    The process ignores `PYTHONPATH` at its start and takes the search path afterwards, so it finds the same
+    packages as this process and imports no `sitecustomize` and no `usercustomize` of the user.
+
+    Args:
+        module: The module's full name.
+        arguments: Arguments of the module.
+        path: The search path; by default this process's own, without the folder of the script and without
+            the current folder, because a file there could have the name of a library.
+    """
+    found = list(_search_path() if path is None else path)
+    return [sys.executable, "-I", "-c", _PROGRAM, module, os.pathsep.join(found), *arguments]
+
+
+def _search_path() -> list[str]:
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    left_out = {"", os.getcwd(), os.path.dirname(os.path.realpath(sys.argv[0]))}
+    found = [entry for entry in sys.path if entry not in left_out]
+    return found if root in found else [*found, root]
 
 
 def stand_by(niceness: int) -> tuple[Callable[[], bool], Callable[[float], object]]:

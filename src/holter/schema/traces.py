@@ -145,7 +145,7 @@ FLOWS = TableSchema(
 
 TILES = TableSchema(
     "tiles",
-    "One block of a timeline's picture at one level of detail. Derived from kernels, operators, spans and the like.",
+    "One block of a timeline's picture at one level of detail. Computed from kernels, operators and spans; in the user's cache, never in a job.",
     (
         TIME,
         Column("duration", "BIGINT", "To the end of the last event in it.", "ns"),

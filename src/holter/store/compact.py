@@ -1,7 +1,8 @@
-"""Make few large files of many small ones, while the job runs or after it, without a reader noticing."""
+"""Merges many small files into few large ones, during the job or after it, invisibly to readers."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
@@ -23,18 +24,18 @@ MIN_FILES = 8
 MAX_ROWS = 2_000_000
 """Rows of a compacted file, at most."""
 TIERS = (100_000, 800_000)
-"""While a job runs, files are merged with those of about their size: a row is rewritten twice at most."""
+"""During a job, files are merged with files of similar size, so a row is rewritten twice at most."""
 
 
 def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
-    """Merge small files; safe at any time, at any crash, and by several at once.
+    """Merge small files; safe at any time, at any crash, and in several processes at once.
 
-    A file is put in one piece under a name that covers those of its sources; from then on readers use it
-    instead of them, and only then are they deleted.
+    A merged file appears in one piece under a name that covers its sources. From then on readers use it
+    instead of its sources, and only then are these deleted.
 
     Args:
         folder: The job.
-        min_files: Leave alone what has fewer neighbors than this.
+        min_files: Leave shorter runs of files unchanged.
 
     Returns:
         How many files were merged.
@@ -59,14 +60,14 @@ def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
 
 
 def _worth_it(folder: JobFolder, min_files: int) -> list[str]:
-    """Say by names alone of which tables any node has enough files, so that looking often costs nothing."""
+    """Return the tables of which a node has enough files, from names alone, so a check is cheap."""
     parts = [part for entry in folder.place.files() if (part := parse_part(entry.key)) is not None]
     many = {table for (table, _), n in Counter((p.table, p.node) for p in parts).items() if n >= min_files}
     return [table for table in TABLES if table in many]
 
 
 def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[DataFile]]:
-    """Yield runs of neighbors to merge; a gap, or other columns, end a run."""
+    """Yield runs of consecutive files to merge; a gap or different columns end a run."""
     by_node: dict[str, list[DataFile]] = defaultdict(list)
     for file in files:
         by_node[file.part.node].append(file)
@@ -142,7 +143,7 @@ def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
 
 
 def _order(table: str) -> str:
-    """Write by what the rows of a table are sorted."""
+    """Return the sort order of a table's rows as SQL."""
     if table not in SERIES:
         return f"time, {BATCH}"
     stretch, series = SERIES[table]
@@ -157,7 +158,7 @@ def _count(connection: Any, path: Any) -> int:
 
 
 def _sweep(folder: JobFolder, reader: Reader, table: str) -> None:
-    """Delete what a compaction that was killed has left: files that wider, readable ones replaced."""
+    """Delete the leftovers of a killed compaction: files that wider, readable ones replaced."""
     good = reader.files(table)
     for entry in folder.place.files(table):
         part = parse_part(entry.key)
@@ -179,4 +180,5 @@ def _own_columns(file: DataFile) -> tuple[Any, ...]:
 if __name__ == "__main__":
     from holter.store.job import at
 
-    compact(at(sys.argv[1]))
+    os.nice(19)
+    compact(at(sys.argv[1]), min_files=int(sys.argv[2]) if len(sys.argv) > 2 else MIN_FILES)

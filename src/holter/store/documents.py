@@ -1,8 +1,7 @@
-"""Reads the JSON documents of a job's folder, and leaves out what no reader could use.
+"""Reads the JSON documents of a job's folder and leaves out invalid entries.
 
-A document comes from a shared store: anything may stand in it. Each entry is checked when the document is
-read, so that whoever uses one may rely on its type. Entries without a type in `document_shapes` pass as they
-are.
+A document comes from a shared store and can contain anything. Each entry is checked when it is read, so its
+users can rely on its type. Entries without a type in `document_types` are not checked.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holter.store.document_shapes import (
+from holter.store.document_types import (
     CONTROL_ENTRIES,
     EVALUATIONS_ENTRIES,
     MANIFEST_ENTRIES,
@@ -33,7 +32,7 @@ _MOST_DEPTH = 100
 
 
 def parsed(data: bytes) -> Document:
-    """Read a document. Raises `ValueError`, `RecursionError` for what is no object, or too deep."""
+    """Read a document; raises `ValueError` or `RecursionError` without an object, or nested too deep."""
     document = json.loads(data)
     if _HALF.search(data):  # half of a letter of two, as "\ud800", can be neither stored nor sent
         whole = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
@@ -46,9 +45,9 @@ def parsed(data: bytes) -> Document:
 
 
 def usable(key: str, document: Mapping[str, Any]) -> tuple[Document, list[str]]:
-    """Return a document without what no reader can use, and of each such entry its name, value and fault.
+    """Return a document without its invalid entries, and one sentence about each of them.
 
-    Of a list only the bad elements are left out. A document of another key is a node's.
+    Only the invalid elements of a list are left out. Unknown keys are documents of nodes.
     """
     sound, faults = dict(document), []
     for name, kind in _KNOWN.get(key, NODE_ENTRIES).items():

@@ -1,4 +1,4 @@
-"""The data files of a job: listed, checked one by one, the bad ones named; how each is read."""
+"""Lists and checks the data files of a job, names damaged ones, and writes the queries that read them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.tables import SCHEMA_VERSION
-from holter.store.layout import Part, current, parse_part
+from holter.store.layout import DataFileName, current, parse_part
 from holter.store.parquet import queries as parquet
 from holter.store.parquet.queries import BATCH
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class Vanished(Exception):
-    """A file that was listed is gone, as after a compaction: list again."""
+    """A listed file is gone, for example after a compaction: list again."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file that was found good: what its name and its footer say."""
+    """A valid data file with the facts of its name and its footer."""
 
-    part: Part
+    part: DataFileName
     entry: Entry
     path: Path
     rows: int
     says: dict[str, str] = field(repr=False, hash=False, compare=False)
-    """What its footer says, by key."""
+    """The metadata of its footer, by key."""
     columns: tuple[tuple[str, str], ...] = field(repr=False)
-    """Names and Parquet types of its columns, as in the file."""
+    """Names and Parquet types of its columns."""
     from_: int = 0
-    """Only rows that came from this number or a later one count; the others are in another file."""
+    """Only rows from this file number on count; another file holds the earlier ones."""
 
     @property
     def names(self) -> set[str]:
@@ -51,12 +51,12 @@ class DataFile:
 
     @property
     def numbers(self) -> range:
-        """The numbers whose rows it holds and that count."""
+        """The file numbers whose rows count in this file."""
         return range(self.from_, self.part.last + 1)
 
 
 class Catalog:
-    """Lists the data files of one job. Remembers which it checked; `skipped` names the bad ones."""
+    """Lists the data files of one job and checks each file once; `skipped` names the damaged ones."""
 
     def __init__(self, place: Place, connection: Any) -> None:
         self.place = place
@@ -66,21 +66,21 @@ class Catalog:
 
     @property
     def skipped(self) -> list[dict[str, str]]:
-        """Files that were left out, and why."""
+        """Files that were left out, with the reason."""
         return [{"file": file, "why": why} for file, why in sorted(self._skipped.items())]
 
     def files(self, table: str) -> list[DataFile]:
-        """List the good files of a table that count now, in the order of their numbers.
+        """List the valid files of a table in the order of their numbers.
 
         Raises:
-            Vanished: A file went away in between; list again.
+            Vanished: A file disappeared meanwhile; list again.
         """
         listed: dict[str, Entry] = {}
-        parts: list[Part] = []
+        parts: list[DataFileName] = []
         for entry in self._entries(table):
             part = parse_part(entry.key)
             if part is None or entry.size < 0:
-                why = "is a folder" if entry.size < 0 else "its name is none of a data file"
+                why = "is a folder" if entry.size < 0 else "its name is not the name of a data file"
                 self._skipped.setdefault(entry.key, why)
                 continue
             parts.append(part)
@@ -97,10 +97,10 @@ class Catalog:
             parts = [p for p in parts if not isinstance(self._checked.get(listed[p.key]), str)]
 
     def _entries(self, table: str) -> list[Entry]:
-        """List until two listings are alike.
+        """List until two listings are equal.
 
-        A listing is not always made in one instant: it can miss a file that a compaction just put, and also
-        the files it replaced. They are deleted only after it is there, so the next listing shows it.
+        A listing is not always a snapshot: it can miss a file that a compaction just wrote, and also the
+        files that it replaced. These are deleted after the new file exists, so the next listing shows it.
         """
         entries = self.place.files(table)
         if len(entries) < self.place.lists_at_once:
@@ -112,7 +112,7 @@ class Catalog:
             entries = again
         return entries
 
-    def _check(self, unknown: Sequence[tuple[Part, Entry]], table: str) -> None:
+    def _check(self, unknown: Sequence[tuple[DataFileName, Entry]], table: str) -> None:
         paths: dict[str, Path] = {}
         self.place.fetch([entry for _, entry in unknown])
         for part, entry in unknown:
@@ -147,11 +147,11 @@ class Catalog:
             self._checked[entry] = DataFile(part, entry, paths[part.key], rows, says, columns, part.first)
 
     def is_good(self, file: DataFile) -> bool:
-        """Say whether reading a file has not found it damaged so far."""
+        """Return whether a file has been readable so far."""
         return not isinstance(self._checked.get(file.entry), str)
 
     def bad(self, entry: Entry, path: Path, why: str) -> None:
-        """Leave a file out from now on; raises `Vanished` when it is not bad but gone."""
+        """Leave a damaged file out from now on; raises `Vanished` when the file is gone."""
         if not os.path.lexists(path):
             self._checked.pop(entry, None)
             raise Vanished(entry.key)
@@ -175,9 +175,9 @@ class Catalog:
 
 
 def select(file: DataFile, table: TableSchema, files: str, *, extra: Sequence[str] = ()) -> str:
-    """Write the query that brings files with the columns of `file` into the table's present form.
+    """Return the query that reads files with the columns of `file` in the table's present form.
 
-    Columns that the table does not have are left out (a newer schema), absent ones are NULL (an older one).
+    Columns of a newer schema are left out, and columns that an older schema lacks are NULL.
     """
     there = file.names
     terms = [

@@ -1,4 +1,4 @@
-"""Read a job while it grows: every row once, whatever is written and compacted meanwhile."""
+"""Reads a growing job: every row once, also while files are written and compacted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Follow:
     def __init__(self, folder: JobFolder, *, reader: Reader | None = None) -> None:
         """Follow a job; `reader`, when several follow it in one process: it remembers the files' footers."""
         self.folder = folder
-        # Who follows a running job shares the machine with it.
+        # The reader of a running job shares the machine with it.
         self._reader = reader or Reader(folder.place, threads=1)
         self._seen: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._asked: set[str] = set()
@@ -95,7 +95,7 @@ class Follow:
     @property
     def finished(self) -> bool:
         """Whether the job has ended and all rows of the tables asked for were handed out."""
-        # The end first: whoever writes it has written all rows before.
+        # The end first: its writer has written all rows before.
         if self.folder.manifest().get("end") is None:
             return False
         return not any(self._unseen(table) for table in self._asked)

@@ -1,4 +1,4 @@
-"""A job's folder: its manifest, its nodes, what it is told to do and what its rules found."""
+"""Creates, finds and lists jobs, and reads and writes a job's JSON documents."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import json
 import os
 import secrets
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.schema.masking import masked
 from holter.schema.tables import SCHEMA_VERSION
 from holter.schema.windows import with_order
 from holter.store.documents import Document, parsed, usable
 from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_key, parse_node
-from holter.store.place import Place, place
+from holter.store.urls import place
+
+if TYPE_CHECKING:
+    from holter.store.place import Place
 
 DEFAULT_STORE = "./holter-jobs"
 STORE_VARIABLE = "HOLTER_STORE"
 
 
 class BadJobName(ValueError):
-    """The name is none that a job may have."""
+    """The name is not valid for a job."""
 
 
 class JobExists(ValueError):
@@ -38,25 +41,25 @@ class JobNotFound(LookupError):
 
 
 class JobFolder:
-    """One job in a store. Reading never raises for damage: what cannot be read is missing, see `faults`."""
+    """One job in a store. Reading never raises for damage: unreadable parts are missing, see `faults`."""
 
     def __init__(self, where: Place, name: str) -> None:
         self.place = where
         self.name = name
         self.faults: list[str] = []
-        """What of this job's documents could not be read, and why; each said once."""
+        """Problems in this job's documents, each once."""
 
     def __repr__(self) -> str:
         return f"JobFolder({self.url!r})"
 
     @property
     def url(self) -> str:
-        """Where the job is: what `at` opens again."""
+        """The URL that `at` opens."""
         return self.place.url
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the manifest, if anything is."""
+        """The problem of the manifest; None for a valid one."""
         self.manifest()
         return next((f for f in self.faults if f.startswith(MANIFEST)), None)
 
@@ -79,7 +82,7 @@ class JobFolder:
         return manifest
 
     def node(self, node: str) -> Document:
-        """Return the facts of one node, none when there are none."""
+        """Return the facts of one node; empty when it has written no facts."""
         return self._document(node_key(node)) or {}
 
     def nodes(self) -> dict[str, Document]:
@@ -96,17 +99,17 @@ class JobFolder:
         self._write(node_key(node), {**self._kept(node_key(node)), **changes})
 
     def control(self) -> Document:
-        """Return what the job was told to do last."""
+        """Return the latest orders to the job."""
         return self._document(CONTROL) or {}
 
     def write_control(self, control: Document) -> None:
-        """Tell the job what to do. Raises `OSError`."""
+        """Replace the orders to the job. Raises `OSError`."""
         self._write(CONTROL, control)
 
     def order(self, **orders: Any) -> None:
-        """Add orders to what the job was told before, in one piece. Raises `OSError`.
+        """Add orders to the earlier ones in one piece. Raises `OSError`.
 
-        A `profile` does not take the place of others of the last minute, which no agent may have seen yet.
+        A `profile` does not replace those of the last minute, because an agent may not have seen them yet.
         """
         with self.place.lock(""):
             told = {**self._kept(CONTROL), **orders}
@@ -126,7 +129,7 @@ class JobFolder:
         self.place.write(key, json.dumps(document, indent=1).encode(), new=new)
 
     def _kept(self, key: str) -> Document:
-        """Return a document to change it: one that is out of reach must not be replaced by half of it."""
+        """Return a document to change it; raises `OSError` so that an unreachable one is not replaced."""
         try:
             document = parsed(self.place.read(key))
         except FileNotFoundError:
@@ -160,11 +163,11 @@ def store_url(given: str | None = None) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise `BadJobName` when no job may be called so."""
+    """Raise `BadJobName` for an invalid name."""
     if JOB_NAME.fullmatch(name) is None:
         raise BadJobName(
-            f"{name!r} is no job name; valid are at most 128 letters, digits, '.', '_' and '-' between them, "
-            "a letter or digit first, no '-' last"
+            f"{name!r} is not a job name; valid are at most 128 letters, digits, '.', '_' and '-' between "
+            "them, a letter or digit first, no '-' last"
         )
 
 
@@ -187,7 +190,7 @@ def create(
         interval_ms: Sampling interval in milliseconds.
         rules: The rules that run beside it, each with name and parameters.
         now_ns: Now, nanoseconds since the epoch.
-        launch: What several nodes that record it have in common: `id`, and how many `nodes` there are.
+        launch: The launch of several nodes that record it: its `id` and its number of `nodes`.
 
     Raises:
         BadJobName: No job may be called so.
@@ -242,7 +245,7 @@ def create(
 
 
 def find(store_url: str, name: str) -> JobFolder:
-    """Return the job called `name`; raises `JobNotFound`, which names near ones."""
+    """Return the job called `name`; raises `JobNotFound` with similar names."""
     store = place(store_url)
     folder = JobFolder(store.below(name), name)
     if JOB_NAME.fullmatch(name) and _readable(folder):

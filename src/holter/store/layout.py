@@ -1,4 +1,4 @@
-"""Names in a store, and nothing else: which file is what, and which files a newer one has replaced."""
+"""Makes and parses the names of files in a store, and selects the files that compaction has not replaced."""
 
 from __future__ import annotations
 
@@ -10,25 +10,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 JOB_NAME = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9._]){0,127}")
-"""What a job may be called (the whole name must match)."""
+"""The pattern of a job's whole name."""
 
 MANIFEST = "job.json"
 CONTROL = "control.json"
 EVALUATIONS = "evaluations.json"
 TOLD = "otlp.json"
-"""Up to when metrics were pushed, and whether a fault was told; there once a job that pushes has ended."""
+"""State of the metrics push: the time of the last one, and whether a fault was reported."""
 NODES = "nodes"
-HEATMAP = "heatmap.bin"
-DESCRIPTION = "description.bin"
-PASSING = frozenset((CONTROL, HEATMAP, DESCRIPTION))
-"""What says nothing of the job itself: orders, and what was computed from the rest to be kept."""
 
 _PART = re.compile(r"(\d{1,19})-(\d{1,9})-(\d{1,9})\.parquet")
 _NODE = "node="
 
 
-class Part(NamedTuple):
-    """A data file, as its name tells it: the files numbered `first` to `last`, in one."""
+class DataFileName(NamedTuple):
+    """The parsed name of a data file, which holds the files numbered `first` to `last`."""
 
     table: str
     node: str
@@ -48,8 +44,8 @@ def part_key(table: str, node: str, t0: int, first: int, last: int) -> str:
     return f"{node_folder(table, node)}/{max(t0, 0):019d}-{first:08d}-{last:08d}.parquet"
 
 
-def parse_part(key: str) -> Part | None:
-    """Read a data file's key; `None` when this is no name of ours."""
+def parse_part(key: str) -> DataFileName | None:
+    """Parse a data file's key; None for other names."""
     pieces = key.split("/")
     if len(pieces) != 3 or not pieces[1].startswith(_NODE):
         return None
@@ -60,20 +56,20 @@ def parse_part(key: str) -> Part | None:
     node = unquote(pieces[1][len(_NODE) :])
     if last < first or "\x00" in node:
         return None
-    return Part(pieces[0], node, t0, first, last, key)
+    return DataFileName(pieces[0], node, t0, first, last, key)
 
 
-def current(parts: Iterable[Part]) -> list[tuple[Part, int]]:
-    """Choose the files that count: those whose numbers do not lie inside what wider files cover.
+def current(parts: Iterable[DataFileName]) -> list[tuple[DataFileName, int]]:
+    """Select the files whose numbers no wider file covers.
 
-    This is what makes compaction invisible: as soon as the wider file is there, the narrower ones do
-    not count, whether they were deleted yet or not.
+    This makes compaction invisible: once the wider file exists, the narrower files do not count, even before
+    they are deleted.
 
     Returns:
         For each file that counts, sorted by table, node and number: the file, and the first of its
         numbers that no file before it covers. They differ only when two compactions overlapped.
     """
-    kept: list[tuple[Part, int]] = []
+    kept: list[tuple[DataFileName, int]] = []
     group, covered = ("", ""), -1
     # Of those that start at the same number the widest comes first.
     for part in sorted(parts, key=lambda p: (p.table, p.node, p.first, -p.last, p.t0)):
@@ -96,7 +92,7 @@ def node_key(node: str) -> str:
 
 
 def parse_node(key: str) -> str | None:
-    """Return the node whose facts this key holds, if it does."""
+    """Return the node of a key that holds a node's facts; None for other keys."""
     folder, _, name = key.rpartition("/")
     if folder != NODES or not name.endswith(".json") or name.startswith("."):
         return None

@@ -1,4 +1,4 @@
-"""A prefix of an object store as a place: S3 and what speaks like it, Google's, Azure's, or memory."""
+"""A prefix of an object store as a place: S3 and compatible servers, Google, Azure, or memory."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from urllib.parse import urlsplit
 import obstore.exceptions
 import obstore.store
 
-from holter.store.place import Entry
+from holter.store.place import Entry, user_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 CACHE_DAYS = 7
-"""What was fetched is kept on this machine for so many days after it was last read."""
+"""A fetched file stays on this machine for this number of days after its last use."""
 CONNECT_S, ANSWER_S, TRANSFER_S = 5, 20, 600
-"""How long a server may take to be reached, to answer, and to take or give a whole file."""
+"""Time limits for the connection, for an answer, and for the transfer of a whole file."""
 SMALL = 8_000_000
-"""Files of fewer bytes take no longer than answers."""
+"""The limit of answers applies to files of fewer bytes."""
 _RETRIES: Any = {
     "max_retries": 2,
     "retry_timeout": timedelta(seconds=ANSWER_S),
@@ -38,9 +38,9 @@ _RETRIES: Any = {
         "base": 2,
     },
 }
-"""Who writes tries again later anyway; who waits at a terminal wants to hear what is wrong."""
+"""Few retries: writers try again later anyway, and a user at a terminal needs the error soon."""
 _FETCHES = 8
-"""Files fetched at once: most of a small file's time is the way there and back."""
+"""Files fetched at once, because latency dominates the transfer of small files."""
 _LOCK = ".lock"
 _LOCK_WAIT_S = 30.0
 _CREDENTIALS = {
@@ -49,7 +49,7 @@ _CREDENTIALS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
 _WHOSE = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ENDPOINT")
-"""Variables that say which server or account a URL means."""
+"""Variables that select the server or account of a URL."""
 _NO_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|metadata\.google|Missing (AccessKeyId|SecretAccessKey)|Account must be"
 )
@@ -70,7 +70,7 @@ class ObjectPlace:
 
     lists_at_once = 1000
     lock_stale_s = 10.0
-    """A lock that one holder has for longer was left by one that died."""
+    """A lock that one holder has for longer belongs to a dead process."""
 
     def __init__(self, store: Any, prefix: str, url: str, *, patient: Any = None) -> None:
         self.url = url
@@ -80,14 +80,14 @@ class ObjectPlace:
         self._prefix = prefix
         # Whose bucket it is belongs to the cache's name: two servers may have one of the same name.
         whose = [url, *(os.environ.get(name, "") for name in _WHOSE)]
-        self.reads_from = _cache_folder() / hashlib.sha256(" ".join(whose).encode()).hexdigest()[:24]
+        self.reads_from = user_cache() / hashlib.sha256(" ".join(whose).encode()).hexdigest()[:24]
 
     @classmethod
     def open(cls, url: str) -> ObjectPlace:
         """Open a URL; credentials and endpoint come from the environment. Raises `ValueError`."""
         root = url.rstrip("/")
         if "@" in urlsplit(root).netloc:
-            raise ValueError("credentials belong into the environment, not into a store's URL, which is kept")
+            raise ValueError("credentials belong in the environment, not in a store's URL, which is recorded")
         if root.startswith("memory:"):
             return cls(_MEMORY.setdefault(root, obstore.store.MemoryStore()), "", root)
         try:
@@ -96,7 +96,7 @@ class ObjectPlace:
                 for longest in (ANSWER_S, TRANSFER_S)
             )
         except (obstore.exceptions.BaseError, ValueError) as error:
-            raise ValueError(f"{url!r} is no store: {_why(error, root)}") from error
+            raise ValueError(f"{url!r} is not a store: {_why(error, root)}") from error
         return cls(quick, "", root, patient=patient)
 
     def below(self, name: str) -> ObjectPlace:
@@ -109,14 +109,14 @@ class ObjectPlace:
             raise FileExistsError(f"{self.url} exists")
 
     def folders(self) -> list[str]:
-        """List the folders directly below, none when the place is not there."""
+        """List the folders directly below; an absent place has no folders."""
         with _as_os_errors(self.url):
             found = self._store.list_with_delimiter(self._prefix.rstrip("/") or None)
         names = (prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
         return sorted(name for name in names if not name.startswith("."))
 
     def files(self, folder: str = "") -> list[Entry]:
-        """List all files below a folder, none when it is not there."""
+        """List all files below a folder; an absent folder has no files."""
         entries = []
         for found in self._list(folder):
             key = found["path"][len(self._prefix) :]
@@ -131,7 +131,7 @@ class ObjectPlace:
         return listed
 
     def stamp(self, key: str) -> str | None:
-        """Asking for it is a request, as reading is."""
+        """Return None: asking is a request, as reading is."""
         return None
 
     def read(self, key: str) -> bytes:
@@ -190,7 +190,7 @@ class ObjectPlace:
                 fetched.exception()
 
     def delete(self, key: str) -> None:
-        """Remove a file; one that is not there is no fault."""
+        """Remove a file if it exists."""
         with contextlib.suppress(FileNotFoundError), _as_os_errors(f"{self.url}/{key}"):
             self._store.delete(self._prefix + key)
 
@@ -202,17 +202,17 @@ class ObjectPlace:
                 self._store.delete(path)
 
     def changed_ns(self) -> int:
-        """Return when any file of it changed last, nanoseconds since the epoch; 0 when there is none."""
+        """Return when a file changed last, nanoseconds since the epoch; 0 without files."""
         return max((int(found["last_modified"].timestamp() * 1e9) for found in self._list("")), default=0)
 
     @contextlib.contextmanager
     def lock(self, folder: str) -> Iterator[None]:
-        """Hold the documents of the place (`""`) against all who write them: only one can make an object.
+        """Lock the documents of the place (`""`): only one process can create the lock object.
 
-        Folders below are not held: each node writes its own, and names are created once.
+        Folders below are not locked: each node writes its own, and names are created once.
 
         Raises:
-            TimeoutError: Others held it all the time.
+            TimeoutError: Other processes held the lock all the time.
         """
         if folder:
             yield
@@ -221,7 +221,7 @@ class ObjectPlace:
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):  # who waits for it will see that it is stale
+            with contextlib.suppress(OSError):  # another process will see that it is stale
                 self.delete(_LOCK)
 
     def _take(self, mine: bytes) -> None:
@@ -247,7 +247,7 @@ class ObjectPlace:
 
 @contextlib.contextmanager
 def _as_os_errors(where: str) -> Iterator[None]:
-    """Say what an object store's client raises as what a disk would."""
+    """Translate the errors of an object store's client into errors of a disk."""
     try:
         yield
     except obstore.exceptions.AlreadyExistsError as error:
@@ -262,7 +262,7 @@ def _as_os_errors(where: str) -> Iterator[None]:
 
 
 def _why(error: Exception, url: str) -> str:
-    """Say in one line what is wrong, and what to do about it; never a credential."""
+    """Return one line with the problem and its remedy, without credentials."""
     text, parts = str(error), urlsplit(url)
     code = next((match[1] or match[2] for match in reversed([*_CODE.finditer(text)])), "").strip()
     needed = _CREDENTIALS.get(parts.scheme, "the credentials")
@@ -285,15 +285,10 @@ def _limits(longest_s: int) -> Any:
     return {"allow_http": True, "connect_timeout": f"{CONNECT_S}s", "timeout": f"{longest_s}s"}
 
 
-def _cache_folder() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "holter"
-
-
 def _forget_old(folder: Path) -> None:
-    """Remove what nobody read for long, of all jobs."""
+    """Remove the fetched files of all jobs that were not read for long."""
     limit = time.time() - CACHE_DAYS * 24 * 3600
     for path in folder.glob("*/*"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # also raised for the folders of computed results
             if path.stat().st_mtime < limit:
                 path.unlink()

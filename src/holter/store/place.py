@@ -1,4 +1,4 @@
-"""A place where files are kept: the few things the store asks of a disk or of an object store."""
+"""The interface of a storage location, and its implementation for folders."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import stat
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
 class Entry(NamedTuple):
-    """A file that is there: its key below the place, its size in bytes, and what changes when it does."""
+    """A stored file: its key below the place, its size in bytes, and a stamp that changes with the file."""
 
     key: str
     size: int
@@ -28,32 +27,32 @@ class Entry(NamedTuple):
 class Place(Protocol):
     """A folder or a prefix. Keys use `/`; names that start with a dot are unfinished and never listed.
 
-    Whatever goes wrong is an `OSError`: `FileNotFoundError` and `FileExistsError` where they say it.
+    Every failure is an `OSError`, and `FileNotFoundError` or `FileExistsError` where they apply.
     """
 
     url: str
     reads_from: Path
-    """The folder of this machine below which `local` files lie."""
+    """The local folder that contains the files of `local`."""
     lists_at_once: int
-    """A listing of fewer files than this is one instant's; of more, files may come and go meanwhile."""
+    """A listing of fewer files than this is a snapshot; files can come and go during a longer one."""
 
     def below(self, name: str) -> Place:
         """Return the place one folder further down."""
 
     def create(self) -> None:
-        """Make this place; raises `FileExistsError` when it is there already."""
+        """Make this place; raises `FileExistsError` when it exists."""
 
     def folders(self) -> list[str]:
-        """List the folders directly below, none when the place is not there."""
+        """List the folders directly below; an absent place has no folders."""
 
     def files(self, folder: str = "") -> list[Entry]:
-        """List all files below a folder, none when it is not there."""
+        """List all files below a folder; an absent folder has no files."""
 
     def read(self, key: str) -> bytes:
         """Return a whole file."""
 
     def stamp(self, key: str) -> str | None:
-        """Return what changes when a file does; None where finding out costs as much as reading it."""
+        """Return a stamp that changes with the file; None where asking costs as much as reading."""
 
     def write(self, key: str, data: bytes, *, new: bool = False) -> None:
         """Put a file in one piece, in place of the one before; `new`: raise `FileExistsError` instead."""
@@ -68,33 +67,31 @@ class Place(Protocol):
         """Return a local path from which the file can be read."""
 
     def fetch(self, entries: Sequence[Entry]) -> None:
-        """Make `local` quick for many files at once."""
+        """Fetch many files at once, so that `local` returns quickly."""
 
     def delete(self, key: str) -> None:
-        """Remove a file; one that is not there is no fault."""
+        """Remove a file if it exists."""
 
     def destroy(self) -> None:
         """Remove the place and all it holds."""
 
     def changed_ns(self) -> int:
-        """Return when any file of it changed last, nanoseconds since the epoch; 0 when there is none."""
+        """Return when a file changed last, nanoseconds since the epoch; 0 without files."""
 
     def lock(self, folder: str) -> contextlib.AbstractContextManager[None]:
-        """Hold a folder against others who write it, as far as the place can; `""` is its documents."""
+        """Lock a folder against other writers where the place supports it; `""` means the documents."""
 
 
-def place(url: str) -> Place:
-    """Open the place of a URL: a path, `file://…`, or an object store's `s3://`, `gs://`, `az://`, `memory://`."""
-    scheme = urlsplit(url).scheme
-    if scheme in ("", "file") or len(scheme) == 1:
-        return LocalPlace(Path(unquote(urlsplit(url).path) if scheme == "file" else url))
-    from holter.store.objects import ObjectPlace  # an object store's client is loaded only when it is used
-
-    return ObjectPlace.open(url)
+def user_cache() -> Path:
+    """Return this user's folder for files that can be fetched or computed again; raises `OSError`."""
+    given = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(given):
+        raise OSError(f"{given!r} is not an absolute path; set XDG_CACHE_HOME")
+    return Path(given) / "holter"
 
 
 OUTSIDE = "is a link that leads out of the store"
-_NO_FILE = "is no file"
+_NO_FILE = "is not a regular file"
 
 
 class LocalPlace:
@@ -127,7 +124,7 @@ class LocalPlace:
             self.path.chmod(above & 0o2777 | 0o700)
 
     def folders(self) -> list[str]:
-        """List the folders directly below, none when the place is not there."""
+        """List the folders directly below; an absent place has no folders."""
         try:
             with os.scandir(self.path) as entries:
                 return sorted(e.name for e in entries if not e.name.startswith(".") and e.is_dir())
@@ -178,7 +175,7 @@ class LocalPlace:
                     found.append(Entry(key, 0, "broken link"))
 
     def stamp(self, key: str) -> str | None:
-        """Return what changes when a file does; "" when it is not there."""
+        """Return a stamp that changes with the file; "" for an absent file."""
         try:
             status = os.stat(self.path / key)
         except OSError:
@@ -227,7 +224,7 @@ class LocalPlace:
             draft.unlink(missing_ok=True)
             raise
         except OSError:
-            # Some file systems have no hard links; then the folder's lock is what keeps two apart.
+            # Some file systems have no hard links; then the folder's lock separates two writers.
             if target.exists():
                 draft.unlink(missing_ok=True)
                 raise FileExistsError(f"{target} exists") from None
@@ -242,16 +239,16 @@ class LocalPlace:
         return self.path / entry.key
 
     def fetch(self, entries: Sequence[Entry]) -> None:
-        """Do nothing: all are here."""
+        """Do nothing: all files are local."""
 
     def delete(self, key: str) -> None:
-        """Remove a file; one that is not there is no fault."""
+        """Remove a file if it exists."""
         target = self.path / key
         self._inside(target.parent)
         target.unlink(missing_ok=True)
 
     def destroy(self) -> None:
-        """Remove the folder and all it holds."""
+        """Remove the folder and its content."""
         shutil.rmtree(self.path)
 
     def changed_ns(self) -> int:
@@ -264,7 +261,7 @@ class LocalPlace:
         return last
 
     def _make(self, path: Path) -> None:
-        # A job that somebody removed must not come back as a folder with a few files and no manifest.
+        # A job that was removed must not return as a folder with a few files and no manifest.
         if not self.path.is_dir():
             raise FileNotFoundError(f"{self.path} is gone")
         self._inside(path)
@@ -275,12 +272,12 @@ class LocalPlace:
                 one.chmod(self._mode())
 
     def _mode(self) -> int:
-        """Return who may use what is made in a job: who may use its folder."""
+        """Return the permissions of new files: those of the job's folder."""
         return stat.S_IMODE(self.path.stat().st_mode) & 0o2777 | 0o700
 
     @contextlib.contextmanager
     def lock(self, folder: str) -> Iterator[None]:
-        """Hold a folder against other processes; without locks (some network disks) it holds nothing."""
+        """Lock a folder against other processes; some network disks have no locks."""
         path = self.path / folder
         self._make(path)
         descriptor = os.open(path, os.O_RDONLY)

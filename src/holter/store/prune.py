@@ -1,4 +1,4 @@
-"""Delete old jobs: by age, by number, by the room they take; never one that runs."""
+"""Deletes old jobs by age, number or size; never a running one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 ABANDONED_NS = 24 * 3600 * 10**9
-"""A job without an end whose folder did not change for so long runs no more: its machine died."""
+"""A job without an end whose folder is unchanged for this long is dead."""
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """A job that was deleted, or would be."""
+    """A job that was deleted, or would be in a dry run."""
 
     name: str
     bytes: int
@@ -39,7 +39,7 @@ def prune(
         store_url: The store.
         older_than_ns: Delete jobs that ended longer ago than this.
         keep: Keep so many jobs, the newest.
-        max_bytes: Delete the oldest until the store takes no more than this; jobs that run count too.
+        max_bytes: Delete the oldest until the store takes no more than this; running jobs count too.
         dry_run: Delete nothing, only say what would be.
         now_ns: Now, nanoseconds since the epoch; by default the clock's.
 

@@ -1,4 +1,4 @@
-"""Read the rows of data files: in one go when they are good, and a bad one costs only its own rows."""
+"""Reads the rows of data files in one query; a damaged file costs only its own rows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MANY_TEXTS = 20_000
-"""Up to so many distinct texts of a column are fetched as codes."""
+"""A column with at most this number of distinct texts is fetched as codes."""
 
 _ATTEMPTS = 10
-"""A reader lists again when a compaction took files away under it; so often it cannot happen by chance."""
+"""Attempts to list and read while compaction removes files."""
 
 
 class Reader:
@@ -112,7 +112,7 @@ class Reader:
     ) -> set[tuple[Any, ...]]:
         """Return the combinations of columns that occur in files, rows that count twice among them.
 
-        `where` is an SQL condition of ours, not of a user's: one that fails is taken for a damaged file.
+        `where` is an SQL condition of holter, not of a user: its failure counts as a damaged file.
 
         Raises:
             Vanished: A file went away in between; list again.

@@ -1,4 +1,4 @@
-"""Cut a job's time into stretches of about equally many rows, by what files say of themselves."""
+"""Divides a job's time into ranges with about equally many rows, from the footers of its files."""
 
 from __future__ import annotations
 

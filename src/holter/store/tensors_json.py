@@ -1,4 +1,4 @@
-"""What a job says of its collections of tensors: `tensors.json`, which the recorder writes."""
+"""Reads `tensors.json`, which describes the tensor collections of a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TENSORS = "tensors.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class StoredCollection:
     """A named set of tensors: what it selects, when and in which form it was to be saved."""
 
     name: str
@@ -30,11 +30,11 @@ class Collection:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The document as a whole; empty when there is none."""
+class StoredCollections:
+    """The whole document; empty when the job has no collections."""
 
     there: bool = False
-    collections: Mapping[str, Collection] = field(default_factory=dict)
+    collections: Mapping[str, StoredCollection] = field(default_factory=dict)
     modes: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     """Ranks that save."""
@@ -42,17 +42,17 @@ class Told:
     """Mode → its own count of a step → the global step, for jobs whose modes count apart."""
 
 
-def read_told(folder: JobFolder) -> Told:
-    """Read the document; what cannot be read of it is left out."""
+def read_told(folder: JobFolder) -> StoredCollections:
+    """Read the document without its unreadable parts."""
     try:
         document = json.loads(folder.place.read(TENSORS))
     except (OSError, ValueError, RecursionError):
-        return Told()
+        return StoredCollections()
     if not isinstance(document, dict):
-        return Told()
+        return StoredCollections()
     collections = document.get("collections")
     steps = document.get("mode_steps")
-    return Told(
+    return StoredCollections(
         True,
         {n: _collection(n, c) for n, c in _items(collections) if isinstance(c, dict)},
         _texts(document.get("modes")),
@@ -61,8 +61,8 @@ def read_told(folder: JobFolder) -> Told:
     )
 
 
-def _collection(name: str, told: dict[str, Any]) -> Collection:
-    return Collection(
+def _collection(name: str, told: dict[str, Any]) -> StoredCollection:
+    return StoredCollection(
         name,
         _texts(told.get("include_regex")),
         _texts(told.get("roles")),

@@ -1,4 +1,4 @@
-"""Open a job's tables to read them, running or finished, whole or damaged."""
+"""Reads the tables of a job, running or finished, complete or damaged."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Trial:
     """The tables of one job. Each read sees the files that are there when it is made."""
 
     def __init__(self, folder: JobFolder, *, threads: int | None = None) -> None:
-        """Open a job; `threads` limits how many read at once, for who shares the machine with training."""
+        """Open a job; `threads` limits the reading threads on a machine that also trains."""
         self.folder = folder
         self._reader = Reader(folder.place, threads=threads)
 
     @property
     def reads_from(self) -> Path:
-        """The folder of this machine below which the files lie that are read."""
+        """The local folder that contains the data files."""
         return self.folder.place.reads_from
 
     @property
@@ -43,7 +43,7 @@ class Trial:
 
     @property
     def imported(self) -> dict[str, Any]:
-        """What an import keeps of its files: `files`, `ranks` and `facts`; empty for other jobs."""
+        """The facts of imported files: `files`, `ranks` and `facts`; empty for other jobs."""
         return self.folder.manifest().get("imported") or {}
 
     @property
@@ -110,7 +110,7 @@ class Trial:
             more: Further tables that it reads, by name.
 
         Raises:
-            ValueError: It is no single query that only reads, or it cannot be understood.
+            ValueError: The query is invalid, or it is not a single SELECT.
         """
         import duckdb
 
@@ -123,7 +123,7 @@ class Trial:
 
         def run() -> Table:
             cursor = self._reader.connection.cursor()
-            # Listing costs, most in an object store: only what the query can mean.
+            # Listing is expensive in an object store, so only tables that the query names are listed.
             named = [name for name in TABLES if name in query.lower()]
             views = {name: self._view(name, start_ns, end_ns) for name in named}
             started = False
@@ -164,7 +164,7 @@ class Trial:
         return retried(lambda: row_groups(self._reader.connection, self._reader.files(name)))
 
     def source(self, name: str, *, start_ns: int | None = None, end_ns: int | None = None) -> str:
-        """Return the SQL that reads a table's files as they are now, for who keeps an own connection."""
+        """Return the SQL that reads a table's present files on another connection."""
         return self._view(name, start_ns, end_ns)
 
     def _view(self, name: str, start_ns: int | None, end_ns: int | None) -> str:
@@ -181,8 +181,13 @@ class Trial:
             paths = ", ".join(parquet.literal(parquet.pattern(file.path)) for file in files)
             query = select(files[0], TABLES[name], f"[{paths}]")
             terms.append(f"{query} WHERE {BATCH} >= {since}" if since else query)
-        columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
-        return " UNION ALL ".join(terms) or f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
+        return " UNION ALL ".join(terms) or empty_source(name)
+
+
+def empty_source(name: str) -> str:
+    """Return the SQL that reads a table without rows."""
+    columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
+    return f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
 
 
 def _mistakes() -> tuple[type[Exception], ...]:

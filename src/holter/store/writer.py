@@ -1,4 +1,4 @@
-"""Write rows of one node into a job: batched, in immutable files, never in the way of who calls."""
+"""Writes rows of one node into a job in batches, as immutable files, without blocking the caller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LAST_AGE_S = 60.0
 _YOUNG_FILES = 12
 """So many files of a table are written at the first age; then the age doubles with each, up to the last."""
 MAX_WAITING_ROWS = 400_000
-"""Rows kept for each table while the store cannot be written; more are dropped and counted."""
+"""Rows kept for each table while the store cannot be written; further rows are dropped and counted."""
 WATCHED_AGE_S = 0.8
 WATCHED_FILES = 600
 """While somebody looks: the age, and files after which it grows by a second each, for readers list them."""
@@ -67,7 +67,7 @@ class Writer:
         self.faults = 0
         """Attempts that failed."""
         self.watched = False
-        """Whether somebody looks at the job now: then rows wait about a second, and not minutes."""
+        """Whether somebody looks at the job now: then rows wait about a second instead of minutes."""
         self._clock = clock
         self._max_rows = max_rows
         self._max_waiting = max_waiting_rows
@@ -210,7 +210,7 @@ class Writer:
             return False
 
     def _add(self, table: str, t0: int, draft: Path, rows: int) -> None:
-        """Give the file the next number; under the lock nobody else can take the same."""
+        """Give the file the next number; the lock keeps it unique."""
         place = self.folder.place
         folder = node_folder(table, self.node)
         with place.lock(folder):
@@ -220,7 +220,7 @@ class Writer:
             try:
                 place.add(key, draft)
             except OSError:
-                if draft.exists():  # nobody said that the name is another's
+                if draft.exists():  # the name is still free
                     self._doubts[table] = (key, hashlib.sha256(draft.read_bytes()).hexdigest(), rows)
                 raise
         self._next[table] = number + 1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.store.saved import Writing
+    from holter.store.saved_tensors import Writing
 
 
 def check_reductions(names: Iterable[str]) -> None:

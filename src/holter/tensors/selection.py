@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
-    from holter.store.tensors_json import Collection
+    from holter.store.tensors_json import StoredCollection
     from holter.tensors.source import Source
 
 _MANY = 400
@@ -118,7 +118,7 @@ class Tensors:
         return sorted(seen | set(self.source.told.ranks))
 
     @property
-    def collections(self) -> dict[str, Collection]:
+    def collections(self) -> dict[str, StoredCollection]:
         """The job's collections by name, those that were not saved too."""
         self.source.refresh_names()
         return dict(self.source.told.collections)
@@ -239,7 +239,7 @@ class Tensors:
         return rows.sorted("name", "step", "mode", "rank")
 
 
-def collection_of(source: Source, name: str) -> Collection:
+def collection_of(source: Source, name: str) -> StoredCollection:
     """Return a collection; raises `ValueError` with the nearest name when it does not exist."""
     known = source.told.collections
     if name not in known:
@@ -249,7 +249,7 @@ def collection_of(source: Source, name: str) -> Collection:
     return known[name]
 
 
-def is_member(collection: Collection, name: str, roles: set[str]) -> bool:
+def is_member(collection: StoredCollection, name: str, roles: set[str]) -> bool:
     """Tell whether a tensor belongs to a collection: by name, by pattern or by role."""
     if name in collection.tensors or any(_has_role(roles, role) for role in collection.roles):
         return True

@@ -15,8 +15,8 @@ from holter.schema.tables import TABLES
 from holter.store.follow import Follow
 from holter.store.parquet.queries import literal
 from holter.store.reader import retried
-from holter.store.saved import Saved
-from holter.store.tensors_json import Told, read_told
+from holter.store.saved_tensors import SavedTensors
+from holter.store.tensors_json import StoredCollections, read_told
 from holter.tensors.completeness import WINDOW, Completeness, StepState
 from holter.tensors.errors import NoMoreData, StepNotYetAvailable, StepUnavailable
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.store.job import JobFolder
-    from holter.store.saved import Writing
+    from holter.store.saved_tensors import Writing
 
 _KEPT = 1024
 """Tensors whose rows are kept in memory."""
@@ -43,8 +43,8 @@ class Source:
     ) -> None:
         """Open a job's tensors; `steps`: the first to read and one after the last, None for no limit."""
         self.folder = folder
-        self.saved = Saved(folder)
-        self.told = Told()
+        self.saved = SavedTensors(folder)
+        self.told = StoredCollections()
         self.completeness = Completeness(window)
         self.refreshing = True
         """Whether questions look at what is new; see `frozen`."""

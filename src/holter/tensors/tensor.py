@@ -9,7 +9,7 @@ import numpy as np
 from holter.analysis.tensors.reductions import ASKED, REDUCTIONS, of_elements
 from holter.frame import Rows
 from holter.store.parquet.queries import literal
-from holter.store.raw import DamagedRaw, RawTensor
+from holter.store.raw_tensors import DamagedRaw, RawTensor
 from holter.tensors.completeness import StepState
 from holter.tensors.errors import (
     IndexReaderException,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
-    from holter.store.saved import Writing
+    from holter.store.saved_tensors import Writing
     from holter.tensors.source import Source
 
 _MODES = ("train", "eval", "predict", "global")

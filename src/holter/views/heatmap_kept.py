@@ -1,4 +1,4 @@
-"""What a heat map shows of a whole job that has ended, kept beside its tables: so a day opens at once."""
+"""Keeps the heat map of a whole job that has ended in the user's cache, so a long job opens at once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import msgspec
 import numpy as np
 
 from holter.analysis.machine.pooling import Pooled
-from holter.store.layout import HEATMAP
+from holter.store import cache
 
 if TYPE_CHECKING:
     from holter.store.trial import Trial
 
+_FILE = "heatmap.bin"
 WORTH = 1_000_000
 """A job with fewer samples is read as fast from them."""
 _VERSION = 1
@@ -42,15 +43,20 @@ def write(trial: Trial, kept: Kept, cells: Pooled) -> None:
     head = msgspec.json.encode(kept)
     columns = [getattr(cells, name).astype(dtype).tobytes() for name, dtype in _DTYPES.items()]
     try:
-        trial.folder.place.write(HEATMAP, b"".join([len(head).to_bytes(4, "little"), head, *columns]))
+        place = cache.entry(trial.folder, make=True)
+        if place is not None:
+            place.write(_FILE, b"".join([len(head).to_bytes(4, "little"), head, *columns]))
     except OSError:
         return
 
 
 def read(trial: Trial, start_ns: int) -> tuple[Kept, Pooled] | None:
     """Return what is kept of a job; None when there is nothing, or it is another state's, or damaged."""
+    place = cache.entry(trial.folder)
+    if place is None:
+        return None
     try:
-        data = trial.folder.place.read(HEATMAP)
+        data = place.read(_FILE)
         size = int.from_bytes(data[:4], "little")
         kept = msgspec.json.decode(data[4 : 4 + size], type=Kept)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The shelf of collectors: each file reads one kind of system metric; this file says what a collector is."""
+"""Collectors of system metrics: one plug-in file each; this file defines the interface."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter import plugins
-from holter.agent.machine.cgroups import SYS, Cgroup
+from holter.agent.machine.cgroups import SYS, ControlGroup
 from holter.agent.machine.procfs import PROC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Reading = tuple[str, str, float]
-"""Device, metric, value. A value that cannot be had is left out, never 0."""
+"""Device, metric, value. An unavailable value is left out, never 0."""
 
 
-class Unavailable(Exception):  # noqa: N818 - it is no error to have no GPU
+class Unavailable(Exception):  # noqa: N818 - a machine without a GPU is not an error
     """This machine cannot give what a collector reads; its text says why."""
 
 
@@ -46,7 +46,7 @@ class Machine:
     """A local folder of the store; None when the store is not on a disk of this machine."""
     cores: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
     """Cores the job may use."""
-    cgroup: Cgroup = field(default_factory=Cgroup.of)
+    cgroup: ControlGroup = field(default_factory=ControlGroup.of)
     watched: Watched = field(default_factory=Watched)
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 

@@ -1,4 +1,4 @@
-"""One anchor between the monotonic clock of a node and the wall clock; all times of the node follow it."""
+"""Converts the monotonic clock of a node into wall time, with one anchor for all times of the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drain the spool: records become rows of `spans` and `scalars`, journal lines become events."""
+"""Drains the spool: converts records into rows of `spans` and `scalars`, and journal lines into events."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.agent.drain.heads import Head, read_head
-from holter.agent.drain.journal import Event, Facts, Journal, Process
+from holter.agent.drain.heads import HeadPage, read_head
+from holter.agent.drain.journal import JournalReader, Process, RecordedEvent, SpoolFacts
 from holter.agent.drain.listing import Listing
 from holter.agent.drain.ranks import Ranks
-from holter.agent.drain.rows import NO_PROGRESS, TRAINING, Batch, Part, Rows, own_steps
+from holter.agent.drain.rows import NO_PROGRESS, TRAINING, Part, PolledRows, RowEncoder, own_steps
 from holter.agent.drain.segments import Segments
 from holter.agent.machine import procfs
 from holter.schema import record
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
 
 BUDGET = 32_768
-"""Records taken by one poll at most; what waits longer waits in the spool, which is on disk."""
+"""Most records of one poll; the others wait in the spool on disk."""
 _FAIR = 8_192
-"""Records taken from one thread in one turn, so that a busy one does not starve the others."""
+"""Most records of one thread in one poll, so that a busy thread does not starve the others."""
 _FOREIGN_S = 3.0
 """A process that /proc never showed (another pid namespace) is dead after this long without a record."""
 
@@ -59,33 +59,33 @@ class Drain:
         """Records and journal lines that make no sense."""
         self.slow: dict[str, deque[int]] = {phase.name.lower(): deque(maxlen=100) for phase in _SLOW}
         """What phases that may take long took, ns."""
-        self.facts = Facts(clock)
+        self.facts = SpoolFacts(clock)
         self.ranks = Ranks(self.processes, clock, spool)
         self._proc = proc
         self._now = now
         self._spent: list[tuple[Path, int]] = []
-        self._journals: dict[str, Journal] = {}
+        self._journals: dict[str, JournalReader] = {}
         self._threads: dict[tuple[str, int], Segments] = {}
         self._buried: set[str] = set()
-        self._held: dict[str, list[Event]] = {}
+        self._held: dict[str, list[RecordedEvent]] = {}
         """Events of processes whose rank is not known yet."""
         self._cost_of_buried = 0
-        self._rows = Rows(clock, self.facts)
+        self._rows = RowEncoder(clock, self.facts)
 
     @property
     def cost_ns(self) -> int:
         """What recording cost the processes, as far as they measured it."""
         return self._cost_of_buried + sum(process.cost_ns for process in self.processes.values())
 
-    def poll(self, *, final: bool = False, now: int | None = None) -> Batch:
+    def poll(self, *, final: bool = False, now: int | None = None) -> PolledRows:
         """Take what is new; `final` takes every finished record of every process and waits for nothing."""
         now = self._now() if now is None else now
-        batch = Batch()
+        batch = PolledRows()
         listing = Listing.of(self.spool, without=self._buried)
         for key in listing.journals:
             if key not in self.processes:
                 self._meet(key, now)
-        # Who is dead must be known before reading: what a process wrote last must be there to read.
+        # Dead processes must be known before reading, so that their last records are complete.
         gone = {
             key
             for key, process in self.processes.items()
@@ -129,10 +129,10 @@ class Drain:
         process = Process(key, int(pid), int(started), now, last_progress=now, checked=now)
         process.assigned = self.ranks.given(key)
         self.processes[key] = process
-        self._journals[key] = Journal(self.spool / record.journal_name(key))
+        self._journals[key] = JournalReader(self.spool / record.journal_name(key))
 
     def _is_gone(self, process: Process, now: int, *, final: bool) -> bool:
-        """Look whether a process has ended, and since when that is known."""
+        """Return whether a process has ended, and note when this was seen."""
         if process.died is not None:
             return True
         stat = procfs.stat(process.pid, self._proc)
@@ -150,12 +150,12 @@ class Drain:
         self,
         segments: dict[tuple[str, int], list[int]],
         gone: set[str],
-        batch: Batch,
+        batch: PolledRows,
         *,
         final: bool,
         now: int,
     ) -> tuple[list[Part], set[str]]:
-        """Take records thread by thread; return them, and the processes of which nothing is left."""
+        """Take records thread by thread; return them, and the processes without further records."""
         parts: list[Part] = []
         left = BUDGET
         unfinished = set()
@@ -182,12 +182,12 @@ class Drain:
                 batch.more = True
         return parts, set(self.processes) - unfinished
 
-    def _settle(self, process: Process, batch: Batch, *, final: bool, now: int) -> bool:
+    def _settle(self, process: Process, batch: PolledRows, *, final: bool, now: int) -> bool:
         settled, events = self.ranks.settle(process, now, final=final)
         batch.events.extend(events)
         return settled
 
-    def _release(self, gone: set[str], batch: Batch, *, final: bool, now: int) -> None:
+    def _release(self, gone: set[str], batch: PolledRows, *, final: bool, now: int) -> None:
         """Hand out the events of processes whose rank is known by now."""
         for key in list(self._held):
             process = self.processes[key]
@@ -203,7 +203,7 @@ class Drain:
         if parent is not None:  # a trainer that waits for a slow worker does not hang
             parent.last_progress = now
 
-    def _convert(self, parts: list[Part], batch: Batch) -> None:
+    def _convert(self, parts: list[Part], batch: PolledRows) -> None:
         """Turn records into the columns of both tables, and note the steps among them."""
         if not parts:
             return
@@ -234,7 +234,7 @@ class Drain:
             process.last_step = int(steps["step"][-1])
 
     def _read_heads(self, heads: list[tuple[str, int]], asked: set[str]) -> None:
-        """Note what was dropped and what recording cost; and where the loop of a trainer is."""
+        """Note dropped records, the cost of recording, and the position of a trainer's loop."""
         totals: dict[str, tuple[int, int]] = {}
         for key, thread in heads:
             process = self.processes.get(key)
@@ -253,17 +253,17 @@ class Drain:
                 process.last_phase = head.phase.phase_name if head.phase else None
         for key, (dropped, cost) in totals.items():
             process = self.processes[key]
-            if dropped > process.dropped:  # it works, only nobody has room for its records
+            if dropped > process.dropped:  # it works, but the spool is full
                 process.last_progress = self._now()
             self.dropped += dropped - process.dropped
             process.dropped = dropped
             process.cost_ns = max(process.cost_ns, cost)
 
-    def head(self, process: Process, thread: int = 0) -> Head | None:
+    def head(self, process: Process, thread: int = 0) -> HeadPage | None:
         """Read the head page of a thread now."""
         return read_head(self.spool / record.head_name(process.key, thread))
 
-    def open_spans(self, process: Process, head: Head) -> list[dict[str, Any]]:
+    def open_spans(self, process: Process, head: HeadPage) -> list[dict[str, Any]]:
         """Return the open spans of a head as plain values, outermost first."""
         return [
             {
@@ -274,15 +274,17 @@ class Drain:
             for span in head.open
         ]
 
-    def _bury(self, process: Process, listing: Listing) -> list[Event]:
-        """Say how a dead process ended, and give up its files."""
+    def _bury(self, process: Process, listing: Listing) -> list[RecordedEvent]:
+        """Return events about the end of a dead process, and release its files."""
         self.damaged += self._journals[process.key].damaged
         self._buried.add(process.key)
         self._spent += [(path, process.first_seen) for path in listing.paths(process.key)]
         events = [self._exit(process)]
         if process.dropped:
             detail = {"process": process.key, "records": process.dropped}
-            events.append(Event(events[0].time, self.ranks.of(process), "dropped", process.key, detail))
+            events.append(
+                RecordedEvent(events[0].time, self.ranks.of(process), "dropped", process.key, detail)
+            )
         process.names.clear()
         self._rows.forget(process)
         if process.is_worker:
@@ -293,7 +295,7 @@ class Drain:
                 self._spent += self._threads.pop(at).spent
         return events
 
-    def _exit(self, process: Process) -> Event:
+    def _exit(self, process: Process) -> RecordedEvent:
         detail = {
             "process": process.key,
             "role": process.role,
@@ -303,4 +305,4 @@ class Drain:
             "open": process.last_open,
         }
         when = process.died or self._now()
-        return Event(self.clock.to_wall(when), self.ranks.of(process), "exit", process.key, detail)
+        return RecordedEvent(self.clock.to_wall(when), self.ranks.of(process), "exit", process.key, detail)

@@ -41,9 +41,9 @@ class Frames:
         self.process = process
         self.damaged = 0
         self.collections: dict[str, Any] = {}
-        """Settings by name, as the process told them last."""
+        """The latest settings of the process, by name."""
         self.spent: list[tuple[Path, int]] = []
-        """Files that were read to their end, and since when; who stores the rows removes them."""
+        """Completely read files with the time; the pipeline removes them once the rows are stored."""
         self._done = -1
         """Files up to this number are spent."""
         self._began = 0

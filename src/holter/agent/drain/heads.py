@@ -1,4 +1,4 @@
-"""Read the head page of a thread: which spans are open, which step it is, what was dropped."""
+"""Reads the head page of a thread: its open spans, its step, and its dropped records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_A_PHASE = {Phase.STEP, Phase.ANNOTATION}
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenSpan:
     """A span that has begun and not ended."""
 
     begin: int
@@ -35,7 +35,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HeadPage:
     """One reading of a head page."""
 
     step: int
@@ -45,17 +45,17 @@ class Head:
     ident: int
     """The thread as Python's stack dumps name it; 0 when not known."""
     cost_ns: int
-    open: tuple[Open, ...]
+    open: tuple[OpenSpan, ...]
     """Outermost first."""
 
     @property
-    def phase(self) -> Open | None:
+    def phase(self) -> OpenSpan | None:
         """The innermost open span that is a phase of a step; None when the thread is between phases."""
         return next((span for span in reversed(self.open) if span.phase not in _NOT_A_PHASE), None)
 
 
-def read_head(path: Path) -> Head | None:
-    """Read a head page; None when it is gone, not complete yet, or of another version."""
+def read_head(path: Path) -> HeadPage | None:
+    """Read a head page; None for a missing, incomplete or foreign one."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -71,8 +71,8 @@ def read_head(path: Path) -> Head | None:
         begin, packed = words[at], words[at + 1]
         if packed == 0:
             break
-        spans.append(Open(begin, packed & 0xFF, packed >> 8))
-    return Head(
+        spans.append(OpenSpan(begin, packed & 0xFF, packed >> 8))
+    return HeadPage(
         step=words[record.HEAD_STEP],
         dropped=words[record.HEAD_DROPPED],
         thread=words[record.HEAD_THREAD],

@@ -1,4 +1,4 @@
-"""Follow the timeline that Horovod writes where `HOROVOD_TIMELINE` says: negotiations and exchanges."""
+"""Reads Horovod's timeline from the file in `HOROVOD_TIMELINE`: negotiations and exchanges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "HOROVOD_TIMELINE"
 DYNAMIC = "DYNAMIC"
-"""What the variable says where the script itself will name the file."""
+"""The value of the variable when the script names the file itself."""
 LOOK_S = 2.0
 AT_ONCE = 4 << 20
 """Bytes read at a time."""
@@ -27,7 +27,7 @@ _RANK = 0
 """Only the coordinator writes a timeline."""
 
 
-class Timeline:
+class HorovodTimeline:
     """One file that grows. What stood in it before the job is another job's, until Horovod begins it anew."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -163,12 +163,12 @@ class Timeline:
         return found
 
 
-def timeline(environment: Mapping[str, str], clock: Clock) -> Timeline | None:
-    """Return the timeline that the job is told to write; None when there is none."""
+def timeline(environment: Mapping[str, str], clock: Clock) -> HorovodTimeline | None:
+    """Return the timeline that the environment asks for; None without one."""
     from pathlib import Path
 
     named = environment.get(VARIABLE, "")
-    return Timeline(Path(os.path.abspath(named)), clock) if named and named != DYNAMIC else None
+    return HorovodTimeline(Path(os.path.abspath(named)), clock) if named and named != DYNAMIC else None
 
 
 def _same(count: int, **values: int) -> dict[str, list[int]]:

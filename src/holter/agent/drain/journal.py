@@ -1,4 +1,4 @@
-"""Follow the journals: what each process of the job says of itself, beside its records."""
+"""Reads the journals, in which each process of the job writes facts beside its records."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.agent.drain.clock import Clock
-    from holter.agent.drain.heads import Head
+    from holter.agent.drain.heads import HeadPage
 
 MAX_LINE = 1 << 20
-"""A line longer than this is damage, not a fact."""
+"""A longer line is damaged."""
 _CHUNK = 4 << 20
 RECENT_STEPS = 200
 MAX_FAULTS = 100
@@ -30,11 +30,11 @@ _NUMBERS = {
     "worker": 2**15 - 1,
     "stacks_signal": 64,
 }
-"""Numbers a process says of itself, and the largest that makes sense."""
+"""Numbers in a process's facts, and their largest valid values."""
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class RecordedEvent:
     """One row for the table `events`."""
 
     time: int
@@ -96,7 +96,7 @@ class Process:
     last_head_step: int = -1
     loop_thread: int = 0
     """The thread that ended the newest step; before the first, the one that trained last."""
-    loop_head: Head | None = None
+    loop_head: HeadPage | None = None
     """The head page of the loop's thread when it was last looked at."""
 
     @property
@@ -115,7 +115,7 @@ class Process:
         return self.end is not None and self.exception is None
 
     def summary(self) -> dict[str, Any]:
-        """Return what the outcome says of it."""
+        """Return its entry in the outcome."""
         return {
             "process": self.key,
             "pid": self.pid,
@@ -129,7 +129,7 @@ class Process:
         }
 
 
-class Journal:
+class JournalReader:
     """The journal of one process, read as far as it is complete."""
 
     def __init__(self, path: Path) -> None:
@@ -139,7 +139,7 @@ class Journal:
         self._rest = b""
 
     def lines(self, *, final: bool = False) -> list[dict[str, Any]]:
-        """Return the new lines; one cut short waits for its end, or is dropped when there is none."""
+        """Return the new lines; an incomplete line waits for its end, and is dropped in the last call."""
         found = []
         try:
             with open(self.path, "rb") as file:
@@ -169,7 +169,7 @@ class Journal:
         return found
 
 
-class Facts:
+class SpoolFacts:
     """Turns journal lines into what is known of a process and into events."""
 
     def __init__(self, clock: Clock) -> None:
@@ -181,13 +181,13 @@ class Facts:
         self.faults: list[dict[str, Any]] = []
         """Faults of the recorder, in all processes."""
 
-    def take(self, process: Process, line: dict[str, Any], now: int) -> list[Event]:
+    def take(self, process: Process, line: dict[str, Any], now: int) -> list[RecordedEvent]:
         """Take one line; unknown kinds become events as they are, so that a newer recorder loses nothing."""
         events = []
         for kind, value in line.items():
             if kind == "name" and isinstance(value, list) and len(value) == 2:
                 if not 0 < (number := int(value[0])) <= MAX_NAME:
-                    raise ValueError(f"{number} is no id of a name")
+                    raise ValueError(f"{number} is not the id of a name")
                 process.names[number] = self._code(str(value[1]))
                 continue
             detail = masked_in(value if isinstance(value, dict) else {"value": value})
@@ -198,7 +198,7 @@ class Facts:
             name = self._learn(process, kind, detail)
             detail["process"] = process.key
             if kind != "framework" or process.is_trainer:
-                events.append(Event(time, _rank(process), kind, name, detail))
+                events.append(RecordedEvent(time, _rank(process), kind, name, detail))
         return events
 
     def _code(self, text: str) -> int:

@@ -1,4 +1,4 @@
-"""Which files a spool holds now, by what their names say."""
+"""Lists the files of a spool by process, thread and kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_THREAD = 2**15 - 1
 
 @dataclass(slots=True)
 class Listing:
-    """The files of a spool, sorted by kind; foreign files are not in it."""
+    """The files of a spool by kind; unknown files are left out."""
 
     spool: Path
     journals: list[str] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Listing:
 
     @classmethod
     def of(cls, spool: Path, *, without: Container[str] = ()) -> Listing:
-        """List a spool, but not the files of the processes `without`; one that is gone is empty."""
+        """List a spool, without the files of some processes; a missing spool has no files."""
         found = cls(spool)
         try:
             names = os.listdir(spool)
@@ -55,7 +55,7 @@ class Listing:
         return found
 
     def paths(self, key: str) -> list[Path]:
-        """Return the files of a process, all but its stacks, which somebody may still read."""
+        """Return the files of a process, except its stacks, which may still be read."""
         names = [record.journal_name(key), windows.orders_name(key), rank_name(key)]
         names += [record.head_name(key, thread) for owner, thread in self.heads if owner == key]
         for (owner, thread), numbers in self.segments.items():

@@ -1,4 +1,4 @@
-"""Profiling windows: pass on what is asked for, and bring what was found into the store."""
+"""Passes orders for profiling windows to processes, and brings their results into the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.agent.drain.windows import Fact, reader
-from holter.agent.profilerconfig import VARIABLE, Watched
+from holter.agent.profilerconfig import VARIABLE, WatchedFile
 from holter.schema import windows as page
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.agent.drain.drain import Drain
-    from holter.agent.drain.journal import Event, Process
-    from holter.agent.drain.notes import Notes
+    from holter.agent.drain.event_log import EventLog
+    from holter.agent.drain.journal import Process, RecordedEvent
     from holter.store.writer import Writer
 
 _WORDS = struct.Struct(f"={page.TEXT // 4}i")
@@ -35,7 +35,7 @@ class _Given:
     number: int
     at: float
     told: set[str] = field(default_factory=set)
-    """Processes that have taken it, or are none of those it is for."""
+    """Processes that have received it, or that it does not concern."""
 
 
 class Profiling:
@@ -43,7 +43,7 @@ class Profiling:
 
     def __init__(self, drain: Drain) -> None:
         self._drain = drain
-        self._config = Watched(os.environ.get(VARIABLE))
+        self._config = WatchedFile(os.environ.get(VARIABLE))
         self._seen: list[Any] = []
         self._given: list[_Given] = []
         """Orders, oldest first: one that comes before another was taken waits for it."""
@@ -55,7 +55,7 @@ class Profiling:
         found, self._spent = self._spent, []
         return found
 
-    def obey(self, orders: list[Any], notes: Notes) -> None:
+    def obey(self, orders: list[Any], event_log: EventLog) -> None:
         """Take the orders of `control.json`, after those before; each once.
 
         A `profilerconfig.json` that has changed is such an order, too.
@@ -63,19 +63,19 @@ class Profiling:
         settings = self._config.changed()
         if settings is not None:
             told = {"file": self._config.path, "windows": len(settings.windows)}
-            notes.note("control", "profilerconfig", {**told, "problems": list(settings.problems)})
+            event_log.note("control", "profilerconfig", {**told, "problems": list(settings.problems)})
             self._give(page.ProfilingOrder(settings.windows, "profilerconfig", replace=True))
         new = [document for document in orders if document not in self._seen]
-        self._seen = orders or self._seen  # none at all: the file could not be read
+        self._seen = orders or self._seen  # no orders: the file could not be read
         for document in new:
             try:
                 if not isinstance(document, dict):
                     raise ValueError(f"an order to profile is an object, not {document!r}")
                 order = page.order_of(document)
             except ValueError as error:
-                notes.note("control", "profile refused", {"order": document, "why": str(error)})
+                event_log.note("control", "profile refused", {"order": document, "why": str(error)})
                 continue
-            notes.note("control", "profile", document)
+            event_log.note("control", "profile", document)
             self._give(order)
 
     def _give(self, order: page.ProfilingOrder) -> None:
@@ -105,12 +105,12 @@ class Profiling:
         rank = self._drain.ranks.of(process)
         mine = [replace(one, rank=None) for one in order.requests if one.rank in (None, rank)]
         if not mine and not order.replace:
-            return rank >= 0  # it may be told its rank yet
+            return rank >= 0  # it may still learn its rank
         try:
             descriptor = os.open(self._drain.spool / page.orders_name(process.key), os.O_RDWR)
         except OSError:
             return False  # it records nothing yet
-        try:  # not mapped: somebody may truncate it
+        try:  # not mapped, because the file can be truncated
             words = _WORDS.unpack(os.pread(descriptor, _WORDS.size, 0))
             if words[page.TAKEN] == given.number:
                 return True
@@ -126,11 +126,11 @@ class Profiling:
             os.close(descriptor)
         return False
 
-    def take(self, events: Iterable[Event], writer: Writer) -> list[Event]:
+    def take(self, events: Iterable[RecordedEvent], writer: Writer) -> list[RecordedEvent]:
         """Return events as they are, but for those of windows: their files become rows first."""
         return [event if event.kind != "window" else self._take(event, writer) for event in events]
 
-    def _take(self, event: Event, writer: Writer) -> Event:
+    def _take(self, event: RecordedEvent, writer: Writer) -> RecordedEvent:
         detail = dict(event.detail)
         if bounds := detail.pop("bounds", None):
             detail["begin"], detail["end"] = (self._drain.clock.to_wall(bounds[at]) for at in (0, -1))
@@ -147,7 +147,7 @@ class Profiling:
             detail["read_s"] = round(time.monotonic() - began, 3)
         return replace(event, name=name, detail=detail)
 
-    def _read(self, path: Path, event: Event, writer: Writer) -> dict[str, int]:
+    def _read(self, path: Path, event: RecordedEvent, writer: Writer) -> dict[str, int]:
         """Bring one file into the store; return how many rows each table got."""
         said = event.detail
         fact = Fact(

@@ -1,11 +1,11 @@
-"""Say which rank the rows of a process belong to, also when the process does not know it."""
+"""Finds the rank of a process's rows, also when the process does not know its rank."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING
 
-from holter.agent.drain.journal import Event, Process
+from holter.agent.drain.journal import Process, RecordedEvent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
 
 PATIENCE_S = 2.0
-"""How long the records of a process wait in the spool for it to learn its rank."""
+"""Records of a process wait in the spool this long for its rank."""
 
 
 def rank_name(key: str) -> str:
@@ -30,20 +30,20 @@ class Ranks:
         self._spool = spool
 
     def given(self, key: str) -> int | None:
-        """Return the rank that an agent before this one gave to a process; None when it gave none."""
+        """Return the rank that an earlier agent gave to a process; None without one."""
         try:
             return int((self._spool / rank_name(key)).read_text())
         except (OSError, ValueError):
             return None
 
     def of(self, process: Process) -> int:
-        """Return the rank for rows of a process, a worker's from its trainer; -1 when there is none yet."""
+        """Return the rank for rows of a process; a worker has its trainer's; -1 for an unknown rank."""
         owner = self._owner(process)
         if owner.rank is not None:
             return owner.rank
         return -1 if owner.assigned is None else owner.assigned
 
-    def settle(self, process: Process, now: int, *, final: bool) -> tuple[bool, list[Event]]:
+    def settle(self, process: Process, now: int, *, final: bool) -> tuple[bool, list[RecordedEvent]]:
         """See to it that a process has a rank; False while it is worth waiting for.
 
         A process that does not know its rank gets the lowest one that no living trainer has: a single
@@ -57,13 +57,13 @@ class Ranks:
         others = [one for one in self._processes.values() if one.is_trainer and one is not owner]
         taken = {self.of(one) for one in others if one.died is None}
         owner.assigned = next(rank for rank in range(len(taken) + 1) if rank not in taken)
-        with contextlib.suppress(OSError):  # who recovers the spool must give it the same
+        with contextlib.suppress(OSError):  # a recovery of the spool must use the same rank
             (self._spool / rank_name(owner.key)).write_text(str(owner.assigned))
         if not any(self.of(one) >= 0 for one in others):
             return True, []
         detail = {"process": owner.key, "pid": owner.pid, "assigned": owner.assigned}
         text = "its rank is unknown; given by order"
-        return True, [Event(self._clock.to_wall(now), owner.assigned, "rank", text, detail)]
+        return True, [RecordedEvent(self._clock.to_wall(now), owner.assigned, "rank", text, detail)]
 
     def _owner(self, process: Process) -> Process:
         """Return the trainer a worker works for, as far as it can be found."""

@@ -1,4 +1,4 @@
-"""Bring into the store what a dead agent left in its spool: every record once, however often it is tried."""
+"""Stores the records that a dead agent left in its spool: each record once, however often it is tried."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 
 from holter.agent.collectors import Watched
 from holter.agent.drain.drain import Drain
-from holter.agent.drain.intake import Intake
-from holter.agent.drain.notes import Notes
+from holter.agent.drain.event_log import EventLog
+from holter.agent.drain.missing_rows import MissingRowsWriter
+from holter.agent.drain.pipeline import Pipeline
 from holter.agent.drain.segments import RECORD
-from holter.agent.drain.unstored import Unstored
 from holter.agent.supervision.deaths import Ended, failure
 from holter.agent.supervision.members import Member
 from holter.agent.supervision.outcome import Outcome
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 _JUDGES_S = 20.0
-"""How long the rules' process of the dead agent gets to notice that it is alone."""
+"""Time for the rules' process of the dead agent to end by itself."""
 _NO_PROC = Path("/nonexistent")
 """All processes of the spool are dead; another one may have got the pid of one of them."""
 
@@ -68,10 +68,10 @@ def recover(
         if "created" not in folder.manifest():
             raise FileNotFoundError(f"job {folder.url} is not there; was it deleted, or its store unmounted?")
         end = _last_sign(spool, owner, folder)
-        writer = Unstored(folder, owner.node)
-        notes = Notes(owner.clock)
+        writer = MissingRowsWriter(folder, owner.node)
+        event_log = EventLog(owner.clock)
         drain = Drain(spool, owner.clock, proc=_NO_PROC, now=lambda: end - owner.clock.offset)
-        intake = Intake(
+        pipeline = Pipeline(
             folder,
             owner.node,
             spool=spool,
@@ -79,16 +79,16 @@ def recover(
             collectors=(),
             interval_ms=1000,
             watched=Watched(roots=[]),
-            notes=notes,
+            event_log=event_log,
             writer=writer,
             drain=drain,
         )
-        intake.finish(attached=False, limit_s=float("inf"))
+        pipeline.finish(attached=False, limit_s=float("inf"))
         closes = folder.manifest().get("end") is None
         if closes and owner.ended is None:
-            notes.fault("killed", _loss(folder, owner))
-        intake.events()
-        if failed := next((f["error"] for f in notes.faults if f["where"] == "tensors"), None):
+            event_log.fault("killed", _loss(folder, owner))
+        pipeline.events()
+        if failed := next((f["error"] for f in event_log.faults if f["where"] == "tensors"), None):
             raise OSError(failed)
         outcome = _outcome(drain, owner, end)
         closed = _close(folder, owner, outcome) if closes else True
@@ -196,7 +196,7 @@ def _close(folder: JobFolder, owner: Owner, outcome: Outcome) -> bool:
 
 
 def _judge_anew(folder: JobFolder) -> None:
-    """Have the rules judge again what they had done with before the last records came."""
+    """Have the rules judge the job again with the last records."""
     kept = folder.evaluations()
     progress = kept.get("progress")
     if isinstance(progress, dict) and progress.get("finished"):
@@ -204,7 +204,7 @@ def _judge_anew(folder: JobFolder) -> None:
 
 
 def _wait_for_rules(folder: JobFolder) -> None:
-    """Wait for the dead agent's rules to end: two that judge at once would write every step twice."""
+    """Wait for the dead agent's rules to end, because two processes would write every step twice."""
     deadline = time.monotonic() + _JUDGES_S
     while time.monotonic() < deadline and _rules_run(folder.url):
         time.sleep(0.2)

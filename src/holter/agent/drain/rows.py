@@ -1,4 +1,4 @@
-"""Turn records into columns of the tables `spans` and `scalars`."""
+"""Converts records into columns of the tables `spans` and `scalars`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.agent.drain.journal import Event, Facts, Process
+from holter.agent.drain.journal import Process, RecordedEvent, SpoolFacts
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ Part = tuple[Process, int, NDArray[Any]]
 
 
 @dataclass(slots=True)
-class Batch:
+class PolledRows:
     """What one poll of a drain found."""
 
     spans: Columns = field(default_factory=dict)
     scalars: Columns = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: list[RecordedEvent] = field(default_factory=list)
     rows: int = 0
     more: bool = False
     """More is waiting: poll again soon."""
@@ -40,19 +40,19 @@ _PHASES = [""] * 256
 for _phase in Phase:
     _PHASES[_phase] = _phase.name.lower()
 NO_PROGRESS = [int(Phase.STACK), int(Phase.GC)]
-"""A worker that hangs is still sampled: these say nothing about work done."""
+"""Phases that do not show progress: a hanging worker is still sampled."""
 TRAINING = np.zeros(256, bool)
-"""By phase: what only a training that goes on begins; one that is ended may still write a checkpoint."""
+"""By phase: whether only a running training begins it; an ended one may still write a checkpoint."""
 TRAINING[[Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.EVAL]] = True
 _SOUND = np.array([text != "" for text in _PHASES])
 _MODES = [Mode(number).name.lower() if number in set(Mode) else "global" for number in range(256)]
 _SCALARS = ("time", "rank", "step", "mode", "name", "value")
 
 
-class Rows:
+class RowEncoder:
     """Converts records; remembers the names of each process as codes."""
 
-    def __init__(self, clock: Clock, facts: Facts) -> None:
+    def __init__(self, clock: Clock, facts: SpoolFacts) -> None:
         self._clock = clock
         self._facts = facts
         self._codes: dict[str, tuple[int, NDArray[Any]]] = {}

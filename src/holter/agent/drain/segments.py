@@ -1,4 +1,4 @@
-"""Read one thread's records from its segments, each once, and only those that are surely complete."""
+"""Reads the records of one thread from its segments: each once, and only complete ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Segments:
         self._began = 0
         """Monotonic ns at which the first record of this segment was taken."""
         self.spent: list[tuple[Path, int]] = []
-        """Segments of which every record was taken, and since when; who stores the records removes them."""
+        """Completely read segments with the time; the pipeline removes them once the records are stored."""
         self._closed: set[int] = set()
         """Segments that had a successor at the last look."""
 

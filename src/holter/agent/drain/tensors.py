@@ -1,4 +1,4 @@
-"""Bring tensors into the store: statistics, values, whole tensors, and what collections there are."""
+"""Stores tensors: statistics, values, whole tensors, and the list of collections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 
 from holter.agent.drain.frames import ROW, Frames, Values
-from holter.agent.drain.journal import Event
+from holter.agent.drain.journal import RecordedEvent
 from holter.schema import tensor_spool as spool
 from holter.schema.phases import Mode
 
@@ -68,7 +68,7 @@ class TensorDrain:
             frames.spent.clear()
         return found
 
-    def poll(self, drain: Drain, writer: Writer, *, final: bool = False) -> list[Event]:
+    def poll(self, drain: Drain, writer: Writer, *, final: bool = False) -> list[RecordedEvent]:
         """Take what is new; returns events. Raises `OSError` when the store cannot take it now."""
         files = self._listed()
         for key in sorted(files):
@@ -211,12 +211,12 @@ class TensorDrain:
             self.raw_bytes += size
         path.unlink(missing_ok=True)
 
-    def _dropped_event(self) -> list[Event]:
+    def _dropped_event(self) -> list[RecordedEvent]:
         if self.dropped["files"] == self._told_dropped:
             return []
         self._told_dropped = self.dropped["files"]
         detail = {"what": "whole tensors", **self.dropped, "limit": self._raw_limit}
-        return [Event(self._clock.time_ns(), -1, "dropped", "tensors", detail)]
+        return [RecordedEvent(self._clock.time_ns(), -1, "dropped", "tensors", detail)]
 
     def _write_document(self) -> None:
         """Write `tensors.json`, joined with what other nodes wrote."""

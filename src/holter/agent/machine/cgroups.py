@@ -1,4 +1,4 @@
-"""Limits and counters of the control group the job runs in, version 1, 2 or both mounted at once."""
+"""Reads limits and counters of the job's control group, version 1, version 2 or both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNLIMITED = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Cgroup:
+class ControlGroup:
     """Where the control files are: for each controller the group's own folder first, then its parents."""
 
     cpu: tuple[Path, ...]
@@ -26,8 +26,8 @@ class Cgroup:
     """Whether the files are those of version 2."""
 
     @classmethod
-    def of(cls, pid: int | str = "self", *, proc: Path = PROC, sys: Path = SYS) -> Cgroup:
-        """Find the group of a process; one that is in none has no folders."""
+    def of(cls, pid: int | str = "self", *, proc: Path = PROC, sys: Path = SYS) -> ControlGroup:
+        """Find the group of a process; a process without a group has no folders."""
         root = sys / "fs" / "cgroup"
         lines = _text(proc / str(pid) / "cgroup").splitlines()
         paths: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Facts of this machine, and what can and cannot be measured on it."""
+"""Facts of this machine: hardware, limits, and the metrics that can be measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
 
 OBEYS = ("interval_ms", "monitoring", "stop", "stacks", "profile")
-"""The orders in `control.json` that this agent follows; who gives another one learns that nobody does."""
+"""The orders in `control.json` that this agent follows; other orders are refused."""
 
 
 def node_name() -> str:

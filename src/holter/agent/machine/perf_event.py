@@ -1,4 +1,4 @@
-"""Counters of the processor and of the kernel, by the system call perf_event_open; no library is needed."""
+"""Reads hardware and kernel counters with the system call perf_event_open."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ HARDWARE, SOFTWARE, CACHE = 0, 1, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HardwareCounter:
     """What is counted, by the kernel's numbers."""
 
     type: int
     config: int
 
 
-CYCLES = Event(HARDWARE, 0)
-INSTRUCTIONS = Event(HARDWARE, 1)
-CACHE_MISSES = Event(HARDWARE, 3)
-REFERENCE_CYCLES = Event(HARDWARE, 9)
-ITLB_MISSES = Event(CACHE, 4 | 1 << 16)
-CPU_CLOCK = Event(SOFTWARE, 0)
-CONTEXT_SWITCHES = Event(SOFTWARE, 3)
+CYCLES = HardwareCounter(HARDWARE, 0)
+INSTRUCTIONS = HardwareCounter(HARDWARE, 1)
+CACHE_MISSES = HardwareCounter(HARDWARE, 3)
+REFERENCE_CYCLES = HardwareCounter(HARDWARE, 9)
+ITLB_MISSES = HardwareCounter(CACHE, 4 | 1 << 16)
+CPU_CLOCK = HardwareCounter(SOFTWARE, 0)
+CONTEXT_SWITCHES = HardwareCounter(SOFTWARE, 3)
 
 
 class Refused(OSError):  # noqa: N818 - an answer, not a fault
@@ -47,7 +47,7 @@ class Group:
         self._cpu = cpu
         self._descriptors: list[int] = []
 
-    def add(self, event: Event) -> None:
+    def add(self, event: HardwareCounter) -> None:
         """Count one more event, of all processes on this core, in the kernel too. Raises `Refused`."""
         leader = self._descriptors[0] if self._descriptors else -1
         self._descriptors.append(_open(event, self._cpu, leader))
@@ -70,7 +70,7 @@ class Group:
         self._descriptors.clear()
 
 
-def _open(event: Event, cpu: int, leader: int) -> int:
+def _open(event: HardwareCounter, cpu: int, leader: int) -> int:
     number = _CALL.get(platform.machine())
     if number is None:
         raise Refused(errno.ENOSYS, f"no counters are read on {platform.machine()}")

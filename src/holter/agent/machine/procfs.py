@@ -37,7 +37,7 @@ class Stat:
 
 
 def stat(pid: int, proc: Path = PROC) -> Stat | None:
-    """Read one process; None when there is none with this pid."""
+    """Read one process; None for an unknown pid."""
     try:
         with open(f"{proc}/{pid}/stat", "rb") as file:
             data = file.read()

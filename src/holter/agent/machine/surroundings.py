@@ -1,4 +1,4 @@
-"""What a job starts from, so that two jobs can be told apart later: code, packages, settings; no secrets."""
+"""Collects the code revision, packages and settings of a job, without secrets, to compare jobs later."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str,
 def _code(folder: Path) -> dict[str, str]:
     """Read which revision is checked out, as git writes it down.
 
-    The folder may be anybody's: what is no revision and no name of one is not told, whichever file it is in.
+    The folder can belong to anybody, so only valid revisions and names of revisions are returned.
     """
     for parent in (folder, *folder.parents):
         git = parent / ".git"

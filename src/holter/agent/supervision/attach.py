@@ -1,4 +1,4 @@
-"""Record a process that runs already, which asked for it itself, until it ends or says that it is enough."""
+"""Records a running process at its own request until it ends or stops the recording."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.agent.drain.clock import Clock
-from holter.agent.drain.writing_thread import Plan, Scribe
+from holter.agent.drain.writer_thread import WriterPlan, WriterThread
 from holter.agent.machine import procfs
 from holter.agent.supervision import ownership
-from holter.agent.supervision.deaths import Ended
+from holter.agent.supervision.deaths import Ended, Ending
 from holter.agent.supervision.hangs import HangLimits
 from holter.agent.supervision.outcome import Outcome, all_stored, outcome_of
 from holter.agent.supervision.signals import Signals
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 READY = "agent.ready"
-"""A file in the spool that tells the process that its agent listens."""
+"""The file in the spool that shows the process that its agent is ready."""
 _LOOK_S = 0.5
 _ENOUGH = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class NoProcess(LookupError):  # noqa: N818
-    """The process to record is not there."""
+    """The process to record does not exist."""
 
 
 def attach(
     folder: JobFolder, pid: int, spool: Path, *, node: str, interval_ms: int, hang: HangLimits | None = None
 ) -> Outcome:
-    """Record process `pid` and its children until it ends, closes its recording, or we get SIGTERM.
+    """Record process `pid` and its children until it ends, closes its recording, or the agent gets SIGTERM.
 
     Args:
         folder: The job in the store.
@@ -57,7 +57,7 @@ def attach(
     owner, lock = ownership.own(spool, folder.url, node, clock)
     descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
     with Signals(_ENOUGH) as signals:
-        plan = Plan(
+        plan = WriterPlan(
             folder=folder,
             node=node,
             interval_ms=interval_ms,
@@ -69,24 +69,24 @@ def attach(
             attached=True,
             facts=owner.facts(spool),
         )
-        scribe = Scribe(plan, wake=signals.wake)
+        thread = WriterThread(plan, wake=signals.wake)
         started = clock.time_ns()
-        scribe.start()
+        thread.start()
         (spool / READY).touch()
-        _follow(pid, stat.started, descriptor, signals, scribe)
+        _follow(pid, stat.started, descriptor, signals, thread)
         at = clock.time_ns()
-        scribe.finish(Ended(None))
-        while scribe.is_alive():
+        thread.finish(Ending(Ended(None)))
+        while thread.is_alive():
             signals.wait(0.05)
     if descriptor >= 0:
         os.close(descriptor)
-    if kept := not all_stored(scribe):
+    if kept := not all_stored(thread):
         _tell_kept(spool, folder)
     elif procfs.stat(pid) is None:
         shutil.rmtree(spool, ignore_errors=True)
     else:  # the process that goes on removes its spool itself, once nobody claims it
         (spool / ownership.DOCUMENT).unlink(missing_ok=True)
-    outcome = _close(folder, scribe, started, at, spool if kept else None)
+    outcome = _close(folder, thread, started, at, spool if kept else None)
     os.close(lock)
     return outcome
 
@@ -99,20 +99,20 @@ def _tell_kept(spool: Path, folder: JobFolder) -> None:
     )
 
 
-def _follow(pid: int, started: int, descriptor: int, signals: Signals, scribe: Scribe) -> None:
-    """Return when the process has ended, has closed its recording, or somebody has had enough."""
+def _follow(pid: int, started: int, descriptor: int, signals: Signals, thread: WriterThread) -> None:
+    """Return when the process has ended or closed its recording, or a signal ends the recording."""
     kill_at: float | None = None
     while True:
-        # A process that has ended is readable at once; without such a descriptor it is looked for.
+        # The descriptor of an ended process is readable at once; without one, /proc is checked.
         if any(message.number in _ENOUGH for message in signals.wait(_LOOK_S, descriptor)):
             return
         stat = procfs.stat(pid)
         if stat is None or not stat.alive or stat.started != started:
             return
-        if _closed(scribe, pid):
+        if _closed(thread, pid):
             return
-        if scribe.stop_wanted is not None and kill_at is None:
-            grace = scribe.stop_wanted.get("grace_s")
+        if thread.stop_wanted is not None and kill_at is None:
+            grace = thread.stop_wanted.get("grace_s")
             kill_at = time.monotonic() + (
                 float(grace) if isinstance(grace, int | float) and grace >= 0 else STOP_GRACE_S
             )
@@ -122,16 +122,16 @@ def _follow(pid: int, started: int, descriptor: int, signals: Signals, scribe: S
             kill_at = time.monotonic() + STOP_GRACE_S
 
 
-def _closed(scribe: Scribe, pid: int) -> bool:
+def _closed(thread: WriterThread, pid: int) -> bool:
     """Whether the process has written that it records no more."""
-    drain = None if scribe.intake is None else scribe.intake.drain
+    drain = None if thread.pipeline is None else thread.pipeline.drain
     if drain is None:
         return False
     return any(one.pid == pid and one.end is not None for one in list(drain.processes.values()))
 
 
-def _close(folder: JobFolder, scribe: Scribe, started: int, at: int, spool: Path | None) -> Outcome:
-    """Write how it ended: nobody knows the exit code of a process that is not one's child."""
-    outcome = outcome_of(scribe, Ended(None), started, at, spool=spool)
+def _close(folder: JobFolder, thread: WriterThread, started: int, at: int, spool: Path | None) -> Outcome:
+    """Write the end; the exit code of a process that is not a child is unknown."""
+    outcome = outcome_of(thread, Ended(None), started, at, spool=spool)
     folder.update(status=outcome.status, end=at, exit_code=None, signal=None, failure=outcome.failure)
     return outcome

@@ -1,4 +1,4 @@
-"""Our own child processes: how they ended, which there are, and how to be rid of a whole tree."""
+"""Lists, reaps and kills child processes of the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the command to run, and start it as if the agent were not there."""
+"""Finds the command and starts it as if there were no agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BOOTSTRAP = Path(__file__).parents[2] / "recorder" / "bootstrap"
-"""The folder through which every Python child finds the recorder."""
+"""The folder that makes every Python child find the recorder."""
 
 
 class CommandNotFound(ValueError):  # noqa: N818
@@ -25,7 +25,7 @@ def find_command(command: list[str], *, path: str | None = None) -> str:
     """Return the file that running `command` executes, looked up as a shell does.
 
     Raises:
-        CommandNotFound: There is none, or it is no executable file; the text says which and names near ones.
+        CommandNotFound: The command is missing or not executable; the text names similar ones.
     """
     if not command or not command[0]:
         raise CommandNotFound("no command to run: give one after `--`, as in `holter run -- python train.py`")
@@ -111,7 +111,7 @@ def spawn(
         command: Its name and arguments.
         variables: Its environment.
         mask: The signals it starts with blocked.
-        told: Give it a session of its own, and this as its input (for the agent's companions).
+        told: Standard input of a companion of the agent, which gets its own session.
         output: Where it writes, when not to our stdout and stderr.
 
     Raises:

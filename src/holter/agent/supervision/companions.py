@@ -1,4 +1,4 @@
-"""Our own processes beside the agent: started late, at low priority, ended with the job."""
+"""Starts holter's processes beside the agent late, at low priority, and ends them with the job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from holter.agent.collectors import Watched
 
 START_AFTER_S = 5.0
-"""A short command does not pay for companions."""
+"""A short command runs without companions."""
 STOP_GRACE_S = 3.0
 _MOST_SAID = 1 << 20
 
 
 class Companions:
-    """Processes that help; what happens to them never concerns the job."""
+    """The companion processes of one job; their failures never affect the job."""
 
     def __init__(
         self,
@@ -43,23 +43,23 @@ class Companions:
         self._on_fault = on_fault
         self._running: dict[int, list[str]] = {}
         self._heard = 0
-        """Bytes of the log that were looked through."""
+        """Bytes of the log that were read."""
 
     def start(self) -> None:
-        """Start them, once; the thread that calls gives them its priority."""
+        """Start them once; they inherit the priority of the calling thread."""
         commands, self._commands = self._commands, []
         for command in commands:
             self.add(command)
 
     def add(self, command: list[str]) -> None:
-        """Start one more, at once."""
+        """Start one more now."""
         target = os.devnull if self._log is None else str(self._log)
         output = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            # They are ours, not the job's: the recorder's variables are not for them.
+            # They do not get the recorder's variables, because they are not part of the job.
             pid = spawn(command[0], command, dict(os.environ), mask=set(), told=self._told, output=output)
         except OSError as error:
-            self._on_fault(f"companion {command[0]}", str(error))
+            self._on_fault(f"companion {_name(command)}", str(error))
             return
         finally:
             os.close(output)
@@ -67,17 +67,17 @@ class Companions:
         self._watched.companions.append(pid)
 
     def runs(self, word: str) -> bool:
-        """Whether one runs that was given this word."""
+        """Return whether a companion with this argument runs."""
         return any(word in command for command in self._running.values())
 
     def look(self) -> None:
-        """Note what went wrong with them: which have failed, and what the others say."""
+        """Record the faults of failed companions and the faults that the others report."""
         for pid in list(self._running):
             self._reap(pid, expected=False)
         self._listen()
 
     def stop(self) -> None:
-        """End all: ask, wait a little, then kill."""
+        """End all: SIGTERM, a short wait, then SIGKILL."""
         self._commands = []
         for pid in self._running:
             _send(pid, signal.SIGTERM)
@@ -119,7 +119,7 @@ class Companions:
         self.cpu_s += usage.ru_utime + usage.ru_stime
         if status != 0 and not expected:
             code = os.waitstatus_to_exitcode(status)
-            self._on_fault("companion " + " ".join(command[:3]), f"ended with {code}; {self._last_line()}")
+            self._on_fault(f"companion {_name(command)}", f"ended with {code}; {self._last_line()}")
 
     def _last_line(self) -> str:
         if self._log is None:
@@ -129,6 +129,11 @@ class Companions:
         except OSError:
             lines = []
         return lines[-1][:500] if lines else "it said nothing"
+
+
+def _name(command: list[str]) -> str:
+    """Return the module of holter that a command runs, or the program's name."""
+    return next((word for word in command if word.startswith("holter.")), os.path.basename(command[0]))
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""Say how a job ended: its exit, what killed it, in which rank, step and phase, and how sure that is."""
+"""Finds out how a job ended: exit code, cause, rank, step and phase, with a degree of certainty."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.agent.drain.journal import Process
-    from holter.agent.machine.cgroups import Cgroup
+    from holter.agent.machine.cgroups import ControlGroup
 
 NEAR_LIMIT = 0.95
-"""Share of the memory limit from which a SIGKILL is suspected to be the kernel's."""
+"""From this share of the memory limit on, a SIGKILL is probably the kernel's."""
 _CONSEQUENCE = (
     "connection reset",
     "connection closed",
@@ -30,10 +30,10 @@ _CONSEQUENCE = (
     "watchdog",
     "store",
 )
-"""What an exception says when another rank is gone."""
+"""Texts of exceptions that follow the loss of another rank."""
 
 _ROOT_CAUSE = re.compile(r"Root Cause.*?exitcode\s*:\s*(-?\d{1,10}) \(pid: (\d{1,10})\)", re.DOTALL)
-"""In what torchrun says of its ranks: how the first of them ended that failed, and which process it was."""
+"""Finds exit code and process of the first failed rank in torchrun's error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,25 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """What the supervisor knows about the end of the command."""
+
+    ended: Ended
+    asked: bool = False
+    """Whether a signal asked the job to end."""
+    interrupted: bool = False
+    """Whether the user pressed Ctrl-C shortly before the end."""
+
+
+@dataclass(frozen=True, slots=True)
 class OomCounters:
-    """What the kernel had counted when it was looked at."""
+    """The kernel's counters of out-of-memory kills at one time."""
 
     cgroup: int | None
     node: int | None
 
     @classmethod
-    def read(cls, cgroup: Cgroup, proc: Path = PROC) -> OomCounters:
+    def read(cls, cgroup: ControlGroup, proc: Path = PROC) -> OomCounters:
         """Read both counters; what is not there is None."""
         try:
             lines = (proc / "vmstat").read_text().splitlines()
@@ -72,7 +83,7 @@ class OomCounters:
 
 @dataclass(frozen=True, slots=True)
 class Oom:
-    """Whether the kernel killed for want of memory."""
+    """Whether the kernel killed a process because memory ran out."""
 
     certainty: str
     """certain, likely or possible."""
@@ -97,7 +108,7 @@ def oom_kill(before: OomCounters, after: OomCounters, *, peak: float | None, lim
     if before.node is not None and after.node is not None and after.node > before.node:
         text = f"the kernel counted {after.node - before.node} out-of-memory kill(s) on this machine"
         return Oom("likely", f"{text}; {share}" if share else text)
-    return Oom("possible", f"{share} and nobody said who sent SIGKILL") if near else None
+    return Oom("possible", f"{share} and the sender of SIGKILL is unknown") if near else None
 
 
 def vanished(trainers: Sequence[Process]) -> list[Process]:
@@ -127,7 +138,7 @@ def failure(
     """
     if ended.code == 0:
         return None
-    # What a launcher says of its ranks is no news when a rank has spoken itself.
+    # The exception of a rank is better evidence than its launcher's message.
     raised = sorted((p for p in processes if p.exception), key=lambda p: (not p.is_trainer, _raised_at(p)))
     trainers = [process for process in processes if process.is_trainer]
     gone = [t for t in vanished(trainers) if _before(t, raised, clock_offset)]
@@ -166,7 +177,7 @@ def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -
 
 
 def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, dict[str, Any]] | None:
-    """Describe the end of a silent rank by what its launcher says of it; None when it says nothing of one."""
+    """Describe the end of a silent rank by its launcher's message; None without such a message."""
     told = None if launcher.is_trainer else _ROOT_CAUSE.search(str((launcher.exception or {}).get("message")))
     rank = next((one for one in trainers if told is not None and one.pid == int(told[2])), None)
     if told is None or rank is None:
@@ -208,7 +219,7 @@ def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> dict[str, Any]:
 _KILLED = tuple(
     128 + n for n in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGTERM)
 )
-"""Exit codes with which a shell tells that a signal ended its command."""
+"""Exit codes of a shell whose command was ended by a signal."""
 
 
 def _raised_at(process: Process) -> int:

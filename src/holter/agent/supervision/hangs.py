@@ -1,4 +1,4 @@
-"""Notice that training has stopped moving, by a limit that the job's own steps give."""
+"""Detects a hanging training with a limit that follows from the job's own steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HangLimits:
         """Return the silence allowed, in seconds.
 
         Args:
-            durations: The newest steps, in ns; none before the first.
+            durations: The newest steps, in ns; empty before the first.
             open_phase: The phase the rank is in.
             median_s: What that phase took until now, when known.
         """
@@ -52,7 +52,7 @@ class HangLimits:
 
 
 SLOW = ("checkpoint", "eval", "compile")
-"""Phases that may take much longer than a step."""
+"""Phases that can take much longer than a step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Say from a command and its environment which launch over several nodes it is a part of."""
+"""Recognizes the launch over several nodes that a command is part of, from its words and environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _TORCHRUN = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
 _ACCELERATE = {"accelerate", "accelerate-launch", "accelerate.commands.launch"}
 _PORT = "29500"
-"""Where PyTorch's launchers meet when nobody says otherwise."""
+"""Default rendezvous endpoint of PyTorch's launchers."""
 
 
 @dataclass(frozen=True, slots=True)

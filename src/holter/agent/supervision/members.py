@@ -1,7 +1,7 @@
-"""Several nodes record one job: who joins it, who has ended, and what the end of all of them is.
+"""Coordinates several nodes that record one job: joining, the end of each node, and the end of the job.
 
-Nobody coordinates. Each node writes its own `nodes/<node>.json`; whoever sees that all have ended writes the
-job's end, which follows from what the nodes wrote, so that two who do it at once write the same.
+There is no coordinator. Each node writes its own `nodes/<node>.json`. The node that sees the end of all nodes
+writes the job's end. It follows from the nodes' documents, so two nodes that write it write the same.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 STALE_S = 300.0
-"""A job whose nodes all said nothing for so long is none to join; less than this may nodes' clocks differ."""
+"""A job whose nodes are all silent for this long cannot be joined; clocks may differ by less."""
 LOST_S = 30.0
-"""A node that says nothing for so long, watched by one clock, is lost; agents write every 4 s."""
+"""A node that is silent for this long, by one clock, is lost; agents write every 4 s."""
 WAITS_S = {"Completed": 60.0, "Stopped": 45.0, "Failed": 15.0}
-"""How long the node that judges waits for the others; not long after a failure: schedulers want to know."""
+"""How long the judging node waits for the others; short after a failure, which schedulers must see soon."""
 _POLL_S = 0.5
 _BEGINS_S = 5.0
-"""How long a job's folder may be there before its manifest is."""
+"""Longest time between the creation of a job's folder and of its manifest."""
 
 
 class CannotJoin(ValueError):  # noqa: N818
@@ -42,9 +42,9 @@ class Member:
     folder: JobFolder
     node: str
     creator: bool
-    """Whether it made the job; then it runs the rules and shows the card."""
+    """Whether it created the job; then it runs the rules and shows the card."""
     _heard: dict[str, tuple[Any, float]] = field(default_factory=dict)
-    """For each node that has not ended its last sign of life, and when we saw it, monotonic seconds."""
+    """The last heartbeat of each running node, and when it was seen, monotonic seconds."""
 
     def end(self, outcome: Outcome) -> None:
         """Write down how the command ended on this node. Raises `OSError`."""
@@ -71,7 +71,7 @@ class Member:
         return []
 
     def wait(self, status: str, on_wait: Callable[[list[str]], None]) -> bool:
-        """Wait until the job is over; return whether it is this node that judges it.
+        """Wait until the job is over; return whether this node judges it.
 
         Args:
             status: How the command ended here.
@@ -92,12 +92,12 @@ class Member:
         return self.leave() if running else True
 
     def leave(self) -> bool:
-        """Have the last node judge in our place; return whether all ended just now, counting on us."""
+        """Leave the judging to the last node; return whether all others have just ended."""
         self.folder.update_node(self.node, left=True)
         return not self.close()
 
     def _silent_s(self, name: str, facts: Mapping[str, Any], now: float) -> float:
-        """Return for how long we have seen no sign of life; clocks of other nodes have no say."""
+        """Return how long a node is silent, by this node's clock."""
         beat = facts.get("heartbeat")
         known = self._heard.get(name)
         if known is None or known[0] != beat:
@@ -117,7 +117,7 @@ def join(store_url: str, name: str, launch: Launch, node: str, *, named: bool, n
         now_ns: Now, nanoseconds since the epoch.
 
     Raises:
-        CannotJoin: It is of another launch, or over, or abandoned, or has such a node already.
+        CannotJoin: The job belongs to another launch, is over or abandoned, or has a node of this name.
         OSError: The store cannot be read or written.
     """
     try:
@@ -129,13 +129,13 @@ def join(store_url: str, name: str, launch: Launch, node: str, *, named: bool, n
         time.sleep(0.1)
     theirs = manifest.get("launch")
     if not isinstance(theirs, dict) or theirs.get("id") != launch.id:
-        raise CannotJoin("it is of another launch")
+        raise CannotJoin("it belongs to another launch")
     if manifest.get("end") is not None:
         raise CannotJoin(f"it is over ({manifest.get('status')})")
     signs = [facts.get("heartbeat") for facts in folder.nodes().values()]
     newest = max((sign for sign in signs if isinstance(sign, int)), default=manifest.get("created") or 0)
     if now_ns - newest > STALE_S * 1e9:
-        raise CannotJoin(f"its nodes said nothing for {(now_ns - newest) / 60e9:.0f} min")
+        raise CannotJoin(f"its nodes are silent for {(now_ns - newest) / 60e9:.0f} min")
     return enter(folder, node, named=named, creator=False, now_ns=now_ns)
 
 
@@ -152,9 +152,9 @@ def enter(folder: JobFolder, node: str, *, named: bool, creator: bool, now_ns: i
 
 
 def together(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a job's end as it follows from the ends of its nodes.
+    """Return a job's end from the ends of its nodes.
 
-    What went wrong first decides; what only tells that another node is gone comes after all else.
+    The first failure decides; failures that only follow the loss of another node come last.
     """
     ends = [int(facts["end"]) for facts in nodes.values() if facts.get("end") is not None]
     starts = [int(facts["start"]) for facts in nodes.values() if facts.get("start") is not None]
@@ -166,10 +166,10 @@ def together(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _bad(name: str, facts: Mapping[str, Any]) -> tuple[tuple[bool, int], dict[str, Any]]:
-    """Return what sorts a node that did not complete, and what the job says of it."""
+    """Return the sort key of a failed node, and the job's entries for its failure."""
     if facts.get("end") is None:
         heard = int(facts.get("heartbeat") or 0)
-        evidence = f"node {name} said nothing more; the machine, its network or its agent died"
+        evidence = f"node {name} is silent; the machine, its network or its agent died"
         where = {"node": name, "rank": None, "step": None, "phase": None}
         lost: dict[str, Any] = {"kind": "lost", **where, "evidence": evidence}
         return (False, heard), {"status": "Failed", "failure": lost}

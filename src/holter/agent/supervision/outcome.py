@@ -1,4 +1,4 @@
-"""How a job went, as the agent saw it: the plain value it hands back."""
+"""The agent's result for a job."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holter.agent.drain.writing_thread import Scribe
+    from holter.agent.drain.writer_thread import WriterThread
     from holter.agent.supervision.deaths import Ended
 
 SPOOLED = ("spans", "scalars", "events", "tensors", "tensor_values")
-"""Tables whose rows are made of the spool."""
+"""Tables with rows from the spool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the agent knows at the end of a job."""
+    """Status, failure, counts and cost of a job on this node."""
 
     exit_code: int
     """The command's own; 128 + number for a signal."""
@@ -41,12 +41,12 @@ class Outcome:
     agent_cpu_s: float = 0.0
     """Of the agent and its companions."""
     recorder_cost_ns: int = 0
-    """What recording cost all processes of the job, as far as they measured it."""
+    """Measured cost of recording in all processes of the job."""
     bytes_written: int = 0
     spool: str | None = None
     """The spool, where it holds records that the store does not."""
     unstored: int = 0
-    """Rows made of the spool that the store does not hold; they are not lost while there is a `spool`."""
+    """Rows from the spool that the store does not hold; they are not lost while `spool` exists."""
 
     @property
     def duration_s(self) -> float:
@@ -55,7 +55,7 @@ class Outcome:
 
     @property
     def cost(self) -> dict[str, Any]:
-        """What recording cost on this node, as its facts hold it: only the agent knows it."""
+        """The cost of recording on this node, for the node's facts."""
         return {
             "recorder_ns": self.recorder_cost_ns,
             "agent_cpu_s": self.agent_cpu_s,
@@ -65,39 +65,41 @@ class Outcome:
         }
 
 
-def all_stored(scribe: Scribe) -> bool:
-    """Whether the store holds all that was in the scribe's spool, so that it may be removed."""
-    if scribe.is_alive():
+def all_stored(thread: WriterThread) -> bool:
+    """Return whether the store holds all records of the spool, so that it may be removed."""
+    if thread.is_alive():
         return False
-    if scribe.intake is None or scribe.intake.drain is None:
-        spool = scribe.plan.spool
+    if thread.pipeline is None or thread.pipeline.drain is None:
+        spool = thread.plan.spool
         return spool is None or not any(spool.glob("*.journal"))
-    return scribe.intake.stored
+    return thread.pipeline.stored
 
 
-def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int, *, spool: Path | None = None) -> Outcome:
-    """Put together what the scribe knows at the end; times are wall ns.
+def outcome_of(
+    thread: WriterThread, ended: Ended, started: int, at: int, *, spool: Path | None = None
+) -> Outcome:
+    """Return the result of an ended writer thread; times are wall ns.
 
     Args:
-        scribe: The scribe, which has ended.
+        thread: The thread, which has ended.
         ended: How the command ended.
         started: When it was started.
         at: When it ended.
-        spool: The spool, if it is kept because the store does not hold all of it.
+        spool: The spool, if it is kept because the store lacks some of its records.
     """
     status = "Completed"
-    if scribe.stopped:
+    if thread.stopped:
         status = "Stopped"
-    elif scribe.failure is not None or ended.exit_code not in (0, None):
+    elif thread.failure is not None or ended.exit_code not in (0, None):
         status = "Failed"
     facts: dict[str, Any] = {}
-    faults = list(scribe.notes.faults)
-    if (intake := scribe.intake) is not None:
-        dropped = intake.writer.dropped
+    faults = list(thread.event_log.faults)
+    if (pipeline := thread.pipeline) is not None:
+        dropped = pipeline.writer.dropped
         unstored = sum(dropped.get(table, 0) for table in SPOOLED) if spool is not None else 0
-        lost = sum(dropped.values()) - unstored + intake.sampler.dropped
-        facts = {"dropped": lost, "bytes_written": intake.writer.bytes_written, "unstored": unstored}
-        if (drain := intake.drain) is not None:
+        lost = sum(dropped.values()) - unstored + pipeline.sampler.dropped
+        facts = {"dropped": lost, "bytes_written": pipeline.writer.bytes_written, "unstored": unstored}
+        if (drain := pipeline.drain) is not None:
             faults += drain.facts.faults
             facts |= {
                 "dropped": lost + drain.dropped,
@@ -109,12 +111,12 @@ def outcome_of(scribe: Scribe, ended: Ended, started: int, at: int, *, spool: Pa
     return Outcome(
         exit_code=1 if ended.exit_code is None else ended.exit_code,
         signal=ended.signal,
-        failure=scribe.failure,
+        failure=thread.failure,
         status=status,
         started=started,
         ended=at,
         faults=faults,
-        agent_cpu_s=scribe.cpu_s,
+        agent_cpu_s=thread.cpu_s,
         spool=None if spool is None else str(spool),
         **facts,
     )

@@ -1,4 +1,4 @@
-"""Which job a spool belongs to, and whether anybody still works on it."""
+"""Records the job of a spool and the agent that works on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holter.agent.supervision.outcome import Outcome
 
 PREFIX = "holter-"
-"""How the name of every spool begins."""
+"""Prefix of the names of spools."""
 DOCUMENT = "agent.json"
 _LOCK = "agent.lock"
 _SLACK_NS = 2_000_000_000
@@ -59,7 +59,7 @@ class Owner:
         return self.job.rstrip("/").rpartition("/")[2]
 
     def facts(self, spool: Path) -> dict[str, Any]:
-        """Return what the node's facts say of it, so that other commands find the spool."""
+        """Return the entries of the node's facts by which other commands find the spool."""
         known = {name: getattr(self, name) for name in ("host", "boot", "pid", "started")}
         return {"spool": {"path": str(spool), **known}}
 
@@ -119,7 +119,7 @@ def ends(spool: Path, outcome: Outcome) -> None:
 
 
 def owner_of(spool: Path) -> Owner | None:
-    """Return the agent that made a spool; None for what is no spool of this user.
+    """Return the agent that made a spool; None for other folders and spools of other users.
 
     A store that others may write can name any folder: only what this user alone can have written is believed.
     """

@@ -1,4 +1,4 @@
-"""Stay out of the training's way: low priority, and memory given back."""
+"""Lowers the priority of the agent's threads, and returns freed memory to the system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def lower() -> None:
 
 
 def give_memory_back() -> None:
-    """Have freed memory returned to the system at once, where the C library can be told so (glibc)."""
+    """Return freed memory to the system at once, where the C library supports it (glibc)."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(_M_ARENA_MAX, 1)

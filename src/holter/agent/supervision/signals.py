@@ -1,4 +1,4 @@
-"""Take the signals of this process as messages that say who sent them, to be passed on."""
+"""Receives the signals of this process as messages with their sender."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASSED_ON = (
     signal.SIGCONT,
 )
 _FROM_KERNEL = 0x80
-"""`si_code` of a signal that the terminal made: the whole foreground group got it."""
+"""`si_code` of a signal from the terminal, which the whole foreground group gets."""
 _INFO = struct.Struct("=Iii")
 _INFO_SIZE = 128
 _SET_BYTES = 128
@@ -111,7 +111,7 @@ class Signals:
 
 
 def adopt_orphans(on: bool) -> None:
-    """Let processes whose parent ends become our children, so that none gets lost; or stop that."""
+    """Adopt processes whose parent ends, so that no process of the job is lost; or stop that."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""Ask a process for its Python stacks, read them, and name where it stands."""
+"""Requests the Python stacks of a process, reads them, and names the current position."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOREIGN = re.compile(r"/(site-packages|dist-packages)/|/lib/python3|/lib64/pyth
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One line of a stack."""
 
     file: str
@@ -40,7 +40,7 @@ class Frame:
         return _FOREIGN.search(self.file) is None
 
 
-class Request:
+class StackRequest:
     """Stacks asked for from one process."""
 
     def __init__(self, spool: Path, process: Process, *, proc: Path = procfs.PROC) -> None:
@@ -83,7 +83,7 @@ class Request:
             return ""
 
 
-def loop_stack(text: str, ident: int = 0) -> list[Frame]:
+def loop_stack(text: str, ident: int = 0) -> list[StackFrame]:
     """Return the stack of the thread that trains, innermost first.
 
     Args:
@@ -91,23 +91,23 @@ def loop_stack(text: str, ident: int = 0) -> list[Frame]:
         ident: The thread as Python names it. Without one that the text names, it is the thread that took the
             signal, which is the main one.
     """
-    stacks: list[tuple[bool, int, list[Frame]]] = []
+    stacks: list[tuple[bool, int, list[StackFrame]]] = []
     for line in text.splitlines():
         if head := _THREAD.match(line):
             stacks.append((head[1] == "Current thread", int(head[2], 16), []))
         elif stacks and (frame := _FRAME.match(line)):
-            stacks[-1][2].append(Frame(frame["file"], int(frame["line"]), frame["function"]))
+            stacks[-1][2].append(StackFrame(frame["file"], int(frame["line"]), frame["function"]))
     named = [frames for _, thread, frames in stacks if thread == ident]
     current = [frames for is_current, _, frames in stacks if is_current]
     return [*named, *current, *(frames for _, _, frames in stacks[-1:]), []][0]
 
 
-def common_frame(stacks: Iterable[list[Frame]]) -> tuple[str, int] | None:
+def common_frame(stacks: Iterable[list[StackFrame]]) -> tuple[str, int] | None:
     """Return the innermost frame that most processes stand in, and how many do."""
     counts = Counter(str(stack[0]) for stack in stacks if stack)
     return counts.most_common(1)[0] if counts else None
 
 
-def own_frame(stack: list[Frame]) -> Frame | None:
+def own_frame(stack: list[StackFrame]) -> StackFrame | None:
     """Return the innermost frame of the user's own code."""
     return next((frame for frame in stack if frame.own), None)

@@ -1,4 +1,4 @@
-"""The agent: starts the command, passes signals on, waits for its end, and keeps its exit code."""
+"""The supervisor starts the command, passes signals on, waits for its end and keeps its exit code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.agent.drain.clock import Clock
-from holter.agent.drain.writing_thread import Plan, Scribe
+from holter.agent.drain.writer_thread import WriterPlan, WriterThread
 from holter.agent.machine import procfs
 from holter.agent.supervision import ownership
 from holter.agent.supervision.children import children, kill_trees, reap, send, wait_for
 from holter.agent.supervision.command import CommandNotFound, environment, find_command, spawn
+from holter.agent.supervision.deaths import Ending
 from holter.agent.supervision.hangs import HangLimits
 from holter.agent.supervision.outcome import Outcome, all_stored, outcome_of
 from holter.agent.supervision.signals import Message, Signals, adopt_orphans
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent", "CommandNotFound", "Outcome"]
 
+INTERRUPTED_S = 60.0
+"""A job that ends within this time of a Ctrl-C was ended by it."""
 INTERRUPT_GRACE_S = 10.0
 """A second Ctrl-C within this time of the first kills the job."""
 STOP_GRACE_S = 30.0
@@ -58,7 +61,7 @@ class Agent:
         member: Member | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        """Check everything that can be checked before something starts.
+        """Check all parameters before anything starts.
 
         Args:
             folder: The job in the store.
@@ -66,16 +69,16 @@ class Agent:
             node: Name of this machine in the store.
             interval_ms: Sampling interval; one of 100, 200, 500, 1000, 5000, 60000.
             spool_parent: Local folder in which the spool is made; the system's temporary folder by default.
-            companions: Commands of ours to run beside the job once it has lived 5 s.
-            told: What each of them finds on its standard input.
+            companions: Commands of holter that run beside the job after 5 s.
+            told: Standard input of each companion.
             hang: When a silent rank counts as hanging.
-            variables: Environment of the command; ours by default.
-            member: What this node is among several that record the job; None when it is the only one.
-            tell: Is given a line for people when the job hangs, and when it moves again; it must not block.
+            variables: Environment of the command; the agent's own by default.
+            member: This node among several that record the job; None for a single node.
+            tell: Called with a line for the user when the job hangs and when it continues; it must not block.
 
         Raises:
             CommandNotFound: There is no such command, or it cannot be executed.
-            ValueError: The interval is none of the valid ones.
+            ValueError: The interval is not valid.
         """
         if interval_ms not in INTERVALS_MS:
             valid = ", ".join(str(interval) for interval in INTERVALS_MS)
@@ -94,6 +97,10 @@ class Agent:
         self._tell = tell
         self._stop_at: float | None = None
         self._interrupted: float | None = None
+        self._signalled = False
+        """Whether a signal asked the job to end."""
+        self._orphans: list[int] = []
+        """Processes of the job that outlived their parent."""
         self._asked: set[int] = set()
         """Orphans that were asked to end."""
         self._spool: Path | None = None
@@ -102,7 +109,7 @@ class Agent:
         self._spool_fault: str | None = None
 
     def run(self) -> Outcome:
-        """Run the command to its end; whatever fails on our side, its exit code is kept.
+        """Run the command to its end; faults of the agent never change its exit code.
 
         Raises:
             CommandNotFound: It could not be started after all.
@@ -122,7 +129,7 @@ class Agent:
             if self._spool is not None and self._owner is not None:
                 with contextlib.suppress(OSError):
                     ownership.starts(self._spool, self._owner, pid)
-            plan = Plan(
+            plan = WriterPlan(
                 folder=self.folder,
                 node=self.node,
                 interval_ms=self.interval_ms,
@@ -137,23 +144,23 @@ class Agent:
                 leads=self._member is None or self._member.creator,
                 tell=self._tell,
             )
-            scribe = Scribe(plan, wake=signals.wake)
+            thread = WriterThread(plan, wake=signals.wake)
             if self._spool_fault:
-                scribe.notes.fault("spool", self._spool_fault)
-            scribe.start()
+                thread.event_log.fault("spool", self._spool_fault)
+            thread.start()
             try:
-                ended = self._supervise(pid, signals, scribe, others)
+                ended = self._supervise(pid, signals, thread, others)
             except Exception as error:
                 # The command is all that counts now.
-                scribe.notes.fault("supervise", error)
+                thread.event_log.fault("supervise", error)
                 ended = wait_for(pid)
             at = clock.time_ns()
-            scribe.finish(ended)
-            self._wait_for_scribe(scribe, signals)
+            thread.finish(Ending(ended, self._signalled, self._interrupted_within(INTERRUPTED_S)))
+            self._wait_for_thread(thread, signals)
             adopt_orphans(False)
-        if all_stored(scribe):
+        if all_stored(thread):
             self._clear_spool()
-        outcome = self._outcome(scribe, ended, started, at)
+        outcome = self._outcome(thread, ended, started, at)
         if self._spool is not None:
             with contextlib.suppress(OSError):
                 ownership.ends(self._spool, outcome)
@@ -165,7 +172,7 @@ class Agent:
         facts: dict[str, Any] = {"status": "InProgress", "creator": member.creator} if member else {}
         return {**facts, **(owner.facts(spool) if spool is not None and owner is not None else {})}
 
-    def _supervise(self, pid: int, signals: Signals, scribe: Scribe, others: set[int]) -> Ended:
+    def _supervise(self, pid: int, signals: Signals, thread: WriterThread, others: set[int]) -> Ended:
         """Wait for the end of the command; pass signals on and obey a stop meanwhile."""
         ended: Ended | None = None
         # SIGCHLD alone is not enough: a library's thread that does not block it may be given it, and drop it.
@@ -173,84 +180,85 @@ class Agent:
         while True:
             watched = (end_of_command,) if ended is None else ()
             for message in signals.wait(self._patience(), *watched):
-                self._heed(message, pid, scribe, alive=ended is None)
+                self._heed(message, pid, thread, alive=ended is None)
             if ended is None and (status := reap(pid)) is not None:
                 ended = status
                 if end_of_command >= 0:
                     os.close(end_of_command)
-            self._reap_orphans(pid, scribe, others)
-            if scribe.stop_wanted is not None and self._stop_at is None:
-                self._stop(pid, scribe)
-            remaining = (
-                self._remaining(pid, scribe) if ended is not None and self._stop_at is not None else set()
-            )
+            self._reap_orphans(pid, thread, others)
+            if thread.stop_wanted is not None and self._stop_at is None:
+                self._stop(pid, thread)
+            remaining = self._remaining(pid) if ended is not None and self._stop_at is not None else set()
             if ended is not None and not remaining:
                 return ended
             if self._stop_at is not None and time.monotonic() >= self._stop_at:
-                kill_trees([pid, *scribe.orphans])
+                kill_trees([pid, *self._orphans])
                 self._stop_at = time.monotonic() + 1.0
 
     def _patience(self) -> float:
         return _IDLE_S if self._stop_at is None else max(0.01, min(0.1, self._stop_at - time.monotonic()))
 
-    def _heed(self, message: Message, pid: int, scribe: Scribe, *, alive: bool) -> None:
+    def _heed(self, message: Message, pid: int, thread: WriterThread, *, alive: bool) -> None:
         """Pass a signal on, unless the terminal gave it to the command already."""
         number = message.number
         if number != signal.SIGCONT:
             name = signal_name(number)
-            scribe.notes.note(
+            thread.event_log.note(
                 "signal", name, {"number": number, "from": "terminal" if message.from_terminal else "process"}
             )
         if alive and not message.from_terminal:
             send(pid, number)
         if number == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)  # like the command, until the shell continues both
-        scribe.asked = scribe.asked or number in _ENDING
+        self._signalled = self._signalled or number in _ENDING
         if number == signal.SIGINT:
-            now = time.monotonic()
-            if self._interrupted is not None and now - self._interrupted < INTERRUPT_GRACE_S:
-                kill_trees([pid, *scribe.orphans])
-            self._interrupted = scribe.interrupted = now
+            if self._interrupted_within(INTERRUPT_GRACE_S):
+                kill_trees([pid, *self._orphans])
+            self._interrupted = time.monotonic()
 
-    def _stop(self, pid: int, scribe: Scribe) -> None:
+    def _interrupted_within(self, seconds: float) -> bool:
+        return self._interrupted is not None and time.monotonic() - self._interrupted < seconds
+
+    def _stop(self, pid: int, thread: WriterThread) -> None:
         """Ask the command to end; what is left of the job after the grace is killed."""
-        wanted = (scribe.stop_wanted or {}).get("grace_s")
+        wanted = (thread.stop_wanted or {}).get("grace_s")
         grace = float(wanted) if isinstance(wanted, int | float) and wanted >= 0 else STOP_GRACE_S
         self._stop_at = time.monotonic() + grace
         send(pid, signal.SIGTERM)
 
-    def _remaining(self, pid: int, scribe: Scribe) -> set[int]:
+    def _remaining(self, pid: int) -> set[int]:
         """Return what still runs of a job that is being stopped, after asking it to end too."""
-        left = {one for one, stat in procfs.tree(scribe.orphans).items() if stat.alive and one != pid}
+        left = {one for one, stat in procfs.tree(self._orphans).items() if stat.alive and one != pid}
         for orphan in left - self._asked:
             send(orphan, signal.SIGTERM)
         self._asked |= left
         return left
 
-    def _reap_orphans(self, pid: int, scribe: Scribe, others: set[int]) -> None:
+    def _reap_orphans(self, pid: int, thread: WriterThread, others: set[int]) -> None:
         """Adopt processes of the job whose parent has ended, and let those go that have ended themselves."""
-        mine = {pid, *others, *scribe.companion_pids}
+        mine = {pid, *others, *thread.companion_pids}
         for child in children():
             if child.pid in mine:
                 continue
             if not child.alive:
                 reap(child.pid)
-            elif child.pid not in scribe.orphans:
-                scribe.orphans.append(child.pid)
+            elif child.pid not in self._orphans:
+                self._orphans.append(child.pid)
+                thread.adopt(child.pid)
 
-    def _wait_for_scribe(self, scribe: Scribe, signals: Signals) -> None:
-        """Wait until all is written; who presses Ctrl-C now does not want to wait."""
+    def _wait_for_thread(self, thread: WriterThread, signals: Signals) -> None:
+        """Wait until all is written; Ctrl-C shortens the wait."""
         deadline = time.monotonic() + _FINISH_S
-        while scribe.is_alive() and time.monotonic() < deadline:
+        while thread.is_alive() and time.monotonic() < deadline:
             for message in signals.wait(0.02):
                 if message.number in _ENDING:
-                    scribe.hurry()
+                    thread.hurry()
                     deadline = min(deadline, time.monotonic() + 10.0)
-        if scribe.is_alive():
-            scribe.notes.fault("store", f"not all was written within {_FINISH_S:.0f} s of the end")
+        if thread.is_alive():
+            thread.event_log.fault("store", f"not all was written within {_FINISH_S:.0f} s of the end")
 
-    def _outcome(self, scribe: Scribe, ended: Ended, started: int, at: int) -> Outcome:
-        outcome = outcome_of(scribe, ended, started, at, spool=self._spool)
+    def _outcome(self, thread: WriterThread, ended: Ended, started: int, at: int) -> Outcome:
+        outcome = outcome_of(thread, ended, started, at, spool=self._spool)
         try:
             if self._member is not None:
                 self._member.end(outcome)
@@ -264,8 +272,8 @@ class Agent:
                 failure=outcome.failure,
             )
         except Exception as error:
-            # The manifest still says InProgress: who shows the job must learn it from the outcome.
-            scribe.notes.fault("manifest", error)
+            # The manifest still says InProgress, so the outcome must carry this fault.
+            thread.event_log.fault("manifest", error)
             untold = {"where": "manifest", "error": f"{type(error).__name__}: {error}", "count": 1}
             outcome.faults.append(untold)
         return outcome
@@ -297,7 +305,7 @@ class Agent:
 
 
 def _pidfd(pid: int) -> int:
-    """Open a descriptor that can be read once the process has ended; -1 where there is no such thing."""
+    """Open a descriptor that becomes readable when the process ends; -1 on old kernels."""
     try:
         return os.pidfd_open(pid)
     except (OSError, AttributeError):

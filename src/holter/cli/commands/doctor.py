@@ -38,7 +38,7 @@ _COLLECTORS = {
     "counters": "CPU counters",
     "nvidia": "NVIDIA GPUs",
     "amd": "AMD GPUs",
-    "own": "holter's own cost",
+    "overhead": "holter's own cost",
 }
 _LITTLE_SHARED = 1 << 30
 _NEEDS_SPACE = 256 * 1024 * 1024
@@ -156,7 +156,7 @@ def _store(url: str) -> Iterator[Finding]:
 
 def _object_store(url: str) -> Finding:
     """Write and delete a small object in the store, where no job can be, and list the jobs."""
-    from holter.store.place import place
+    from holter.store.urls import place
 
     try:
         here = place(url)
@@ -201,10 +201,10 @@ def _file_system(folder: Path) -> str:
 
 
 def _limits() -> Iterator[Finding]:
-    from holter.agent.machine.cgroups import Cgroup
+    from holter.agent.machine.cgroups import ControlGroup
 
     cores = len(os.sched_getaffinity(0))
-    group = Cgroup.of()
+    group = ControlGroup.of()
     quota, limit = group.cpus(), group.memory_limit()
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limited = f"limited to {quota:g} by the cgroup" if quota else "no cgroup limit"

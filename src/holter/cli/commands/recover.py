@@ -139,7 +139,7 @@ def _recovered(spool: Path, owner: Owner, *, quiet: bool) -> dict[str, Any]:
             pass
         from holter.agent.drain.recovery import recover
         from holter.store.job import JobFolder
-        from holter.store.place import place
+        from holter.store.urls import place
 
         folder = JobFolder(place(owner.job), owner.name)
         stream = io.StringIO() if quiet else sys.stdout

@@ -16,7 +16,7 @@ from holter.importers.report import UnreadableError
 from holter.importers.sagemaker.profiler import METADATA, lines
 from holter.importers.sagemaker.profiler_lanes import Lanes
 from holter.schema.table import Table
-from holter.store.place import place
+from holter.store.urls import place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -15,7 +15,7 @@ import numpy as np
 from holter.importers.sagemaker.event_records import BadRecordError, event
 from holter.importers.sagemaker.smdebug_folder import COLLECTIONS, END, INDEX, collection_of, is_smdebug
 from holter.importers.sagemaker.smdebug_statistics import of_reductions, of_values
-from holter.store.raw import RAW, pack
+from holter.store.raw_tensors import RAW, pack
 from holter.store.tensors_json import TENSORS
 from holter.store.writer import Writer
 

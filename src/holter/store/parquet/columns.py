@@ -1,4 +1,4 @@
-"""Rows on their way into a file: columns of any kind taken in, text kept as codes, put in time order."""
+"""Collects rows for a file: accepts columns of any kind, keeps text as codes, and sorts by time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holter.schema.table import Table
 from holter.schema.tables import TABLES
 
 Given = Any
-"""A column as it is given: an array, a sequence, or for text a pair `(codes, values)`."""
+"""An input column: an array, a sequence, or for text a pair `(codes, values)`."""
 
 
 SERIES: dict[str, tuple[int, tuple[str, ...]]] = {

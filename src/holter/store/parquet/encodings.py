@@ -1,4 +1,4 @@
-"""Encode columns as values of Parquet's pages: numbers as they are or as differences, texts as a list's."""
+"""Encodes columns for Parquet pages: numbers as plain values or deltas, texts with a dictionary."""
 
 from __future__ import annotations
 

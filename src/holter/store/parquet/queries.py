@@ -1,4 +1,4 @@
-"""Our Parquet files, through DuckDB: written from queries, and what their footers say."""
+"""Reads and writes Parquet files with DuckDB, and defines the metadata in their footers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SETTINGS = {
 
 
 def connect(*, threads: int | None = None, memory: str | None = None) -> Any:
-    """Open an in-memory DuckDB. Imported here, so that who only lists jobs does not pay for it."""
+    """Open an in-memory DuckDB. It is imported here, because listing jobs does not need it."""
     import duckdb
 
     config: dict[str, Any] = dict(_SETTINGS)
@@ -37,7 +37,7 @@ def connect(*, threads: int | None = None, memory: str | None = None) -> Any:
 
 
 def confine(connection: Any, *folders: Path) -> None:
-    """Let queries read nothing but what lies in some folders; queries may come from anywhere."""
+    """Restrict queries to some folders, because queries may come from anywhere."""
     if any(pattern(folder) != str(folder) for folder in folders):
         return  # DuckDB would take the wildcards of such a path for others' files, and refuse all
     listed = ", ".join(literal(f"{folder}/") for folder in folders)
@@ -47,7 +47,7 @@ def confine(connection: Any, *folders: Path) -> None:
 
 
 def errors() -> type[Exception]:
-    """Return the class of what DuckDB raises."""
+    """Return the class of DuckDB's exceptions."""
     import duckdb
 
     return duckdb.Error
@@ -64,12 +64,12 @@ def name(identifier: str) -> str:
 
 
 def pattern(path: Path) -> str:
-    """Return a path as DuckDB reads it: to it `*`, `?` and `[` are wildcards."""
+    """Return a path for DuckDB, with its wildcards `*`, `?` and `[` escaped."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
 
 
 def footer(table: TableSchema, node: str, rows: int, t_min: int, t_max: int) -> dict[str, str]:
-    """Return what a file says of itself, next to its rows."""
+    """Return the metadata of a file's footer."""
     return {
         "holter.schema": str(SCHEMA_VERSION),
         "holter.table": table.name,
@@ -83,7 +83,7 @@ def footer(table: TableSchema, node: str, rows: int, t_min: int, t_max: int) -> 
 def copy(
     connection: Any, query: str, path: Path, says: Mapping[str, str], parameters: Mapping[str, Any]
 ) -> None:
-    """Write the result of a query to a file of ours: straight into a draft, which readers do not see."""
+    """Write the result of a query into a draft, which readers do not see."""
     metadata = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in says.items())
     connection.execute(
         f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, "

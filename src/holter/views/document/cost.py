@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
-from holter.store.layout import PASSING
+from holter.store.layout import CONTROL
 from holter.store.writer import UNWRITTEN
 from holter.views.wording import duration
 
@@ -32,7 +32,7 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
     """
     kept = [node["cost"] for node in trial.nodes.values() if isinstance(node.get("cost"), dict)]
     files = trial.folder.place.files()
-    bytes_ = sum(max(entry.size, 0) for entry in files if entry.key not in PASSING)
+    bytes_ = sum(max(entry.size, 0) for entry in files if entry.key != CONTROL)
     ranks = len(np.unique(steps["rank"])) if steps.rows else 1
     count = steps.rows / ranks
     least_s = int(trial.manifest.get("interval_ms") or 0) / 1e3

@@ -1,16 +1,16 @@
-"""The description of a long job that has ended, kept beside its tables: computed once, not at each look."""
+"""Keeps the description of a long job that has ended in the user's cache, so it is computed once."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import holter
-from holter.store.layout import DESCRIPTION, MANIFEST, PASSING
-from holter.store.seal import opened, sealed
+from holter.store import cache
+from holter.store.layout import CONTROL, MANIFEST
 from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 WORTH = 300_000
 """A job with fewer rows than this is described as fast from them."""
+_FILE = "description.json"
 _TABLES = ("samples", "spans", "steps", "operators", "kernels")
 
 
 def read(trial: Trial) -> dict[str, Any] | None:
-    """Return what this user kept of the job as it is now; None when there is nothing, or it is not that."""
+    """Return the kept description of the job in its present state; None without one."""
     if not _ended(trial):
         return None
     try:
-        data = opened(trial.folder.place.read(DESCRIPTION))
-        kept = json.loads(data) if data is not None else {}
+        place = cache.entry(trial.folder)
+        kept = {} if place is None else json.loads(place.read(_FILE))
     except (OSError, ValueError, RecursionError):
         return None
     return kept["told"] if kept and kept["of"] == _state(trial) else None
@@ -41,10 +42,11 @@ def write(trial: Trial, told: dict[str, Any], *, worth: int = WORTH) -> None:
     if told["skipped"] or not _ended(trial) or sum(map(trial.rows, _TABLES)) < worth:
         return
     try:
-        data = json.dumps({"of": _state(trial), "told": told}).encode()
-        trial.folder.place.write(DESCRIPTION, sealed(data))
+        place = cache.entry(trial.folder, make=True)
+        if place is not None:
+            place.write(_FILE, json.dumps({"of": _state(trial), "told": told}).encode())
     except OSError:
-        return  # a store, or a home, that this process may only read
+        return
 
 
 def _ended(trial: Trial) -> bool:
@@ -55,14 +57,14 @@ def _ended(trial: Trial) -> bool:
 def _state(trial: Trial) -> str:
     """Return what changes when the job does, or what computes. What a verdict said of it changes nothing."""
     place, manifest = trial.folder.place, {**trial.manifest, "verdict": None}
-    files = sorted(entry for entry in place.files() if entry.key not in {*PASSING, MANIFEST})
+    files = sorted(entry for entry in place.files() if entry.key not in {CONTROL, MANIFEST})
     return hashlib.sha256(repr((_code(), manifest, files)).encode()).hexdigest()
 
 
-@cache
+@functools.cache
 def _code() -> tuple[object, ...]:
     """Return what tells one holter from another: its version, and when a checkout's files were changed."""
     root = Path(holter.__file__).parent
     rooms = (root / room for room in ("analysis", "schema", "views"))
-    newest = max(path.stat().st_mtime_ns for room in rooms for path in room.glob("*.py"))
+    newest = max(path.stat().st_mtime_ns for room in rooms for path in room.rglob("*.py"))
     return holter.__version__, newest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.verdict.evidence import counted
-from holter.store.raw import RAW, parse_raw
+from holter.store.raw_tensors import RAW, parse_raw
 from holter.store.tensors_json import read_told
 from holter.tensors.selection import is_member
 

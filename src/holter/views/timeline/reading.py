@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.schema.tables import TABLES
+from holter.schema.traces import TILES
+from holter.store import cache
 from holter.store.parquet import queries as parquet
+from holter.store.trial import empty_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -88,15 +92,22 @@ class Reading:
         self.trial = trial
         self._connection = parquet.connect(threads=threads)
         self._connection.execute("SET parquet_metadata_cache = true")
-        parquet.confine(self._connection, trial.reads_from)
+        parquet.confine(self._connection, trial.reads_from, *_cache_folders())
         for table in TABLES:
-            self.refresh(table)
+            self._see(table, empty_source(table) if table == TILES.name else trial.source(table))
         self.names = self._all_names()
         """Every name that events have; a code is a place in it."""
 
     def refresh(self, table: str) -> None:
         """See the files of a table as they are now."""
-        self._connection.execute(f"CREATE OR REPLACE VIEW {table} AS {self.trial.source(table)}")
+        self._see(table, self.trial.source(table))
+
+    def use_tiles(self, kept: Trial) -> None:
+        """Read the tiles from another place, which is the user's cache."""
+        self._see(TILES.name, kept.source(TILES.name))
+
+    def _see(self, table: str, source: str) -> None:
+        self._connection.execute(f"CREATE OR REPLACE VIEW {table} AS {source}")
 
     def replace(self, table: str, columns: Arrays) -> None:
         """Put rows in memory in place of a table's."""
@@ -187,6 +198,13 @@ class Reading:
         query = terms if limit is None else f"SELECT * FROM ({terms}) LIMIT {limit + 1}"  # noqa: S608
         found = self.ask(query, wanted=wanted(lanes))
         return None if limit is not None and len(found["time"]) > limit else found
+
+
+def _cache_folders() -> list[Path]:
+    try:
+        return [cache.root()]
+    except OSError:
+        return []
 
 
 def wanted(lanes: Iterable[Lane]) -> Arrays:

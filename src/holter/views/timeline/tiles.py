@@ -1,4 +1,4 @@
-"""The tiles of a job's timeline: computed once, kept in the store, or in memory where that is enough."""
+"""Computes the tiles of a job's timeline once, and keeps them in the user's cache or in memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.timeline.tiles import build, coarsest_finest, top_level
+from holter.store import cache
+from holter.store.job import JobFolder
+from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.timeline.reading import Lane, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holter.store.place import LocalPlace
     from holter.views.timeline.reading import Arrays, Reading
 
 IN_MEMORY = 300_000
-"""The tiles of a job with no more events are computed when it is opened, and not stored."""
+"""The tiles of a job with no more events are computed when it is opened, and not kept in the cache."""
 _AT_ONCE = 1_000_000
 """Events that are in memory at once while tiles are computed, unless one lane has more."""
 
@@ -26,8 +30,8 @@ _AT_ONCE = 1_000_000
 def prepare(reading: Reading, in_memory: int = IN_MEMORY) -> list[Lane]:
     """Make the tiles of a job ready to be asked for, and return its lanes.
 
-    Tiles that are stored are used while they cover all events; otherwise they are computed anew and stored.
-    When the job is small, or the store cannot be written, they are kept in memory, in place of the table.
+    Tiles in the user's cache are used while they cover all events; otherwise they are computed anew. The
+    tiles of a small job stay in memory, and so do all tiles where there is no cache.
 
     Args:
         reading: The job's tables.
@@ -37,18 +41,30 @@ def prepare(reading: Reading, in_memory: int = IN_MEMORY) -> list[Lane]:
         OSError: Files went away meanwhile.
     """
     events = reading.counted()
-    lanes = stored(reading)
+    lanes = _cached(reading, cache.entry(reading.trial.folder))
     if sum(lane.events for lane in lanes) == events:
         return lanes
     lanes = reading.lanes()
-    if events > in_memory and _store(reading, lanes, events):
-        reading.refresh("tiles")
-        return stored(reading)
+    if events > in_memory:
+        place = cache.entry(reading.trial.folder, make=True)
+        if place is not None and _store(reading, place, lanes, events):
+            return stored(reading)
     return _keep(reading, lanes)
 
 
+def _cached(reading: Reading, place: LocalPlace | None) -> list[Lane]:
+    """Read the tiles of a cache entry from now on, and return their lanes."""
+    if place is not None:
+        reading.use_tiles(Trial(_folder(reading, place)))
+    return stored(reading)
+
+
+def _folder(reading: Reading, place: LocalPlace) -> JobFolder:
+    return JobFolder(place, reading.trial.folder.name)
+
+
 def stored(reading: Reading) -> list[Lane]:
-    """Return the lanes that the tiles know; none when there are none, or their writing was not finished."""
+    """Return the lanes of complete tiles; empty when tiles are missing or incomplete."""
     query = (
         "SELECT node, kind, rank, device, track, count, time, time + duration AS stop, depth, level "
         "FROM tiles WHERE level < 0 ORDER BY ALL"
@@ -65,14 +81,13 @@ def top_of(lanes: Sequence[Lane]) -> int:
     return top_level(max(lane.end for lane in lanes) - min(lane.start for lane in lanes))
 
 
-def _store(reading: Reading, lanes: Sequence[Lane], events: int) -> bool:
-    """Compute tiles into the store; the whole lanes come last, and say that all is there."""
-    folder = reading.trial.folder
+def _store(reading: Reading, place: LocalPlace, lanes: Sequence[Lane], events: int) -> bool:
+    """Compute tiles into the cache; the whole lanes come last and mark the tiles as complete."""
+    folder = _folder(reading, place)
     try:
         with folder.place.lock("tiles"):
-            reading.refresh("tiles")
-            if sum(lane.events for lane in stored(reading)) == events:
-                return True  # somebody else was faster
+            if sum(lane.events for lane in _cached(reading, place)) == events:
+                return True  # another process was faster
             for entry in folder.place.files("tiles"):
                 folder.place.delete(entry.key)
             for node in {lane.node for lane in lanes}:
@@ -85,9 +100,9 @@ def _store(reading: Reading, lanes: Sequence[Lane], events: int) -> bool:
                 writer.append("tiles", _whole(done))
                 if not writer.close() or writer.dropped:
                     return False
+            return sum(lane.events for lane in _cached(reading, place)) == events
     except OSError:
         return False
-    return True
 
 
 def _keep(reading: Reading, lanes: Sequence[Lane]) -> list[Lane]:

@@ -1,4 +1,4 @@
-"""Files of profiling windows become rows, one module for each profiler: the contract.
+"""Converts files of profiling windows into rows: one module for each profiler, and their interface.
 
 A module is called as its profiler in `holter.schema.windows.PROFILERS`, and has one function::
 
@@ -52,7 +52,7 @@ class Fact:
         return (self.first_step + np.searchsorted(inner, begins, side="right")).astype(np.int32)
 
 
-class Reader(Protocol):
+class WindowReader(Protocol):
     """What a module of this folder must offer."""
 
     def rows(self, path: Path, fact: Fact, clock: Clock) -> Mapping[str, Columns]:
@@ -60,13 +60,13 @@ class Reader(Protocol):
         ...
 
 
-def reader(profiler: str) -> Reader:
-    """Return the module for a profiler; raises `LookupError` when there is none."""
+def reader(profiler: str) -> WindowReader:
+    """Return the module for a profiler; raises `LookupError` for an unknown one."""
     try:
         made: Any = import_module(f"{__name__}.{profiler}")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{profiler}":
             raise
         raise LookupError(f"this version makes no rows of windows of {profiler!r}") from None
-    found: Reader = made
+    found: WindowReader = made
     return found

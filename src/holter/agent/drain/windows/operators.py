@@ -1,4 +1,4 @@
-"""Rows of operators, kernels, launches, copies and waits from what torch's profiler saw in a window."""
+"""Converts a window of torch's profiler into rows of operators, kernels, launches, copies and waits."""
 
 from __future__ import annotations
 

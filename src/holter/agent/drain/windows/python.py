@@ -1,4 +1,4 @@
-"""What profilers of Python code wrote, as rows: functions, calls between them, stacks."""
+"""Converts the files of Python profilers into rows: functions, calls and stacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MODES = [mode.name.lower() for mode in Mode]
 _PARTS = ("data_loading", "forward", "loss", "backward", "optimizer", "checkpoint", "other")
 
 
-class Segment(msgspec.Struct):
+class StackSegment(msgspec.Struct):
     """One part of one step."""
 
     step: int
@@ -51,7 +51,7 @@ class _Line(msgspec.Struct):
     functions: list[int] = []
     calls: list[int] = []
     dropped: int = 0
-    segments: list[Segment] = []
+    segments: list[StackSegment] = []
     began: int = 0
     stacks: list[list[int]] = []
     samples: list[int] = []
@@ -170,7 +170,7 @@ def _matrix(flat: list[int], width: int, known: list[Any]) -> NDArray[np.int64]:
     return matrix
 
 
-def _modes(parts: Sequence[_Line | Segment]) -> list[str]:
+def _modes(parts: Sequence[_Line | StackSegment]) -> list[str]:
     """Return the mode of each part: before a forward pass it is that of the pass."""
     found: list[str] = []
     following: int | None = None
@@ -186,5 +186,5 @@ def _modes(parts: Sequence[_Line | Segment]) -> list[str]:
 
 def _known(word: str, valid: tuple[str, ...]) -> str:
     if word not in valid:
-        raise ValueError(f"{word!r} is none of {', '.join(valid)}")
+        raise ValueError(f"{word!r} is not valid; valid are {', '.join(valid)}")
     return word

@@ -13,8 +13,8 @@ from holter.analysis.host.python_functions import flame_of_stacks
 from holter.compat.smdebug.profiler.python_profile_utils import PythonProfileModes, StepPhase, mode_of
 from holter.importers.sagemaker import marshaled
 from holter.report.exports.pstats import as_stats
-from holter.store.place import place
 from holter.store.trial import Trial
+from holter.store.urls import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

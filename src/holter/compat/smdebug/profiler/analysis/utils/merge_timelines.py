@@ -12,7 +12,7 @@ import numpy as np
 from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
 from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
 from holter.importers.sagemaker.profiler_output import SUFFIXES
-from holter.store.place import place
+from holter.store.urls import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -31,10 +31,10 @@ LONGEST_HEADER = 100_000_000
 _MOST_DIMENSIONS = 32
 _CHECKED = 256 << 20
 _CHECKSUMS = "crc32"
-"""What the metadata call the CRC-32 of each tensor, if a recorder wrote the file."""
+"""Metadata key of the CRC-32 of each tensor in files of the recorder."""
 
 _TEXTS = "texts"
-"""What the metadata call the list of tensors of texts: code points, padded in the last dimension."""
+"""Metadata key of the list of text tensors: code points, padded in the last dimension."""
 
 _KEY = re.compile(RAW + r"/node=([^/]+)/rank=(\d{1,9})/(\d{9})-(train|eval|predict|global)\.safetensors")
 
@@ -83,7 +83,7 @@ class RawKey:
 
 
 def parse_raw(key: str) -> RawKey | None:
-    """Read a raw file's key; `None` when this is no name of one."""
+    """Parse a raw file's key; None for other names."""
     match = _KEY.fullmatch(key)
     return RawKey(unquote(match[1]), int(match[2]), int(match[3]), match[4]) if match else None
 
@@ -100,7 +100,7 @@ class RawTensor:
     offset: int
     """Where its bytes begin in the file."""
     bits: str
-    """The numpy type that holds its elements, or only their bits: see `array`. Empty when there is none."""
+    """The numpy type that holds its elements or their bits, see `array`. Empty for unknown types."""
     crc32: int | None = None
     """Of its bytes, if the file tells it."""
 
@@ -113,7 +113,7 @@ class RawTensor:
         """Return the elements as they lie in the file, mapped and read-only; bfloat16 and float8 as bits.
 
         Raises:
-            DamagedRaw: The file is cut, its bytes have changed, or the type is none that can be read. Of more
+            DamagedRaw: The file is cut, its bytes have changed, or the type is unknown. Of more
                 than 256 MiB the checksum is not looked at: that would read all of what is only mapped.
         """
         if not self.bits:
@@ -173,12 +173,12 @@ def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[s
     try:
         told = json.loads(header, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise DamagedRaw(file, 8, f"its header is no JSON: {error}") from error
+        raise DamagedRaw(file, 8, f"its header is not JSON: {error}") from error
     if not isinstance(told, dict):
-        raise DamagedRaw(file, 8, "its header is no JSON object")
+        raise DamagedRaw(file, 8, "its header is not a JSON object")
     says = told.pop("__metadata__", {})
     if not isinstance(says, dict):
-        raise DamagedRaw(file, 8, "its __metadata__ is no JSON object")
+        raise DamagedRaw(file, 8, "its __metadata__ is not a JSON object")
     begin = 8 + length
     tensors = {name: _tensor(path, file, name, entry, begin, size) for name, entry in told.items()}
     for name, crc32 in _checksums(says).items():
@@ -191,7 +191,7 @@ def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[s
 
 
 def _checksums(says: Mapping[str, Any]) -> dict[str, int]:
-    """Return the checksums that a file tells, by tensor; what is none is passed over."""
+    """Return the valid checksums in a file's metadata, by tensor."""
     try:
         told = json.loads(says.get(_CHECKSUMS, "{}"))
     except (TypeError, ValueError, RecursionError):

@@ -1,35 +1,35 @@
-"""Events that concern the whole job, and our own faults, each said once and counted."""
+"""Collects events about the job, and faults of the agent, each recorded once and counted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.agent.drain.journal import MAX_FAULTS, Event
+from holter.agent.drain.journal import MAX_FAULTS, RecordedEvent
 from holter.schema.masking import masked_in, masked_text
 
 if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
 
 
-class Notes:
-    """Takes events from any thread until the one that writes takes them."""
+class EventLog:
+    """Collects events of all threads for the writer thread."""
 
     def __init__(self, clock: Clock) -> None:
         self.faults: list[dict[str, Any]] = []
         """Where, error, count."""
         self._clock = clock
-        self._events: list[Event] = []
+        self._events: list[RecordedEvent] = []
 
-    def add(self, *events: Event) -> None:
-        """Put down events that are made already."""
+    def add(self, *events: RecordedEvent) -> None:
+        """Add events."""
         self._events += events
 
     def note(self, kind: str, name: str, detail: dict[str, Any], *, rank: int = -1) -> None:
-        """Put down an event that happens now."""
-        self._events.append(Event(self._clock.time_ns(), rank, kind, name, masked_in(detail)))
+        """Add an event that happens now."""
+        self._events.append(RecordedEvent(self._clock.time_ns(), rank, kind, name, masked_in(detail)))
 
     def fault(self, where: str, error: object) -> None:
-        """Put down a fault of ours; the same one again is only counted."""
+        """Record a fault of the agent; repeated faults are only counted."""
         said = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
         text = masked_text(said)
         for known in self.faults:
@@ -40,7 +40,7 @@ class Notes:
             self.faults.append({"where": where, "error": text, "count": 1})
             self.note("fault", where, {"where": f"agent: {where}", "error": text, "count": 1})
 
-    def take(self) -> list[Event]:
-        """Return the events that are new."""
+    def take(self) -> list[RecordedEvent]:
+        """Return the new events and forget them."""
         events, self._events = self._events, []
         return events

@@ -18,7 +18,7 @@ from holter.agent.drain.tensors import TensorDrain
 from holter.store.job import create
 from holter.store.writer import Writer
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(__file__).parents[3] / "src"
 
 TABLES = {"tensors": "tensors", "values": "tensor_values"}
 SCRIPT = """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.agent.trees import cgroup1, cgroup2, write
 
-from holter.agent.machine.cgroups import Cgroup
+from holter.agent.machine.cgroups import ControlGroup
 
 
-def group(tmp_path, path_lines: str) -> Cgroup:
+def group(tmp_path, path_lines: str) -> ControlGroup:
     write(tmp_path / "proc", {"self/cgroup": path_lines})
-    return Cgroup.of(proc=tmp_path / "proc", sys=tmp_path / "sys")
+    return ControlGroup.of(proc=tmp_path / "proc", sys=tmp_path / "sys")
 
 
 def test_version_2_takes_the_tightest_limit_of_the_group_and_its_parents(tmp_path):
@@ -76,6 +76,6 @@ def test_without_control_groups_nothing_is_known(tmp_path):
 
 
 def test_this_machine_can_be_read():
-    found = Cgroup.of()
+    found = ControlGroup.of()
     assert found.memory_limit() is None or found.memory_limit() > 0
     assert found.cpus() is None or found.cpus() > 0

@@ -1,4 +1,4 @@
-"""What holter itself costs: CPU and memory of the agent and its companions."""
+"""CPU time and memory of holter itself: the agent and its companions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Own(Collector):
+class Overhead(Collector):
     """The agent measures itself, like everything else it records."""
 
     def __init__(self, machine: Machine) -> None:
@@ -22,7 +22,7 @@ class Own(Collector):
         self._others: dict[int, float] = {}
 
     def read(self, now: int) -> Iterator[Reading]:
-        """Add up the CPU time of all that is ours."""
+        """Add up the CPU time of the agent and its companions."""
         for pid in self.machine.watched.companions:
             # One that has ended keeps what it had used.
             if (stat := procfs.stat(pid)) is not None:

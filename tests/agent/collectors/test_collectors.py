@@ -18,10 +18,10 @@ from holter.agent.collectors.cpu import Cpu
 from holter.agent.collectors.disk import Disk
 from holter.agent.collectors.memory import Memory
 from holter.agent.collectors.network import Network
-from holter.agent.collectors.own import Own
+from holter.agent.collectors.overhead import Overhead
 from holter.agent.collectors.pressure import Pressure
 from holter.agent.collectors.processes import Processes
-from holter.agent.machine.cgroups import Cgroup
+from holter.agent.machine.cgroups import ControlGroup
 
 SECOND = 1_000_000_000
 
@@ -66,7 +66,7 @@ def test_with_a_quota_the_group_s_own_use_counts(machine, tmp_path):
         proc=machine.proc,
         sys=machine.sys,
         cores=frozenset(range(4)),
-        cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys),
+        cgroup=ControlGroup.of(proc=machine.proc, sys=machine.sys),
     )
     cpu = Cpu(limited)
     values(cpu, 0)
@@ -80,7 +80,7 @@ def test_throttling_is_a_share_of_periods(machine):
     folder = cgroup2(machine.sys)
     write(machine.proc, {"self/cgroup": "0::/kubepods/job\n"})
     limited = Machine(
-        proc=machine.proc, sys=machine.sys, cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys)
+        proc=machine.proc, sys=machine.sys, cgroup=ControlGroup.of(proc=machine.proc, sys=machine.sys)
     )
     throttling = Throttling(limited)
     assert values(throttling, 0) == {}
@@ -107,7 +107,7 @@ def test_memory_of_the_control_group_when_its_limit_is_smaller(machine):
         proc=machine.proc,
         sys=machine.sys,
         shm=machine.shm,
-        cgroup=Cgroup.of(proc=machine.proc, sys=machine.sys),
+        cgroup=ControlGroup.of(proc=machine.proc, sys=machine.sys),
     )
     found = values(Memory(limited), 0)
     assert found["", "mem.used"] == 3 << 30
@@ -232,7 +232,7 @@ def test_real_processes_come_and_go(tmp_path):
 
 
 def test_own_cost():
-    own = Own(Machine())
+    own = Overhead(Machine())
     assert {metric for _, metric, _ in own.read(time.monotonic_ns())} == {"agent.rss"}
     sum(range(2_000_000))
     time.sleep(0.02)

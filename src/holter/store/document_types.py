@@ -1,4 +1,4 @@
-"""The types of what the JSON documents of a job's folder hold: of each document its entries by name."""
+"""The types of the entries in a job's JSON documents, by document and entry."""
 
 from __future__ import annotations
 

@@ -249,3 +249,46 @@ def test_a_store_that_was_away_at_the_end_gets_the_records_and_the_end_that_the_
     assert (manifest["status"], manifest["exit_code"]) == ("Completed", 0)
     assert "agent_killed" not in manifest
     assert not list(job.parent.iterdir())
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mount a small file system where the first store of `start` will lie."""
+    disk = tmp_path / "store0"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "holter-test", str(disk)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def fill(disk: Path) -> None:
+    with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 16))
+
+
+def remount(disk: Path, mode: str) -> None:
+    words = ["mount", "-o", f"remount,{mode}", str(disk)]
+    # The agent may have a file open for a moment.
+    until(lambda: subprocess.run(words, capture_output=True, check=False).returncode == 0, 30)
+
+
+@pytest.mark.parametrize("state", ["full", "read-only"])
+def test_a_store_that_cannot_be_written_keeps_the_spool_until_it_can(small_disk, start, tmp_path, state):
+    job = Killed(start, tmp_path, told=200, steps=1500)
+    fill(small_disk) if state == "full" else remount(small_disk, "ro")
+    assert job.run.wait() == 0
+    assert job.run.outcome["spool"] == str(job.spool)
+    assert job.run.outcome["unstored"] > 0
+    code, out, _ = said("recover", str(job.spool))
+    assert code == 65
+    assert str(job.spool) in out
+    assert job.spool.is_dir()
+    (small_disk / "filler").unlink() if state == "full" else remount(small_disk, "rw")
+    assert said("recover", str(job.spool))[0] == 0
+    assert job.steps() == list(range(1500))
+    assert job.run.folder.manifest()["status"] == "Completed"
+    assert not list(job.parent.iterdir())

@@ -1,14 +1,14 @@
-"""Look after the trainers while the job runs: ranks that vanish, ranks that hang."""
+"""Watches the trainers of a running job for ranks that vanish and ranks that hang."""
 
 from __future__ import annotations
 
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from holter.agent.drain.journal import Event, Process
+from holter.agent.drain.journal import Process, RecordedEvent
 from holter.agent.machine import procfs
 from holter.agent.supervision.hangs import HangLimits, HangWatch, Silence, diagnosis, line
-from holter.agent.supervision.stacks import Request, common_frame, loop_stack, own_frame
+from holter.agent.supervision.stacks import StackRequest, common_frame, loop_stack, own_frame
 from holter.schema.phases import ENDED
 
 if TYPE_CHECKING:
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.agent.drain.drain import Drain
-    from holter.agent.supervision.stacks import Frame
+    from holter.agent.supervision.stacks import StackFrame
 
 STACKS_WAIT_NS = 1_500_000_000
-"""How long processes get to write their stacks; one does so at once, unless it is stuck in the kernel."""
+"""Time limit for stacks; a process writes them at once unless it is stuck in the kernel."""
 _MAX_REQUESTS = 16
 _BUSY_PCT = 20.0
 _GAP_NS = 5_000_000_000
-"""A longer pause between two looks means that we were stopped, most likely the job too."""
+"""A longer pause between two checks means that the agent was stopped, and most likely the job too."""
 
 
-class Watch:
+class ProcessMonitor:
     """Turns what the drain knows of the trainers into events `lost`, `hang` and `stacks`."""
 
     def __init__(
@@ -46,14 +46,14 @@ class Watch:
         self._cpu: dict[str, tuple[int, float]] = {}
         """For each trainer: its last progress, and the CPU time it had used then."""
         self._looked: int | None = None
-        self._requests: list[Request] = []
+        self._requests: list[StackRequest] = []
         self._asked: int | None = None
         self._begun: dict[str, Silence] = {}
-        """Those that began to hang, and of which nobody was told yet."""
+        """New hangs that are not reported yet."""
         self._noticed: dict[str, int] = {}
         """For each trainer that hangs: when that was noticed, monotonic ns."""
-        self._wanted: list[Request] = []
-        """Stacks that somebody asked for, hang or no hang."""
+        self._wanted: list[StackRequest] = []
+        """Stacks that a user asked for."""
         self._wanted_at = 0
 
     @property
@@ -61,7 +61,7 @@ class Watch:
         """Whether any rank hangs, or hung to its end."""
         return bool(self.hangs.hanging)
 
-    def look(self, now: int, *, ending: bool = False) -> list[Event]:
+    def look(self, now: int, *, ending: bool = False) -> list[RecordedEvent]:
         """Look once, about every second; `ending`: the job is being stopped, so that ranks may vanish."""
         if self._looked is not None and now - self._looked > _GAP_NS:
             for process in self._drain.trainers():
@@ -79,8 +79,8 @@ class Watch:
                 self._tell(line(event.detail))
         return events
 
-    def end(self, now: int, *, well: bool) -> list[Event]:
-        """Look a last time, after the job's end; `well`: nobody ended it, and nothing went wrong."""
+    def end(self, now: int, *, well: bool) -> list[RecordedEvent]:
+        """Check a last time after the job's end; `well` means that it completed by itself."""
         told = self._tell_hang(now) if self._begun else []
         kept = self.hangs.hanging
         if well:
@@ -90,11 +90,12 @@ class Watch:
     def ask(self, now: int) -> None:
         """Ask every process that records for its stacks; the events follow when it has had time to write."""
         self._wanted = [
-            Request(self._drain.spool, one, proc=self._proc) for one in self._drain.alive()[:_MAX_REQUESTS]
+            StackRequest(self._drain.spool, one, proc=self._proc)
+            for one in self._drain.alive()[:_MAX_REQUESTS]
         ]
         self._wanted_at = now
 
-    def _look_for_lost(self, now: int) -> list[Event]:
+    def _look_for_lost(self, now: int) -> list[RecordedEvent]:
         trainers = self._drain.trainers()
         living = [self._drain.ranks.of(one) for one in trainers if one.died is None]
         events = []
@@ -114,10 +115,10 @@ class Watch:
             wall = self._drain.clock.to_wall(process.died)
             rank = self._drain.ranks.of(process)
             text = "raised an exception" if process.exception else "vanished"
-            events.append(Event(wall, rank, "lost", f"rank {rank} {text}", detail))
+            events.append(RecordedEvent(wall, rank, "lost", f"rank {rank} {text}", detail))
         return events
 
-    def _look_for_hangs(self, now: int) -> list[Event]:
+    def _look_for_hangs(self, now: int) -> list[RecordedEvent]:
         silences: dict[str, Silence] = {}
         for process in self._drain.trainers():
             if process.died is not None or not process.records:
@@ -140,11 +141,11 @@ class Watch:
             wanted = [self._drain.processes[key] for key in begun]
             wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
             room = _MAX_REQUESTS - len(self._requests)
-            self._requests += [Request(self._drain.spool, one, proc=self._proc) for one in wanted[:room]]
+            self._requests += [StackRequest(self._drain.spool, one, proc=self._proc) for one in wanted[:room]]
         return self._recovered(ended, now)
 
-    def _recovered(self, ended: dict[str, Silence], now: int) -> list[Event]:
-        """Say which hangs are over; one that ended before anybody was told of it is not worth a word."""
+    def _recovered(self, ended: dict[str, Silence], now: int) -> list[RecordedEvent]:
+        """Return events for reported hangs that are over."""
         events = []
         for key, silence in ended.items():
             if self._begun.pop(key, None):
@@ -157,7 +158,9 @@ class Watch:
                 "step": silence.step,
                 "silent_s": round(silence.silent_s, 1),
             }
-            events.append(Event(self._drain.clock.to_wall(now), silence.rank, "hang", "recovered", detail))
+            events.append(
+                RecordedEvent(self._drain.clock.to_wall(now), silence.rank, "hang", "recovered", detail)
+            )
         return events
 
     def _silence(self, process: Process, stat: procfs.Stat | None, now: int) -> Silence | None:
@@ -174,7 +177,7 @@ class Watch:
             median_s=median(took) / 1e9 if took else None,
         )
         used = self._used(process, stat)
-        # Outside every phase it may compute something that is no training: that is allowed the longest time.
+        # Code outside of all phases may take the longest time.
         outside = silence is not None and phase in (None, ENDED) and used is not None and used > _BUSY_PCT
         return (
             None if silence is None or (outside and silence.silent_s <= self.hangs.limits.max_s) else silence
@@ -190,7 +193,7 @@ class Watch:
         elapsed = ((self._looked or 0) - process.last_progress) / 1e9
         return 100.0 * (stat.cpu_s - known[1]) / elapsed if elapsed > 0 else None
 
-    def _stacks(self, request: Request, text: str, now: int) -> Event | None:
+    def _stacks(self, request: StackRequest, text: str, now: int) -> RecordedEvent | None:
         """Return what a process wrote as an event, if it wrote anything."""
         if not text:
             return None
@@ -205,9 +208,9 @@ class Watch:
         }
         top = str(frames[0]) if frames else ""
         wall = self._drain.clock.to_wall(now)
-        return Event(wall, self._drain.ranks.of(process), "stacks", top, detail)
+        return RecordedEvent(wall, self._drain.ranks.of(process), "stacks", top, detail)
 
-    def _tell_hang(self, now: int) -> list[Event]:
+    def _tell_hang(self, now: int) -> list[RecordedEvent]:
         """Write down the stacks that came, and what they and the processes' state say."""
         clock, self._asked = self._drain.clock, None
         silences, self._begun = list(self._begun.values()), {}
@@ -248,10 +251,10 @@ class Watch:
             "recovered": False,
         }
         rank = silences[0].rank if len(silences) == 1 else -1
-        events.append(Event(clock.to_wall(now), rank, "hang", kind, found))
+        events.append(RecordedEvent(clock.to_wall(now), rank, "hang", kind, found))
         return events
 
 
-def _stack(process: Process, text: str) -> list[Frame]:
+def _stack(process: Process, text: str) -> list[StackFrame]:
     """Return where the loop of a process stands, as far as its stacks say."""
     return loop_stack(text, process.loop_head.ident if process.loop_head else 0)

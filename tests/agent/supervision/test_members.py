@@ -45,7 +45,7 @@ def test_who_may_not_join(tmp_path: Path, first: Member) -> None:
         joined(tmp_path, launch=Launch("torchrun none@b:1", 2))
     with pytest.raises(CannotJoin, match="has a node 'n0' already; name this one with --node"):
         joined(tmp_path, "n0")
-    with pytest.raises(CannotJoin, match="its nodes said nothing for 5 min"):
+    with pytest.raises(CannotJoin, match="its nodes are silent for 5 min"):
         joined(tmp_path, after_s=STALE_S + 1)
     assert sorted(first.folder.nodes()) == ["n0"]
     first.end(ended())

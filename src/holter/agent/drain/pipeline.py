@@ -1,4 +1,4 @@
-"""Bring what is recorded into the store: records of the spool, samples, events."""
+"""Moves records of the spool, samples and events of one node into the store."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
     from holter.agent.collectors import Collector, Watched
     from holter.agent.drain.clock import Clock
-    from holter.agent.drain.horovod import Timeline
-    from holter.agent.drain.notes import Notes
+    from holter.agent.drain.event_log import EventLog
+    from holter.agent.drain.horovod import HorovodTimeline
     from holter.store.job import JobFolder
 
 RELIEF_ROWS = 16_384
-"""Rows that wait are written from here on, which keeps the agent below 100 MB …"""
+"""This number of waiting rows is written at once, which keeps the agent below 100 MB …"""
 RELIEF_S = 2.0
-"""… but not more often than this: many small files cost who reads them."""
+"""… but not more often than this, because many small files slow readers down."""
 _FINAL_S = 60.0
 _CLOSE_S, _CLOSE_REMOTE_S = 5.0, 20.0
-"""How long the last rows are tried to be written; a network is away for a moment more often than a disk."""
+"""Time limits for writing the last rows; a network fails for a moment more often than a disk."""
 _LINGER_TRAINER_S = 5.0
 _LINGER_WORKER_S = 0.5
 
 
-class Intake:
+class Pipeline:
     """The drain, the sampler and the store's writer of one node."""
 
     def __init__(
@@ -49,8 +49,8 @@ class Intake:
         collectors: Sequence[Collector],
         interval_ms: int,
         watched: Watched,
-        notes: Notes,
-        timeline: Timeline | None = None,
+        event_log: EventLog,
+        timeline: HorovodTimeline | None = None,
         writer: Writer | None = None,
         drain: Drain | None = None,
     ) -> None:
@@ -58,21 +58,21 @@ class Intake:
         self.drain = drain or (None if spool is None else Drain(spool, clock))
         self.profiling = None if self.drain is None else Profiling(self.drain)
         self.tensors = None if spool is None else TensorDrain(folder, node, spool, clock)
-        self.sampler = Sampler(collectors, clock, interval_ms, on_fault=notes.fault)
+        self.sampler = Sampler(collectors, clock, interval_ms, on_fault=event_log.fault)
         self._timeline = timeline
         self._watched = watched
-        self._notes = notes
+        self._event_log = event_log
         self._relieved = time.monotonic()
         self._spent: deque[tuple[dict[str, int], list[Path]]] = deque()
-        """Files of the spool that were read to their end, and what the store must hold before they go."""
+        """Completely read files of the spool, and the rows to store before they are removed."""
         self._lost = (0, -1)
-        """How many rows the writer had dropped when it dropped the last ones, and when; monotonic ns."""
+        """Number of rows that the writer has dropped, and the time of the last drop, monotonic ns."""
         self._complete = True
         self._sampling = threading.Thread(target=self.sampler.run, name="holter-sampler", daemon=True)
         self._sampling.start()
 
     def poll(self, *, final: bool = False) -> bool:
-        """Drain once; return whether more is waiting."""
+        """Drain once; return whether more records wait."""
         if self._timeline is not None:
             self._follow(self._timeline, final=final)
         if self.drain is None:
@@ -85,16 +85,16 @@ class Intake:
         if self.profiling is not None:
             self.profiling.pass_on()
             batch.events = self.profiling.take(batch.events, self.writer)
-        self._notes.add(*batch.events)
+        self._event_log.add(*batch.events)
         if self.tensors is not None:
             try:
-                self._notes.add(*self.tensors.poll(self.drain, self.writer, final=final))
+                self._event_log.add(*self.tensors.poll(self.drain, self.writer, final=final))
             except OSError as error:  # the rest must not wait for it
-                self._notes.fault("tensors", error)
+                self._event_log.fault("tensors", error)
         self._watched.roles = {one.pid: one.role for one in self.drain.alive()}
         return batch.more
 
-    def _follow(self, timeline: Timeline, *, final: bool) -> None:
+    def _follow(self, timeline: HorovodTimeline, *, final: bool) -> None:
         try:
             while True:
                 for table, columns in timeline.poll(final=final).items():
@@ -102,17 +102,17 @@ class Intake:
                 if not (final and timeline.more):
                     return
         except OSError as error:
-            self._notes.fault("horovod", error)
+            self._event_log.fault("horovod", error)
 
     def samples(self) -> None:
-        """Hand over the samples that were taken."""
+        """Pass the new samples to the writer."""
         columns = self.sampler.take()
         if columns["time"]:
             self.writer.append("samples", columns)
 
     def events(self) -> None:
-        """Hand over the events, and let the writer write what is due."""
-        if events := self._notes.take():
+        """Pass the new events to the writer, and write the rows that are due."""
+        if events := self._event_log.take():
             self.writer.append(
                 "events",
                 {
@@ -124,7 +124,7 @@ class Intake:
                 },
             )
             if any(event.kind == "window" for event in events):
-                self.writer.flush("events")  # somebody waits for it; its rows are there
+                self.writer.flush("events")  # a user waits for this window
         self.writer.poll()
         self._clear()
         now = time.monotonic()
@@ -134,11 +134,11 @@ class Intake:
 
     @property
     def stored(self) -> bool:
-        """Whether the store holds all that was taken from the spool, and nothing is left there."""
+        """Whether the store holds all records of the spool."""
         return self._complete and not self._spent
 
     def _clear(self) -> None:
-        """Remove the files of the spool whose records are stored; those of which some were dropped stay."""
+        """Remove the files of the spool whose records are stored; files with dropped records stay."""
         lost = sum(self.writer.dropped.values())
         if lost > self._lost[0]:
             self._lost = (lost, time.monotonic_ns())
@@ -153,11 +153,11 @@ class Intake:
                 path.unlink(missing_ok=True)
 
     def hurry(self, watched: bool) -> None:
-        """Write sooner while somebody looks; an object store is spared that."""
+        """Write sooner while somebody looks, except into an object store."""
         self.writer.watched = watched and isinstance(self.writer.folder.place, LocalPlace)
 
     def linger(self, alarm: threading.Event) -> None:
-        """Give processes that record a moment to end too; one that stays is none of ours to end."""
+        """Wait a moment for recorded processes to end; the agent does not end those that stay."""
         begin = time.monotonic()
         while self.drain is not None:
             self.poll()
@@ -167,7 +167,7 @@ class Intake:
                 return
 
     def finish(self, *, attached: bool, limit_s: float = _FINAL_S) -> None:
-        """Stop sampling and take every record that is left, as far as that takes no longer than `limit_s`."""
+        """Stop sampling and take the remaining records within `limit_s`."""
         self.sampler.stop()
         self._sampling.join(2.0)
         deadline = time.monotonic() + limit_s
@@ -176,21 +176,21 @@ class Intake:
         self._complete = self._complete and not more
         staying = [] if self.drain is None else [one.pid for one in self.drain.alive()]
         if staying and not attached:
-            self._notes.note("exit", "processes stay", {"pids": staying, "role": "other", "clean": False})
+            self._event_log.note("exit", "processes stay", {"pids": staying, "role": "other", "clean": False})
 
     def close(self, alarm: threading.Event) -> None:
-        """Write all; a store that cannot be written now is tried a few times."""
+        """Write all rows; retry for a while when the store cannot be written."""
         local = isinstance(self.writer.folder.place, LocalPlace)
         deadline = time.monotonic() + (_CLOSE_S if local else _CLOSE_REMOTE_S)
         while not self.writer.flush() and time.monotonic() < deadline and not alarm.wait(0.5):
             pass
         if self.writer.fault:
-            self._notes.fault("store", self.writer.fault)
+            self._event_log.fault("store", self.writer.fault)
         self.writer.close()
         self._clear()
         for table, rows in self.writer.dropped.items():
             text = f"{rows} rows of {table} were lost, {UNWRITTEN}"
-            self._notes.fault("store", text)
+            self._event_log.fault("store", text)
 
 
 def _patience(is_worker: bool) -> float:

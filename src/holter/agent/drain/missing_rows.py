@@ -1,4 +1,4 @@
-"""Write into a job only rows that it does not hold yet, and all at once: what recovering a spool needs."""
+"""Writes only rows that a job does not hold yet, and all at once, for the recovery of a spool."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SAME = {
     "tensors": ("time", "step", "mode", "name", "part"),
     "tensor_values": ("time", "step", "mode", "name", "kind", "position"),
 }
-"""By which columns a row is known again. The rank is not among them: a process may learn its own late."""
+"""Columns that identify a row. The rank is not one of them, because a process can learn it late."""
 
 
-class Unstored(Writer):
+class MissingRowsWriter(Writer):
     """A writer for rows some of which may be stored already, of a node on which nothing else writes.
 
     The n-th row of its kind is new when the store holds fewer than n of them.
@@ -54,7 +54,7 @@ class Unstored(Writer):
         self.new[table] = self.new.get(table, 0) + rows
 
     def holds(self, mark: dict[str, int]) -> bool:
-        """Return False: whoever recovers a spool removes it as a whole, once the job is closed."""
+        """Return False: recovery removes the whole spool once the job is closed."""
         return False
 
     def _lacking(self, table: str, columns: Columns) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from tests.agent.trees import NET, cpu_stat, values, write
 from holter import plugins
 from holter.agent.collectors import Collector, Machine, collectors
 from holter.agent.drain.clock import Clock
-from holter.agent.machine.cgroups import Cgroup
+from holter.agent.machine.cgroups import ControlGroup
 from holter.agent.machine.node import capabilities, node_facts
 from holter.schema.metrics import METRICS
 
@@ -34,7 +34,9 @@ def test_a_file_holds_one_collector_of_its_name(name):
 
 def test_what_works_here_gives_known_metrics_and_sound_numbers():
     made, missing = collectors(Machine())
-    assert {"cpu", "memory", "own", "processes"} <= {type(one).__module__.rpartition(".")[2] for one in made}
+    assert {"cpu", "memory", "overhead", "processes"} <= {
+        type(one).__module__.rpartition(".")[2] for one in made
+    }
     assert all(what and why for what, why in missing)
     for collector in made:
         for now in (0, SECOND // 2):
@@ -59,12 +61,12 @@ def test_on_a_machine_with_nothing_every_collector_says_why(tmp_path):
         proc=tmp_path / "proc",
         sys=tmp_path / "sys",
         shm=tmp_path / "x",
-        cgroup=Cgroup((), (), unified=False),
+        cgroup=ControlGroup((), (), unified=False),
         environment={},
     )
     made, missing = collectors(bare)
     assert {what for what, _ in missing} >= {"cpu", "memory", "disk", "network", "pressure", "cgroup"}
-    assert {type(one).__name__ for one in made} <= {"Own", "Processes"}
+    assert {type(one).__name__ for one in made} <= {"Overhead", "Processes"}
 
 
 def test_capabilities_name_what_is_and_what_is_not(machine):

@@ -13,8 +13,8 @@ from tests.agent.spool import Writer
 from holter.agent.drain.clock import Clock
 from holter.agent.drain.drain import Drain
 from holter.agent.supervision.hangs import HangLimits, HangWatch, Silence, diagnosis
-from holter.agent.supervision.stacks import Frame, common_frame, loop_stack, own_frame
-from holter.agent.supervision.watch import Watch
+from holter.agent.supervision.process_monitor import ProcessMonitor
+from holter.agent.supervision.stacks import StackFrame, common_frame, loop_stack, own_frame
 from holter.schema.phases import Phase
 
 SECOND = 1_000_000_000
@@ -97,7 +97,7 @@ def test_the_main_thread_s_stack_is_found():
 
 
 def test_the_frame_that_most_stand_in():
-    a, b = [Frame("x.py", 1, "f")], [Frame("y.py", 2, "g")]
+    a, b = [StackFrame("x.py", 1, "f")], [StackFrame("y.py", 2, "g")]
     assert common_frame([a, a, b, []]) == ("f (x.py:1)", 2)
     assert common_frame([[], []]) is None
 
@@ -109,7 +109,7 @@ def watched(tmp_path, limits: HangLimits):
     training.steps(40)
     training.head(step=40, open_=[(time.monotonic_ns(), Phase.FORWARD, "Net")])
     poll(drain, time.monotonic_ns())
-    return training, drain, Watch(drain, limits)
+    return training, drain, ProcessMonitor(drain, limits)
 
 
 def poll(drain: Drain, now: int) -> None:

@@ -104,7 +104,7 @@ def test_sigterm_ends_the_agent_and_not_the_process(tmp_path, environment):
     ("options", "says"),
     [
         (["--interval", "300"], "300 ms is not possible"),
-        (["--spool", "/proc/nowhere"], "is no directory"),
+        (["--spool", "/proc/nowhere"], "is not a directory"),
         (["--attach", "4000000"], "no process 4000000"),
         (["--job", "a/b"], "a/b"),
         (["--store", "/proc/nowhere"], "cannot be written"),

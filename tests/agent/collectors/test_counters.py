@@ -40,7 +40,7 @@ def test_a_group_counts_what_happens_on_its_core(group):
 
 def test_a_counter_that_there_is_not_is_refused_with_the_reason(group):
     with pytest.raises(perf_event.Refused, match="no such counter") as refused:
-        group.add(perf_event.Event(99, 1))
+        group.add(perf_event.HardwareCounter(99, 1))
     assert refused.value.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
     assert len(group.read()) == 2
 

@@ -1,4 +1,4 @@
-"""What was saved of tensors so far: which ones, at which steps, by which ranks. Grows with the job."""
+"""Index of the saved tensors of a job: names, steps and ranks. It grows with the job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
 from holter.store.follow import Follow
-from holter.store.raw import RAW, DamagedRaw, RawTensor, parse_raw, read_header
+from holter.store.raw_tensors import RAW, DamagedRaw, RawTensor, parse_raw, read_header
 from holter.store.reader import Reader
 
 if TYPE_CHECKING:
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from holter.store.place import Entry
 
 _HEADERS = 64
-"""Headers of raw files kept in memory: who reads a step asks for its tensors one after another."""
+"""Headers of raw files kept in memory, because readers ask for the tensors of a step one by one."""
 
 Writing = tuple[int, str, int]
 """Step, mode and rank: what one rank saves at once."""
 
 
-class Saved:
+class SavedTensors:
     """An index of one job's tensors. `refresh` looks at what is new only."""
 
     def __init__(self, folder: JobFolder) -> None:
         self.folder = folder
-        # Who reads a running job shares the machine with it.
+        # The reader of a running job shares the machine with it.
         running = folder.manifest().get("end") is None
         self.reader = Reader(folder.place, threads=1 if running else None)
         self.ranks: dict[tuple[int, str], set[int]] = defaultdict(set)
@@ -118,11 +118,11 @@ class Saved:
         return [writing for writing in self._raw if name in self.raw_names(writing)]
 
     def raw_at(self, step: int | None, mode: str | None) -> list[Writing]:
-        """Return who saved raw tensors at a step in a mode; None for any."""
+        """Return the ranks that saved raw tensors at a step in a mode; None for any mode."""
         return [w for w in self._raw if step in (None, w[0]) and mode in (None, w[1])]
 
     def raw_names(self, writing: Writing) -> frozenset[str]:
-        """Return the names of the raw tensors that a rank saved at a step; none when the file is damaged."""
+        """Return the names of the raw tensors that a rank saved at a step; a damaged file has no names."""
         if writing not in self._named:
             try:
                 names = frozenset(self._header(writing))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holter.agent.drain.clock import Clock
-from holter.agent.drain.horovod import LOOK_S, Timeline, timeline
+from holter.agent.drain.horovod import LOOK_S, HorovodTimeline, timeline
 from holter.schema.tables import TABLES
 
 EPOCH_US = 1_700_000_000_000_000
@@ -38,7 +38,7 @@ def ended(at: int) -> str:
 def followed(tmp_path):
     """A timeline, and what writes into its file and reads what came of it."""
     path = tmp_path / "timeline.json"
-    found = Timeline(path, CLOCK)
+    found = HorovodTimeline(path, CLOCK)
 
     class Followed:
         def write(self, *texts: str, mode: str = "a") -> list[tuple]:
@@ -118,7 +118,7 @@ def test_a_file_begun_anew_is_read_from_its_begin(followed):
 def test_what_another_job_left_is_not_this_jobs(tmp_path):
     path = tmp_path / "timeline.json"
     path.write_text("[\n" + "".join(line(**one) for one in HEADER) + begun(1) + ended(2))
-    found = Timeline(path, CLOCK)
+    found = HorovodTimeline(path, CLOCK)
     assert found.poll(final=True) == {}
     path.write_text("[\n" + line(name="new", ph="X", pid=1, ts=1, dur=1))
     assert found.poll(final=True)["operators"]["name"] == ["new"]
@@ -133,7 +133,7 @@ def test_times_of_the_monotonic_clock_are_told_apart(tmp_path):
         (8_000_000, time.time_ns()),  # since Horovod began, which is not said: now, then
     ):
         path = tmp_path / f"{first}.json"
-        found = Timeline(path, clock)
+        found = HorovodTimeline(path, clock)
         path.write_text("[\n" + line(name="x", ph="X", pid=1, ts=first, dur=1))
         (at,) = found.poll(final=True)["operators"]["time"]
         assert abs(at - expected) < 5e9

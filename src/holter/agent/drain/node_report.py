@@ -1,0 +1,61 @@
+"""Writes the facts of this node into the job, with a heartbeat and the collectors that are missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.agent.collectors import collectors
+from holter.agent.machine.node import node_facts
+
+if TYPE_CHECKING:
+    from holter.agent.collectors import Collector, Machine
+    from holter.agent.drain.clock import Clock
+    from holter.agent.drain.drain import Drain
+    from holter.store.job import JobFolder
+
+
+class NodeReport:
+    """The facts of one node."""
+
+    def __init__(self, folder: JobFolder, node: str, clock: Clock, *, leads: bool) -> None:
+        """Report to a job.
+
+        Args:
+            folder: The job.
+            node: Name of this machine in the store.
+            clock: The clock of the heartbeat.
+            leads: Whether this node writes the manifest.
+        """
+        self.collectors: list[Collector] = []
+        self._folder = folder
+        self._node = node
+        self._clock = clock
+        self._leads = leads
+        self._missing: list[tuple[str, str]] = []
+        self._facts: dict[str, Any] = {}
+        self._framework: dict[str, Any] | None = None
+
+    def begin(self, facts: dict[str, Any]) -> None:
+        """Write the facts that are known before the machine is examined. Raises `OSError`."""
+        self._folder.update_node(self._node, **facts)
+
+    def examine(self, machine: Machine, facts: dict[str, Any]) -> None:
+        """Open the collectors and gather the facts of the machine; `facts` take precedence."""
+        self.collectors, self._missing = collectors(machine)
+        self._facts = {**node_facts(machine, self.collectors, self._missing, self._clock), **facts}
+
+    def lacks(self, what: str, why: str) -> None:
+        """Report something that cannot be measured."""
+        self._missing.append((what, why))
+
+    def write(self, drain: Drain | None) -> None:
+        """Write the facts with a new heartbeat, and the framework once it is known. Raises `OSError`."""
+        if not self._facts:
+            return
+        missing = [*self._missing, *(entry for one in self.collectors for entry in one.missing)]
+        self._facts["missing"] = [{"what": what, "why": why} for what, why in dict(missing).items()]
+        self._facts["heartbeat"] = self._clock.time_ns()
+        self._folder.write_node(self._node, self._facts)
+        if self._leads and drain is not None and drain.facts.framework and self._framework is None:
+            self._framework = drain.facts.framework
+            self._folder.update(framework=self._framework)
