@@ -20,6 +20,7 @@ from holter.store.writer import Writer
 from holter.views import reading
 from holter.views.document.cost import cost
 from holter.views.document.description import describe, diagnosis
+from holter.views.document.types import __main__ as schema_of_types
 
 PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
 
@@ -48,6 +49,30 @@ def test_the_published_schema_is_a_schema_and_refuses_what_is_wrong(before):
         broken[path[0]][path[1]] = wrong
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(broken, PUBLISHED)
+
+
+def test_the_published_schema_is_that_of_the_types():
+    path = Path(holter.views.__file__).with_name("description.schema.json")
+    made = schema_of_types.text()
+    assert path.read_text() == made, f"run: python -m holter.views.document.types > {path.name}"
+
+
+def closed(schema):
+    """Return a schema that refuses keys without a type."""
+    if isinstance(schema, dict):
+        more = {"additionalProperties": False} if "properties" in schema else {}
+        return {key: closed(value) for key, value in schema.items()} | more
+    return [closed(one) for one in schema] if isinstance(schema, list) else schema
+
+
+def test_every_key_of_a_document_has_a_type(before, tmp_path):
+    folder, _ = told("model", str(tmp_path), ranks=1, cores=8)
+    folder.write_node("node-0", {**folder.node("node-0"), "gpus": GPUS})
+    window(folder, device="cuda")
+    for trial in (Trial(before[0]), Trial(folder)):
+        jsonschema.validate(describe(trial, price=3.0, in_detail=True), closed(PUBLISHED))
+    with pytest.raises(jsonschema.ValidationError, match="moon"):
+        jsonschema.validate({**describe(Trial(folder)), "moon": 1}, closed(PUBLISHED))
 
 
 def test_the_worked_case(before):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from holter.analysis.verdict.failure import first_line
 from holter.cli.options import wrapped
@@ -69,7 +69,7 @@ def finish(
 
     trial = Trial(folder)
     description = describe(trial)
-    _complete(description, outcome)
+    _complete(cast("dict[str, Any]", description), outcome)
     description["cost"]["faults"] += [{"where": "end", "error": text} for text in faults]
     _attempt(lambda: folder.update(verdict=judged(description)), "manifest", faults)
     _attempt(lambda: heatmap.keep(trial, Reading(trial).interval_ns), "heat map", faults)

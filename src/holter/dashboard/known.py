@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.store.job import JobFolder
+    from holter.views.document.types import Description
 
 _MOST_ANSWERS = 64
 _SHARE = 0.015
@@ -32,7 +33,7 @@ def _trial(folder: JobFolder) -> Trial:
 class _Last:
     """What was described last of a job, whatever has changed since."""
 
-    description: dict[str, Any] | None = None
+    description: Description | None = None
     with_it: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
     """What else is looked for as often."""
     at = 0.0

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from holter.store.job import JobFolder
+    from holter.views.document.types import Description
     from holter.views.issues import Found
 
 ABOUT = "Show everything known of one job, finished or running."
@@ -65,7 +66,7 @@ def main(words_: list[str]) -> int:
     return 0
 
 
-def described(folder: JobFolder, price: float | None = None) -> dict[str, Any]:
+def described(folder: JobFolder, price: float | None = None) -> Description:
     """Describe a job; raises `Refusal` with code 65 when its manifest cannot be read, saying why."""
     from holter.store.trial import Trial
     from holter.views.document.description import describe

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holter.analysis.jobs.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.jobs.cost import saving
 from holter.analysis.steps.epochs import epoch_s
 from holter.analysis.verdict.advice import RECORD_STEPS
 from holter.analysis.verdict.evidence import counted
-from holter.schema.phases import JOB_PHASES
 from holter.views.document.description import describe
 from holter.views.reading import steps_of
 
@@ -18,8 +17,11 @@ if TYPE_CHECKING:
 
     from holter.analysis.jobs.comparison import Change, Statistic
     from holter.store.trial import Trial
+    from holter.views.document.types.training import MetricStatistics
 
 VERSION = 1
+_Step = Literal["count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second"]
+_STEPS: tuple[_Step, ...] = ("count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second")
 
 
 def compare(
@@ -80,13 +82,14 @@ def compare(
 
 def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: float | None) -> dict[str, Any]:
     told = describe(trial, price=price, machines=nodes)
-    steps, verdict = told["steps"] or {}, told["verdict"]
+    steps, phases, verdict = told["steps"], told["phases"], told["verdict"]
+    loading, seconds = told["dataloading"], told["job"]["duration_s"]
     seen = epoch_s(trial.table("spans", where="phase = 'data_loading' AND worker = -1"))
-    if epoch_steps and steps.get("mean_ms"):
-        epoch, source = epoch_steps * steps["mean_ms"] / 1000, "epoch_steps"
+    if epoch_steps and steps and steps["mean_ms"]:
+        epoch: float | None = epoch_steps * steps["mean_ms"] / 1000
+        source = "epoch_steps"
     else:
         epoch, source = seen, "loader"
-    phases = told["phases"] or {}
     return {
         "name": told["job"]["name"],
         "status": told["job"]["status"],
@@ -101,20 +104,23 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
             for node in told["nodes"]
         ],
         "ranks": len(told["ranks"]),
-        "workers": (told["dataloading"] or {}).get("workers"),
+        "workers": loading["workers"] if loading else None,
         "recorded": trial.manifest.get("recorded"),
         "suspect": verdict["suspect"],
         "sentence": verdict["sentence"],
         "gpu_pct": _middle(told["utilization"], "gpu.util"),
         "cpu_pct": _middle(told["utilization"], "cpu.util"),
-        "steps": {
-            key: steps.get(key) for key in ("count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second")
-        },
+        "steps": {key: steps[key] if steps else None for key in _STEPS},
         "breakdown": told["breakdown"],
         "epoch_h": None if epoch is None else epoch / 3600,
         "epoch_from": None if epoch is None else source,
-        "duration_h": None if told["job"]["duration_s"] is None else told["job"]["duration_s"] / 3600,
-        "phases": {key: phases.get(f"{key}_s") for key in JOB_PHASES},
+        "duration_h": None if seconds is None else seconds / 3600,
+        "phases": {
+            "initialization": phases["initialization_s"] if phases else None,
+            "training_loop": phases["training_loop_s"] if phases else None,
+            "evaluation": phases["evaluation_s"] if phases else None,
+            "finalization": phases["finalization_s"] if phases else None,
+        },
         "bill": told["bill"],
         "skipped": told["skipped"],
         "issues": [
@@ -123,7 +129,7 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
     }
 
 
-def _middle(rows: list[dict[str, Any]], metric: str) -> float | None:
+def _middle(rows: list[MetricStatistics], metric: str) -> float | None:
     found = [row["p50"] for row in rows if row["metric"] == metric and row["p50"] is not None]
     return sum(found) / len(found) if found else None
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from holter.analysis.jobs.bill import bill
 from holter.analysis.verdict.evidence import counted
 from holter.views.wording import duration, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from holter.store.trial import Trial
+    from holter.views.document.types import Description
+    from holter.views.document.types.job import Bill
 
 MOST_FINDINGS = 5
 
 
 def bill_of(
-    trial: Trial, told: Mapping[str, Any], price: float | None, machines: float | None = None
-) -> dict[str, Any] | None:
+    trial: Trial, told: Description, price: float | None, machines: float | None = None
+) -> Bill | None:
     """Return the bill of a described job; None without a price.
 
     Args:
@@ -39,8 +41,8 @@ def bill_of(
     # A GPU that nobody of the job uses stands idle all the same, and is paid for.
     query = "SELECT avg(value) AS busy FROM samples WHERE metric = 'gpu.util' AND NOT isnan(value)"
     busy = trial.sql(query)["busy"].tolist()
-    loop_s = (told["phases"] or {}).get("training_loop_s")
-    return bill(
+    loop_s = told["phases"]["training_loop_s"] if told["phases"] else None
+    made = bill(
         price=price,
         machines=len(told["nodes"]) or 1 if machines is None else machines,
         hours=None if seconds is None else seconds / 3600,
@@ -49,12 +51,13 @@ def bill_of(
         breakdown=told["breakdown"],
         rules=told["rules"],
     )
+    return cast("Bill", made)
 
 
-def bill_lines(found: Mapping[str, Any]) -> Iterator[str]:
+def bill_lines(found: Bill) -> Iterator[str]:
     """Say a bill in words: the job, its idle part, then what findings cost a day."""
     machines = counted(found["machines"], "machine")
-    if found["cost"] is None:
+    if found["cost"] is None or found["hours"] is None:
         yield f"unknown: how long the job ran is not known ({found['price']:g} an hour, {machines})"
     else:
         took = duration(found["hours"] * 3600)

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types.job import RecorderFault, RecordingCost
 
 _MOST_FAULTS = 20
 
 
-def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str, Any]:
+def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> RecordingCost:
     """Return the document's `cost`; what nobody measured is None.
 
     Args:
@@ -50,7 +51,9 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
 
 def unwritten(description: Mapping[str, Any]) -> str | None:
     """Say of a described job that its store could not take all of it; None where nothing was lost so."""
-    cost = description.get("cost") or {"faults": ()}  # a trace that was never a job has none
+    if "cost" not in description:
+        return None  # a trace file was never recorded
+    cost = description["cost"]
     faults = [str(f.get("error")) for f in cost["faults"] if str(f.get("where")).split()[-1:] == ["store"]]
     if not faults or not cost["dropped"]:
         return None
@@ -59,8 +62,8 @@ def unwritten(description: Mapping[str, Any]) -> str | None:
     why = next((text for text in faults if not text.endswith(UNWRITTEN)), None)
     if why is None:
         return f"The recording has gaps: the store could not be written for a while, {lost}."
-    job, phases = description["job"], description["phases"] or {}
-    until = phases.get("training_loop_end")
+    job, phases = description["job"], description["phases"]
+    until = phases["training_loop_end"] if phases else None
     when = f" {duration((until - job['start']) / 1e9)} after the start" if until and job["start"] else ""
     return f"Recording stopped early{when}: the store could not be written ({why}), {lost}."
 
@@ -119,8 +122,8 @@ def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
     return lost if seen or lost else None
 
 
-def _faults(events: Table) -> list[dict[str, Any]]:
-    listed = [
+def _faults(events: Table) -> list[RecorderFault]:
+    listed: list[RecorderFault] = [
         {
             "where": str(f.get("where", f["name"])),
             "error": str(f.get("error", "")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from holter.analysis.device.critical_path import critical_path, path_shares
 from holter.analysis.device.kernel_statistics import activity, kernel_precision
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.closer_look import Look
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types import Description
+    from holter.views.document.types.profiled import ProfiledWindow, WindowExtras
+    from holter.views.document.types.training import OperatorShare, OperatorTables
 
 TABLES = {
     "kernels": None,
@@ -60,12 +63,13 @@ def _read(trial: Trial, where: str) -> dict[str, Table]:
     return {**found, "spans": spans}
 
 
-def operators(look: Look) -> dict[str, Any]:
+def operators(look: Look) -> OperatorTables:
     """Return a description's `operators`."""
-    return {"cpu": list(look.operators.to_rows()), "gpu": list(look.gpu.to_rows())}
+    cpu, gpu = (cast("list[OperatorShare]", list(one.to_rows())) for one in (look.operators, look.gpu))
+    return {"cpu": cpu, "gpu": gpu}
 
 
-def window(look: Look, tables: Mapping[str, Table]) -> dict[str, Any]:
+def window(look: Look, tables: Mapping[str, Table]) -> ProfiledWindow:
     """Return a description's `window`: which steps, and what accelerators did in them."""
     device = look.device
     return {
@@ -80,14 +84,14 @@ def window(look: Look, tables: Mapping[str, Table]) -> dict[str, Any]:
     }
 
 
-def in_detail(trial: Trial, told: Mapping[str, Any]) -> dict[str, Any]:
+def in_detail(trial: Trial, told: Description, seen: ProfiledWindow) -> WindowExtras:
     """Return what `holter diagnose --detail` adds to a description's `window`: `mfu` and `detail`.
 
     Args:
         trial: The job.
         told: Its description.
+        seen: The description's `window`.
     """
-    seen = told["window"]
     where = _condition(seen["step_start"], seen["step_end"])
     tables = with_shapes(trial, _read(trial, where), where)
     spans = tables["spans"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.store.raw import RAW, parse_raw
@@ -10,14 +10,13 @@ from holter.store.tensors_json import read_told
 from holter.tensors.selection import is_member
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from holter.store.trial import Trial
+    from holter.views.document.types.training import SavedTensors
 
 _ROWS = "FROM (SELECT name, role, step FROM tensors UNION ALL SELECT name, '', step FROM tensor_values)"
 
 
-def saved_tensors(trial: Trial) -> dict[str, Any] | None:
+def saved_tensors(trial: Trial) -> SavedTensors | None:
     """Tell of the tensors that were saved, without opening those that were saved whole; None where none was.
 
     Returns:
@@ -49,7 +48,7 @@ def saved_tensors(trial: Trial) -> dict[str, Any] | None:
     }
 
 
-def saved_text(saved: Mapping[str, Any]) -> str:
+def saved_text(saved: SavedTensors) -> str:
     """Say it: `4 tensors (gradients) at 6 steps, 0 to 50; whole ones at 3 steps`."""
     said = counted(saved["count"], "tensor") if saved["count"] else "whole tensors"
     named = f" ({', '.join(saved['collections'])})" if saved["collections"] else ""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types import Description
 
 __all__ = ["Axis", "Figure", "Reading", "Series", "chosen", "draw", "names"]
 
@@ -129,7 +130,7 @@ class Reading:
         return replace(self, window=window, width=width, node=node, devices=devices, whole=whole)
 
     @cached_property
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Description:
         """The document that `holter describe` prints, of the whole job."""
         if self.whole is not None:
             return self.whole.description

@@ -11,7 +11,8 @@ MISSING = (
 
 def draw(reading: Reading) -> Figure | None:
     """Draw each stage's share of the training loop's time."""
-    stages = (reading.description["dataloading"] or {}).get("stages")
+    loading = reading.description["dataloading"]
+    stages = loading["stages"] if loading else None
     if not stages:
         return None
     named = sorted(stages, key=lambda stage: -(stages[stage] or 0))
