@@ -16,8 +16,9 @@ from holter.importers.importing import import_job
 from holter.store.job import find
 from holter.store.trial import Trial
 from holter.views.document.python_profile import segments
-from holter.views.figures import Reading, chosen, draw
+from holter.views.figures import chosen, draw
 from holter.views.flames import Chosen, flames
+from holter.views.reading import Reading
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching
 from holter.views.wording import plain_function, plain_kernel
 

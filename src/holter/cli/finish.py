@@ -64,8 +64,8 @@ def finish(
     from holter.store.trial import Trial
     from holter.views import heatmap
     from holter.views.document.description import describe
-    from holter.views.figures import Reading
     from holter.views.jobs import judged
+    from holter.views.reading import Reading
 
     trial = Trial(folder)
     description = describe(trial)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from holter.store.trial import Trial
 from holter.views.document import description_kept
-from holter.views.figures import Reading
 from holter.views.jobs import RUNNING
-from holter.views.reading import is_long
+from holter.views.reading import Reading
+from holter.views.tables import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable

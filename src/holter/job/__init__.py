@@ -128,7 +128,8 @@ class Job(JobPart):
         Raises:
             KeyError: There is no such chart; the text names those there are.
         """
-        from holter.views.figures import Reading, draw
+        from holter.views.figures import draw
+        from holter.views.reading import Reading
 
         return Picture(draw(name, Reading(self.trial)))
 

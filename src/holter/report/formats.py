@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from holter.pages.file import page
 from holter.views.comparison.changes_markdown import escaped
-from holter.views.figures import Reading, draw, names
+from holter.views.figures import draw, names
+from holter.views.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from holter.views.figures import Reading
     from holter.views.issues import Found
+    from holter.views.reading import Reading
 
 TITLE = "Overview"
 SHOWN = 10

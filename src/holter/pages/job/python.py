@@ -19,7 +19,7 @@ from holter.views.wording import milliseconds, percent, plain_function, words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Python"
 SHOWN = 60

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from holter.store.trial import Trial
-    from holter.views.figures import Figure
+    from holter.views.figure import Figure
 
 _MOST = 64
 """Ranks or devices that are told of one by one."""

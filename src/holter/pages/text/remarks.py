@@ -11,7 +11,7 @@ from holter.views.wording import percent, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from holter.views.figures import Figure
+    from holter.views.figure import Figure
 
 _BUSY_PCT = 70.0
 _UNEQUAL_PCT = 70.0

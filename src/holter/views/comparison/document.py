@@ -10,7 +10,7 @@ from holter.analysis.steps.epochs import epoch_s
 from holter.analysis.verdict.advice import RECORD_STEPS
 from holter.analysis.verdict.evidence import counted
 from holter.views.document.description import describe
-from holter.views.reading import steps_of
+from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

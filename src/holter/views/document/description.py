@@ -27,7 +27,7 @@ from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
 from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.jobs import why_not_running
-from holter.views.reading import Stretches, steps_of, utilization_of
+from holter.views.tables import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 _LAST_NS = 300_000_000_000
 

@@ -12,7 +12,7 @@ from holter.analysis.machine import utilization as utilized
 from holter.analysis.machine.usage_ranges import RANGES, Range, in_ranges
 from holter.analysis.running import of_largest, sums, times_at, times_during
 from holter.schema.metrics import METRICS
-from holter.views.reading import Stretches, utilization_of
+from holter.views.tables import Stretches, utilization_of
 from holter.views.wording import meant
 
 if TYPE_CHECKING:

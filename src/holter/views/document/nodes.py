@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.trial import Trial
     from holter.views.document.types.job import NodeClock, NodeFacts
-    from holter.views.reading import Stretches
+    from holter.views.tables import Stretches
 
 
 def nodes_of(

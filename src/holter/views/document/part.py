@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.schema.tables import TABLES
 from holter.store.parquet.queries import literal
-from holter.views.reading import steps_of
+from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

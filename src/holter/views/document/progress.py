@@ -9,7 +9,7 @@ import numpy as np
 from holter.views.document.planned import loader_batches
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 
 def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]:

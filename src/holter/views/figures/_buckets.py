@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 Values = list[float | None]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.views.reading import steps_of
+from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.timeline.busy import busy
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 
 if TYPE_CHECKING:
     from holter.views.timeline.lanes import Timeline

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from typing import TYPE_CHECKING
+
+from holter.views.figure import Axis, Figure, Series
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = (
     "Nothing is known of the inside of data loading: no torch DataLoader, or batches cost next to nothing."

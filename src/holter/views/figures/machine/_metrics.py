@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import over_time, seconds, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
+
+    from holter.views.reading import Reading
 
 
 def of_metrics(

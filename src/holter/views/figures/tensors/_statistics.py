@@ -12,7 +12,7 @@ from holter.views.tensors import about_ranks, asked, natural, values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
     from holter.views.tensors import Statistic
 
 MODES = ("train", "eval", "predict", "global")

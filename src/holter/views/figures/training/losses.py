@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holter.views.figures.training._scalars import curves
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = "No loss was seen. `holter.log(loss=...)` records any number of the training."
 
