@@ -25,7 +25,7 @@ MOST_FUNCTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class FlameSelection:
     """Which part of a job is looked at; None for all."""
 
     first_step: int | None = None
@@ -49,7 +49,7 @@ class Chosen:
         return " AND ".join(terms) or "true"
 
 
-def flames(trial: Trial, chosen: Chosen | None = None) -> Iterator[dict[str, Any]]:
+def flames(trial: Trial, chosen: FlameSelection | None = None) -> Iterator[dict[str, Any]]:
     """Yield a document for each source of stacks that has any, the most exact first.
 
     Returns:
@@ -58,7 +58,7 @@ def flames(trial: Trial, chosen: Chosen | None = None) -> Iterator[dict[str, Any
         (of the thread or the workers), `flame` (`name`, `value` in ns, `children`), `functions` (see
         `python_profile`), `samples` (None where nothing was sampled), `left_out` (functions beyond the list).
     """
-    chosen = chosen or Chosen()
+    chosen = chosen or FlameSelection()
     windows = trial.table("python_stacks", where=chosen.where("rank", "mode", "phase"))
     if windows.rows:
         yield _document("pyinstrument", "training thread", windows)
@@ -98,7 +98,7 @@ def _document(source: str, name: str, rows: Table) -> dict[str, Any]:
     }
 
 
-def _of_host(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Any]]:
+def _of_host(trial: Trial, chosen: FlameSelection) -> Iterator[dict[str, Any]]:
     """Yield a document for each thread of which a window or a trace has nested events, the busiest first."""
     columns = ("time", "duration", "rank", "thread", "name", "kind")
     where = chosen.where("rank") + " AND kind IN ('operator', 'python', 'module', 'annotation')"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holter.views.document.description import describe
 from holter.views.document.main_loader import MainLoader
 from holter.views.document.planned import planned
-from holter.views.document.profiled import Profiled
+from holter.views.document.profiled import ProfiledTables
 from holter.views.loading import Loading
 from holter.views.tables import steps_of
 
@@ -91,9 +91,9 @@ class Reading:
         return self.steps.where((ends > self.since) & (self.steps["time"] < self.until))
 
     @cached_property
-    def profiled(self) -> Profiled:
+    def profiled(self) -> ProfiledTables:
         """What accelerators and the host did in windows and traces, of the whole job."""
-        return Profiled(self.trial) if self.whole is None else self.whole.profiled
+        return ProfiledTables(self.trial) if self.whole is None else self.whole.profiled
 
     @cached_property
     def loading(self) -> Loading:

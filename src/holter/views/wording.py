@@ -12,7 +12,7 @@ from holter.analysis.verdict.evidence import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from holter.views.issues import Found
+    from holter.views.issues import IssueGroup
 
 _ANGLES = "<…>"
 _FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\b")
@@ -124,7 +124,7 @@ def advice_text(advice: Mapping[str, Any]) -> str:
     return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
 
 
-def issue_text(found: Found) -> str:
+def issue_text(found: IssueGroup) -> str:
     """One issue in a sentence: the rule, what it found, and whether that is over."""
     return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from holter.store.job import JobFolder
     from holter.views.document.types import Description
-    from holter.views.issues import Found
+    from holter.views.issues import IssueGroup
 
 ABOUT = "Show everything known of one job, finished or running."
 EXAMPLES = """  holter describe latest
@@ -254,7 +254,7 @@ def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
         yield f"could not judge (holter rules run JOB says why): {', '.join(unseen)}"
 
 
-def _issue(found: Found, *, advice: bool = True) -> Iterator[Text]:
+def _issue(found: IssueGroup, *, advice: bool = True) -> Iterator[Text]:
     from rich.text import Text
 
     severity = found.issue["severity"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from holter.views.issues import Found
+    from holter.views.issues import IssueGroup
     from holter.views.reading import Reading
 
 TITLE = "Overview"
@@ -109,7 +109,7 @@ def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str
     )
 
 
-def _symptoms(of: Found) -> str:
+def _symptoms(of: IssueGroup) -> str:
     """Name what follows from a finding."""
     names = dict.fromkeys(one.rule for one in of.symptoms)
     return f'<p class="note">and from it: {escape(", ".join(names))}</p>' if names else ""

@@ -29,7 +29,7 @@ from holter.views.wording import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from holter.views.issues import Found
+    from holter.views.issues import IssueGroup
 
 _MOST_ROWS = 400
 _MOST_ISSUES = 200
@@ -202,7 +202,7 @@ def issues(told: Mapping[str, Any]) -> str:
     return told_of + (f'<p class="note">and {more:,} more</p>' if more > 0 else "")
 
 
-def _issue(found: Found) -> str:
+def _issue(found: IssueGroup) -> str:
     issue = found.issue
     severity = issue["severity"]
     whose = ("node", "rank", "device", "tensor")

@@ -39,7 +39,7 @@ HOW = (
 """How a job comes to have kernels."""
 
 
-class Profiled:
+class ProfiledTables:
     """The tables of windows and traces, whole or of one rank or device only."""
 
     def __init__(self, trial: Trial) -> None:

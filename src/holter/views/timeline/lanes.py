@@ -11,7 +11,7 @@ import numpy as np
 from holter.analysis.timeline.depth import depths, order
 from holter.analysis.timeline.tiles import ALL_KEPT, Blocks, events, level_for, simplified, width
 from holter.views.timeline.levels import COLUMNS, Levels
-from holter.views.timeline.reading import Lane, Reading
+from holter.views.timeline.reading import EventTables, Lane
 from holter.views.timeline.tiles import IN_MEMORY, prepare, top_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class TimelineSlice:
     """A range of time of some lanes, as detailed as its pixels show."""
 
     start_ns: int
@@ -90,7 +90,7 @@ class Timeline:
         Raises:
             OSError: Files went away meanwhile, as after a compaction: open it again.
         """
-        self.reading = Reading(trial, threads=threads)
+        self.reading = EventTables(trial, threads=threads)
         self.lanes = prepare(self.reading, in_memory)
         """Its lanes."""
         self.start_ns = min((lane.start for lane in self.lanes), default=0)
@@ -116,7 +116,7 @@ class Timeline:
         *,
         pixels: int = 1000,
         lanes: Iterable[Lane] | None = None,
-    ) -> Picture:
+    ) -> TimelineSlice:
         """Return what is seen of lanes.
 
         Each event that is as long as a pixel, about, is in it; of shorter ones those that lie next to each
@@ -136,7 +136,7 @@ class Timeline:
         end = self.end_ns if end_ns is None else end_ns
         chosen = self.lanes if lanes is None else list(lanes)
         if not chosen:
-            return Picture(start, end, [], [], np.empty(0, np.int32))
+            return TimelineSlice(start, end, [], [], np.empty(0, np.int32))
         if start >= end:
             raise ValueError(f"the range from {start} to {end} is empty")
         if pixels < 1:
@@ -154,7 +154,7 @@ class Timeline:
             strip.name[:] = np.searchsorted(codes, strip.name)
         place = {lane: n for n, lane in enumerate(chosen)}
         strips.sort(key=lambda strip: place[strip.lane])
-        return Picture(start, end, strips, self.reading.names[codes].tolist(), codes)
+        return TimelineSlice(start, end, strips, self.reading.names[codes].tolist(), codes)
 
     def warm(self) -> None:
         """Load what pictures are made of, as far as memory is spent on it, so that none has to wait."""

@@ -15,7 +15,7 @@ from holter.views.timeline.reading import Lane, rows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holter.views.timeline.reading import Arrays, Reading
+    from holter.views.timeline.reading import Arrays, EventTables
 
 IN_MEMORY = 300_000
 """The tiles of a job with no more events are computed when it is opened, and not stored."""
@@ -23,7 +23,7 @@ _AT_ONCE = 1_000_000
 """Events that are in memory at once while tiles are computed, unless one lane has more."""
 
 
-def prepare(reading: Reading, in_memory: int = IN_MEMORY) -> list[Lane]:
+def prepare(reading: EventTables, in_memory: int = IN_MEMORY) -> list[Lane]:
     """Make the tiles of a job ready to be asked for, and return its lanes.
 
     Tiles that are stored are used while they cover all events; otherwise they are computed anew and stored.
@@ -47,7 +47,7 @@ def prepare(reading: Reading, in_memory: int = IN_MEMORY) -> list[Lane]:
     return _keep(reading, lanes)
 
 
-def stored(reading: Reading) -> list[Lane]:
+def stored(reading: EventTables) -> list[Lane]:
     """Return the lanes that the tiles know; none when there are none, or their writing was not finished."""
     query = (
         "SELECT node, kind, rank, device, track, count, time, time + duration AS stop, depth, level "
@@ -65,7 +65,7 @@ def top_of(lanes: Sequence[Lane]) -> int:
     return top_level(max(lane.end for lane in lanes) - min(lane.start for lane in lanes))
 
 
-def _store(reading: Reading, lanes: Sequence[Lane], events: int) -> bool:
+def _store(reading: EventTables, lanes: Sequence[Lane], events: int) -> bool:
     """Compute tiles into the store; the whole lanes come last, and say that all is there."""
     folder = reading.trial.folder
     try:
@@ -90,7 +90,7 @@ def _store(reading: Reading, lanes: Sequence[Lane], events: int) -> bool:
     return True
 
 
-def _keep(reading: Reading, lanes: Sequence[Lane]) -> list[Lane]:
+def _keep(reading: EventTables, lanes: Sequence[Lane]) -> list[Lane]:
     """Compute tiles into memory."""
     done: list[Lane] = []
     parts: list[Arrays] = []
@@ -107,7 +107,7 @@ def _keep(reading: Reading, lanes: Sequence[Lane]) -> list[Lane]:
     return done
 
 
-def _computed(reading: Reading, lanes: Sequence[Lane]) -> Iterator[tuple[list[Lane], dict[str, Any]]]:
+def _computed(reading: EventTables, lanes: Sequence[Lane]) -> Iterator[tuple[list[Lane], dict[str, Any]]]:
     """Yield lanes, a few at a time, with what is now known of them, and the columns of their tiles."""
     top, finest = top_of(lanes), coarsest_finest(reading.events_per_s())
     names = reading.names.tolist()

@@ -178,7 +178,7 @@ class IdleDivision(TypedDict):
     unknown_us: float
 
 
-class LateRank(TypedDict):
+class TraceLateRank(TypedDict):
     """A rank that enters collectives late."""
 
     rank: int
@@ -189,7 +189,7 @@ class LateRank(TypedDict):
     last: int
 
 
-class OddRank(TypedDict):
+class TraceOddRank(TypedDict):
     """A rank that spends more time on one part than the others."""
 
     rank: int
@@ -211,5 +211,5 @@ class TraceNumbers(TypedDict):
     breakdowns: list[TimeDivision]
     idle: list[IdleDivision]
     critical_path: dict[str, float]
-    late_ranks: list[LateRank]
-    odd_ranks: list[OddRank]
+    late_ranks: list[TraceLateRank]
+    odd_ranks: list[TraceOddRank]
