@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from holter.views.document.types.rules import RuleResult
+
 SEVERITIES = ("critical", "warning", "info")
 """Worst first."""
 
@@ -32,7 +34,7 @@ class IssueGroup:
         return min((own, *(one.severity for one in self.symptoms)), key=_place)
 
 
-def ordered(rules: Iterable[Mapping[str, Any]]) -> list[IssueGroup]:
+def ordered(rules: Iterable[RuleResult]) -> list[IssueGroup]:
     """Return the issues of rules: the worst first, of equals those that are not over.
 
     `rules` is what `evaluations.json` holds.

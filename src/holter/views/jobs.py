@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.store.job import JobFolder
+    from holter.views.document.types import Description
 
 RUNNING = ("InProgress", "Stopping")
 _SILENT_S = 60.0
@@ -40,7 +41,7 @@ def readable(folder: JobFolder) -> bool:
     return folder.fault is None or "start" in folder.manifest()
 
 
-def judged(description: Mapping[str, Any]) -> dict[str, Any]:
+def judged(description: Description) -> dict[str, Any]:
     """Return what a job's manifest keeps of its verdict, for the lists of jobs; it takes a description."""
     verdict, headline = description["verdict"], description["job"]["headline"]
     return {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}

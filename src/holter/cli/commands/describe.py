@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from holter.store.job import JobFolder
     from holter.views.document.types import Description
+    from holter.views.document.types.rules import RuleResult
     from holter.views.issues import IssueGroup
 
 ABOUT = "Show everything known of one job, finished or running."
@@ -228,7 +229,7 @@ def _phases(phases: Mapping[str, Any]) -> Iterator[str]:
             yield f"{words(name)} {duration(phases[name + '_s'])}{of_all}"
 
 
-def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
+def _rules(rules: list[RuleResult]) -> Iterator[Any]:
     from rich.text import Text
 
     if not rules:
