@@ -1,4 +1,4 @@
-"""Flame graphs of what is known of Python code and of the host, each of one thread or group of threads."""
+"""Builds flame graphs of Python code and of the host, one for each thread or group of threads."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 MOST_EVENTS = 500_000
-"""Events of a trace that are put into one tree."""
+"""Limit on the events of a trace in one tree."""
 LEAST_PCT = 0.05
-"""What takes a smaller share of the whole is not drawn; its time stays with what called it."""
+"""Functions with a smaller share are not drawn; their time counts for the caller."""
 MOST_FUNCTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class FlameSelection:
-    """Which part of a job is looked at; None for all."""
+    """The part of a job that a flame graph shows; None for all."""
 
     first_step: int | None = None
     last_step: int | None = None
@@ -136,7 +136,7 @@ def _grown(tree: Any, which: Any) -> Flame:
 
 
 def _functions(root: Flame) -> list[dict[str, Any]]:
-    """Add a flame up by name; what calls itself counts once."""
+    """Sum a flame by name; a recursive function counts once."""
     found: dict[str, list[int]] = {}
 
     def visit(node: Flame, above: frozenset[str]) -> int:

@@ -1,4 +1,4 @@
-"""The issues of a job in the order in which to read them: worst first, symptoms with their cause."""
+"""Orders the issues of a job for reading: worst first, symptoms with their cause."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def ordered(rules: Iterable[RuleResult]) -> list[IssueGroup]:
 
 
 def not_judged(rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the rules that found nothing because what they look at was not recorded, or not long enough."""
+    """Return the rules that could not judge: their data was not recorded, or not long enough."""
     return [
         rule["name"]
         for rule in rules

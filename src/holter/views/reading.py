@@ -1,4 +1,4 @@
-"""A job as charts and pages read it: its description, its steps and what several of them need, read once."""
+"""Reads a job for charts and pages: what several of them need is read once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """A job as charts read it, all of it or a window of time; what several of them need is read once."""
+    """A job or a time window of it; its description, steps and other shared data are read once."""
 
     trial: Trial
     now_ns: int | None = None
     width: int = field(default=300)
-    """Points along the x axis that a chart has room for."""
+    """Number of points that fit on the x axis of a chart."""
     price: float | None = None
     """What one machine costs an hour, for the bill; None for what the job says of it."""
     window: tuple[float, float] | None = None
@@ -37,7 +37,7 @@ class Reading:
     devices: tuple[str, ...] = ()
     """Cores, GPUs or interfaces that are drawn beside the mean of all."""
     kept: dict[tuple[Any, ...], Figure | str] | None = field(default=None, repr=False, compare=False)
-    """Where what is drawn is kept, for who needs it several times: by chart, part and what was asked for."""
+    """A cache of drawn charts by name, options and window; None for no cache."""
     whole: Reading | None = field(default=None, repr=False)
     """The reading that this is a part of."""
     before: Table | None = field(default=None, repr=False, compare=False)
@@ -64,14 +64,14 @@ class Reading:
 
     @cached_property
     def main_loader(self) -> MainLoader | None:
-        """The loader that the training takes its batches from; None where none is known."""
+        """The loader from which the training takes its batches; None if unknown."""
         if self.whole is not None:
             return self.whole.main_loader
         return MainLoader.of(self.trial, len(self.description["ranks"]), self.steps.rows)
 
     @cached_property
     def planned(self) -> tuple[int, str] | None:
-        """How many steps the job will take and who said so; None where nobody did."""
+        """The planned number of steps and its source; None if unknown."""
         if self.whole is not None:
             return self.whole.planned
         loader = self.main_loader
@@ -92,12 +92,12 @@ class Reading:
 
     @cached_property
     def profiled(self) -> ProfiledTables:
-        """What accelerators and the host did in windows and traces, of the whole job."""
+        """The tables of profiling windows and traces, of the whole job."""
         return ProfiledTables(self.trial) if self.whole is None else self.whole.profiled
 
     @cached_property
     def loading(self) -> Loading:
-        """What data loaders did, of the whole job."""
+        """The spans of data loading, of the whole job."""
         return Loading(self.trial) if self.whole is None else self.whole.loading
 
     @property

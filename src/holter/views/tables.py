@@ -1,4 +1,4 @@
-"""Read of a job's tables as much as a description needs, so that a day of training takes seconds too."""
+"""Reads as much of a job's tables as a description needs, so that a day of training takes seconds."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 MOST_ROWS = 300_000
-"""More rows of one table than this are looked at in stretches of the job, spread over all of it."""
+"""A table with more rows is read in stretches that are spread over the whole job."""
 LONG = 2_000_000
 STRETCH_NS = 30_000_000_000
 MOST_RANGES = 64
-"""Up to so many stretches are asked for as ranges of time, of which files say whether they have any row."""
+"""Up to this number, stretches are queried as time ranges, which lets the reader skip files."""
 _TRAINER = "worker = -1"
 _LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack', 'step')"
 
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """Which parts of a job are looked at: of every `every` stretches of half a minute the first."""
+    """The parts of a job that are read: the first of every `every` stretches of half a minute."""
 
     start: int
     every: int
@@ -79,13 +79,13 @@ class Stretches:
         return trial.table("samples", where=self.where)
 
     def loading(self, trial: Trial) -> Table:
-        """Return the spans that tell what data loading is made of, and which thread the loop's is."""
+        """Return the spans of data loading, and those of steps, which identify the thread of the loop."""
         where = _LOADING if self.whole else f"{_LOADING} AND {self.where}"
         return trial.table("spans", where=where)
 
 
 def is_long(trial: Trial) -> bool:
-    """Whether a job has so much that describing and drawing all of it takes a noticeable time."""
+    """Return whether a job has so many rows that its description takes a noticeable time."""
     return trial.rows("samples") + trial.rows("steps") + trial.rows("spans") > LONG
 
 
@@ -95,10 +95,10 @@ def steps_of(
     *,
     columns: Sequence[str] | None = None,
 ) -> Table:
-    """Return table `steps`: what is stored, and what the spans say of the steps after that.
+    """Return table `steps`: the stored steps, and newer ones that are computed from spans.
 
-    Only who judges a job stores its steps: a running job's newest are not there yet, and of a job without
-    rules, or whose machine died, none or not all.
+    Only the evaluation of rules stores steps. The newest steps of a running job, and steps of a job without
+    rules or with a dead machine, are missing in the store.
 
     Args:
         trial: The job.
@@ -115,7 +115,7 @@ def steps_of(
     if not fresh.rows:
         return stored
     if known is not None and not set(np.unique(fresh["rank"]).tolist()) <= set(last):
-        return steps_of(trial)  # a rank that was late: it has steps from before
+        return steps_of(trial)  # a rank joined late: it has earlier steps
     done = np.array([last.get(rank, 0) for rank in fresh["rank"].tolist()], dtype=np.int64)
     fresh = fresh.where(fresh["time"] >= done)
     return Table.concat([stored, Table({name: fresh[name] for name in stored.names})])

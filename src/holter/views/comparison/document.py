@@ -1,4 +1,4 @@
-"""Jobs side by side: what changed between them, how sure that is, and what it is worth."""
+"""Compares jobs: the differences, their certainty, and the money and time that they save."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _middle(rows: list[MetricStatistics], metric: str) -> float | None:
 
 
 def _bill(job: dict[str, Any], price: float | None, nodes: float | None) -> None:
-    """Add what the job cost, and the part of it that was spent in each part of its steps."""
+    """Add the cost of the job and of each part of its steps."""
     machines = nodes if nodes is not None else len(job["hardware"]) or 1
     known = price is not None and job["duration_h"] is not None
     cost = saving(job["duration_h"], 0.0, price=price, nodes=machines).money_saved if known else None
@@ -179,7 +179,7 @@ def _saving(
     epochs: float | None,
     nodes: float | None,
 ) -> dict[str, Any] | None:
-    """What a whole run saves: of so many epochs, else of the baseline's steps at either pace."""
+    """Return the saving of a whole run: of the given epochs, or else of the baseline's number of steps."""
     if epochs is not None and (before["epoch_h"] is None or after["epoch_h"] is None):
         return None
     if epochs is not None:
@@ -210,7 +210,7 @@ def _step_h(job: Mapping[str, Any]) -> float | None:
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Name what else differs: command, framework, hardware, ranks, workers, code, packages, settings."""
+    """Return other differences: command, framework, hardware, ranks, workers, code, packages, settings."""
     whats = ("command", "framework", "hardware", "ranks", "workers")
     found = [(what, before[what], after[what]) for what in whats]
     old, new = before["recorded"] or {}, after["recorded"] or {}
@@ -225,7 +225,7 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[s
 
 
 def _unread(job: Mapping[str, Any]) -> list[str]:
-    """Say which files of a job cannot be read: what they held is missing from all that is compared."""
+    """Name the unreadable files of a job; their rows are missing from the comparison."""
     files = job["skipped"]
     if not files:
         return []
@@ -245,7 +245,7 @@ def _missing(*timed: tuple[Mapping[str, Any], Any]) -> list[str]:
 
 
 def _no_epochs(before: Mapping[str, Any], after: Mapping[str, Any], epochs: float | None) -> list[str]:
-    """Say why it is not known what the epochs that were asked for take."""
+    """Explain why the time of the given epochs is unknown."""
     unseen = [job["name"] for job in (before, after) if job["epoch_h"] is None]
     if epochs is None or not unseen:
         return []

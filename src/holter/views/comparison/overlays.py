@@ -1,4 +1,4 @@
-"""Charts of several jobs on the same axes, as a comparison shows them: a line for each job.
+"""Draws several jobs on the same axes, a line for each job.
 
 What a chart needs of one job are its `curves`, which are plain data: they can be kept and put together later.
 """

@@ -1,4 +1,4 @@
-"""The bill of a described job, and in words."""
+"""Computes the bill of a described job and writes it in sentences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bill_of(
     if price is None:
         return None
     seconds = told["job"]["duration_s"]
-    # A GPU that nobody of the job uses stands idle all the same, and is paid for.
+    # A GPU that the job does not use is idle too, and it costs money.
     query = "SELECT avg(value) AS busy FROM samples WHERE metric = 'gpu.util' AND NOT isnan(value)"
     busy = trial.sql(query)["busy"].tolist()
     loop_s = told["phases"]["training_loop_s"] if told["phases"] else None
@@ -55,7 +55,7 @@ def bill_of(
 
 
 def bill_lines(found: Bill) -> Iterator[str]:
-    """Say a bill in words: the job, its idle part, then what findings cost a day."""
+    """Write a bill in sentences: the job, its idle part, then the daily cost of findings."""
     machines = counted(found["machines"], "machine")
     if found["cost"] is None or found["hours"] is None:
         yield f"unknown: how long the job ran is not known ({found['price']:g} an hour, {machines})"
@@ -70,7 +70,7 @@ def bill_lines(found: Bill) -> Iterator[str]:
 
 
 def money(value: float | None) -> str:
-    """Write an amount in whatever currency the price was in."""
+    """Write an amount; the price defines the currency."""
     if value is None:
         return "unknown"
     return f"{value:,.2f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"

@@ -1,4 +1,4 @@
-"""What holter itself cost a job: the recorder's time, the agent's CPU, bytes, dropped records, faults."""
+"""Computes the cost of recording: the recorder's time, the agent's CPU, bytes, dropped records, faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_FAULTS = 20
 
 
 def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> RecordingCost:
-    """Return the document's `cost`; what nobody measured is None.
+    """Return the document's `cost`; an unmeasured value is None.
 
     Args:
         trial: The job.
@@ -50,7 +50,7 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> Recording
 
 
 def unwritten(description: Mapping[str, Any]) -> str | None:
-    """Say of a described job that its store could not take all of it; None where nothing was lost so."""
+    """Explain that the store rejected a part of a described job; None if the store took everything."""
     if "cost" not in description:
         return None  # a trace file was never recorded
     cost = description["cost"]
@@ -58,7 +58,7 @@ def unwritten(description: Mapping[str, Any]) -> str | None:
     if not faults or not cost["dropped"]:
         return None
     lost = f"{counted(cost['dropped'], 'record')} {'is' if cost['dropped'] == 1 else 'are'} lost"
-    # What the last attempt failed with is told only where it was the last: nothing came after it.
+    # The text of the last error counts only if no later attempt succeeded.
     why = next((text for text in faults if not text.endswith(UNWRITTEN)), None)
     if why is None:
         return f"The recording has gaps: the store could not be written for a while, {lost}."
@@ -69,7 +69,7 @@ def unwritten(description: Mapping[str, Any]) -> str | None:
 
 
 def details(events: Table, *kinds: str) -> list[dict[str, Any]]:
-    """Return what events of some kinds tell, each with `time`, `node`, `rank`, `name`; no damaged one."""
+    """Return the details of events of some kinds, with `time`, `node`, `rank`, `name`; skip damaged ones."""
     found = []
     for row in events.where(np.isin(events["kind"], kinds)).to_rows():
         try:
@@ -82,10 +82,10 @@ def details(events: Table, *kinds: str) -> list[dict[str, Any]]:
 
 
 def _recorder_percent(kept: list[dict[str, Any]], events: Table, steps: Table) -> float | None:
-    """Return the recorder's own time as percent of the loop's, over all ranks; None when nobody said."""
+    """Return the recorder's own time in percent of the loop's, over all ranks; None if unknown."""
     loop = int(steps["duration"].sum()) if steps.rows else 0
     spent = sum(int(node.get("recorder_ns") or 0) for node in kept)
-    if not spent:  # the job runs, or its agent was killed: what its processes said when they ended
+    if not spent:  # the job runs, or its agent was killed: use the last events of its processes
         spent = sum(int(end.get("cost_ns") or 0) for end in details(events, "end"))
     return min(100.0, 100.0 * spent / loop) if spent and loop else None
 
@@ -108,11 +108,11 @@ def _agent_percent(kept: list[dict[str, Any]], samples: Table, least_s: float) -
 
 
 def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
-    """Return how many records were lost, rows and files of tensors too; None when nothing was recorded."""
+    """Return the number of lost records, rows and files of tensors included; None without a recording."""
     drops = details(events, "dropped")
     tensors = sum(int(drop.get(what) or 0) for drop in drops for what in ("frames", "saves"))
     files: dict[str, int] = {}
-    for drop in drops:  # an agent tells in all what it had no room for, each time anew
+    for drop in drops:  # an agent reports its total each time
         files[drop["node"]] = max(files.get(drop["node"], 0), int(drop.get("files") or 0))
     tensors += sum(files.values())
     if kept:

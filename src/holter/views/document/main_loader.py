@@ -1,4 +1,4 @@
-"""The data loader that a training takes its batches from."""
+"""Finds the data loader from which the training takes its batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a job: what they are, which ranks they run, how they ended, how their clocks differ."""
+"""Describes the nodes of a job: hardware, ranks, exit status and clock skew."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def nodes_of(
     Args:
         trial: The job.
         nodes: The facts of its nodes, by name.
-        ranked: Rows that tell which ranks run where: table `steps`, or `events` when there are none.
-        stretches: The parts of the job that are looked at.
-        device: The device of the framework, as in `cuda`; None when nobody said.
+        ranked: Rows with `rank` and `node`: table `steps`, or table `events` of a job without steps.
+        stretches: The parts of the job that are read.
+        device: The device of the framework, as in `cuda`; None if unknown.
     """
     ranks = {name: _ranks(ranked.where(ranked["node"] == name)) for name in nodes}
     read = _gpus_read(trial) if any(facts.get("gpus") is None for facts in nodes.values()) else {}
@@ -62,7 +62,7 @@ def nodes_of(
 
 
 def _gpus_read(trial: Trial) -> dict[str, int]:
-    """Return of how many GPUs each node has readings: nodes of imports say nothing of theirs."""
+    """Return the number of sampled GPUs of each node: nodes of imported jobs do not list their GPUs."""
     found = trial.sql(
         "SELECT node, count(DISTINCT device) AS gpus FROM samples WHERE metric LIKE 'gpu.%' GROUP BY node"
     )

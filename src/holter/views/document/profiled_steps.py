@@ -1,4 +1,4 @@
-"""The steps that a profiling window looked at last: rows for the verdict, numbers for documents."""
+"""Reads the newest profiled steps: tables for the verdict, numbers for the description."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TABLES = {
     "operators": ("time", "duration", "rank", "thread", "step", "name", "kind"),
 }
 MOST_ROWS = 400_000
-"""So many operators and kernels are looked at, those of the newest steps; of one step in any case."""
+"""Limit on the rows of operators and kernels, newest steps first; at least one step is read."""
 
 
 def read(trial: Trial) -> dict[str, Table] | None:
@@ -70,7 +70,7 @@ def operators(look: Look) -> OperatorTables:
 
 
 def window(look: Look, tables: Mapping[str, Table]) -> ProfiledWindow:
-    """Return a description's `window`: which steps, and what accelerators did in them."""
+    """Return a description's `window`: its steps, and the work of the accelerators in them."""
     device = look.device
     return {
         "step_start": look.first_step,

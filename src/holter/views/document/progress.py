@@ -1,4 +1,4 @@
-"""How far a job is: its steps, its epochs, and when it will be done."""
+"""Computes the progress of a job: steps, epochs and the time left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]:
-    """Return how far a job is; what is not known is None.
+    """Return the progress of a job; an unknown value is None.
 
     Args:
         reading: The job.

@@ -1,4 +1,4 @@
-"""How many tensors of a job were saved, of which collections, and when: one line of its description."""
+"""Counts the saved tensors of a job, their collections and steps, for one line of its description."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROWS = "FROM (SELECT name, role, step FROM tensors UNION ALL SELECT name, '', s
 
 
 def saved_tensors(trial: Trial) -> SavedTensors | None:
-    """Tell of the tensors that were saved, without opening those that were saved whole; None where none was.
+    """Count saved tensors without opening whole tensors; None if the job saved no tensor.
 
     Returns:
         `count` (of those with statistics or values), `collections` (names), `steps` (how many), `first_step`
@@ -49,7 +49,7 @@ def saved_tensors(trial: Trial) -> SavedTensors | None:
 
 
 def saved_text(saved: SavedTensors) -> str:
-    """Say it: `4 tensors (gradients) at 6 steps, 0 to 50; whole ones at 3 steps`."""
+    """Write the counts as a sentence: `4 tensors (gradients) at 6 steps, 0 to 50; whole ones at 3 steps`."""
     said = counted(saved["count"], "tensor") if saved["count"] else "whole tensors"
     named = f" ({', '.join(saved['collections'])})" if saved["collections"] else ""
     first, last = saved["first_step"], saved["last_step"]

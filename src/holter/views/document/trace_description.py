@@ -1,4 +1,4 @@
-"""A trace that holter did not record, as the document that `holter diagnose --json` prints of it."""
+"""Describes an imported trace as the document that `holter diagnose --json` prints."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TABLES = {
     "tracks": None,
     "spans": ("time", "duration", "rank", "step", "phase"),
 }
-"""What the verdict reads, and of which columns; shapes and stacks of operators are most of a trace."""
+"""Tables and columns that the verdict needs; shapes and stacks of operators make up most of a trace."""
 _MOST = 15
 
 

@@ -1,4 +1,4 @@
-"""What else the tables of a trace or a window tell: modules, roofline, launches, queues, memory, MFU."""
+"""Computes the details of a trace or a window: modules, roofline, launches, queues, memory, MFU."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool
 
 
 def _longest(modules: Table) -> Table:
-    """Return the modules that take longest with all that they call; by themselves they only call."""
+    """Return the modules with the longest total time, callees included."""
     return modules.where(np.argsort(-modules["total_ns"], kind="stable")[:_MOST])
 
 
 def rows(table: Table) -> list[TableRow]:
-    """Return rows as a document has them: null for a number that there is not."""
+    """Return the rows of a table as JSON rows: NaN and infinity become null."""
     return [{name: _number(value) for name, value in row.items()} for row in table.to_rows()]
 
 

@@ -32,16 +32,16 @@ def names() -> list[str]:
 
 
 def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
-    """Draw one chart; return why there is nothing to draw, and how that could be changed, if so.
+    """Draw one chart, or return a sentence that explains why it is empty and how to get its data.
 
     Args:
         name: The chart.
         reading: The job.
-        options: What the chart can be asked for, see `chosen`.
+        options: Options of the chart, see `chosen`.
 
     Raises:
-        KeyError: There is no such chart; the text names those there are.
-        ValueError: The job has no such rank, device or tensor; the text names those there are.
+        KeyError: There is no such chart; the text names the valid ones.
+        ValueError: The job has no such rank, device or tensor; the text names the valid ones.
     """
     chart = _chart(name)
     key = (name, tuple(sorted(options.items())), reading.node, reading.devices, reading.window, reading.width)
@@ -55,11 +55,11 @@ def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
 
 
 def chosen(name: str, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Return of an address's parameters those that a chart can be asked for, numbers as such.
+    """Return the options of a chart from the parameters of an address, with numbers parsed.
 
     Raises:
         KeyError: There is no such chart.
-        ValueError: A number is none.
+        ValueError: The text of a number is not a number.
     """
     found: dict[str, Any] = {}
     for parameter in inspect.signature(_chart(name).draw).parameters.values():
@@ -67,9 +67,9 @@ def chosen(name: str, asked: Mapping[str, str]) -> dict[str, Any]:
         if parameter.kind is parameter.KEYWORD_ONLY and text:
             kind = str(parameter.annotation).partition(" ")[0]
             if kind == "int" and not (text.isdecimal() and len(text) < 19):
-                raise ValueError(f"{parameter.name} is {text!r}, which is no whole number")
+                raise ValueError(f"{parameter.name} is {text!r}; expected a whole number")
             if kind == "float" and not _FRACTION.fullmatch(text):
-                raise ValueError(f"{parameter.name} is {text!r}, which is no number")
+                raise ValueError(f"{parameter.name} is {text!r}; expected a number")
             found[parameter.name] = {"int": int, "float": float}.get(kind, str)(text)
     return found
 

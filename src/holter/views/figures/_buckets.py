@@ -1,4 +1,4 @@
-"""Many values as few: what a chart has room for, with nothing drawn where nothing was."""
+"""Reduces many values to the points that fit on a chart; a bucket without values is a gap."""
 
 from __future__ import annotations
 

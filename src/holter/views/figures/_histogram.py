@@ -1,4 +1,4 @@
-"""Histograms of durations."""
+"""Draws histograms of durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a timeline tells of one event, of what it is connected with, and of names that are searched for."""
+"""Finds the details of one event, its connected events, and events by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_CONNECTIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """One event of a lane, as a picture shows it."""
+    """One event of a lane."""
 
     lane: Lane
     time: int

@@ -1,4 +1,4 @@
-"""The timeline of a job as data: its lanes, and what of them is seen in a range of time on so many pixels."""
+"""The timeline of a job: its lanes, and the events of a time range at the resolution of the screen."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class TimelineSlice:
-    """A range of time of some lanes, as detailed as its pixels show."""
+    """A time range of some lanes, at the resolution of the screen."""
 
     start_ns: int
     end_ns: int
@@ -80,7 +80,7 @@ class Timeline:
     """The timeline of one job, as its tables were when it was opened; of a running one, open it again."""
 
     def __init__(self, trial: Trial, *, threads: int | None = None, in_memory: int = IN_MEMORY) -> None:
-        """Open a job; its tiles are computed when there are none, which takes seconds for millions of events.
+        """Open a job; missing tiles are computed, which takes seconds for millions of events.
 
         Args:
             trial: The job.
@@ -101,7 +101,7 @@ class Timeline:
         self._levels = Levels(self.reading, self.lanes, top_of(self.lanes))
 
     def lane(self, name: str) -> Lane:
-        """Return a lane by its `id`; raises `KeyError` when there is none."""
+        """Return a lane by its `id`; raises `KeyError` if there is no such lane."""
         for lane in self.lanes:
             if lane.id == name:
                 return lane
@@ -117,7 +117,7 @@ class Timeline:
         pixels: int = 1000,
         lanes: Iterable[Lane] | None = None,
     ) -> TimelineSlice:
-        """Return what is seen of lanes.
+        """Return the events of lanes in a time range.
 
         Each event that is as long as a pixel, about, is in it; of shorter ones those that lie next to each
         other are one block. Events that reach into the range are in it whole.

@@ -1,4 +1,4 @@
-"""The tiles of a timeline, level by level, as arrays: once asked for they stay in memory, while few."""
+"""Holds the tiles of a timeline as arrays by level; small levels stay in memory after the first query."""
 
 from __future__ import annotations
 

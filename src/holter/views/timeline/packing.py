@@ -1,4 +1,4 @@
-"""A picture of a timeline as bytes: columns of numbers that a browser uses without parsing them."""
+"""Encodes a slice of a timeline as bytes: columns of numbers that a browser uses without parsing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST_NAME = 300
 
 
 def packed(picture: TimelineSlice, origin_ns: int, numbers: Mapping[Lane, int], version: str) -> bytes:
-    """Return a picture as bytes, little-endian.
+    """Return a slice as bytes, little-endian.
 
     First comes the length of what follows as JSON, in 4 bytes; then that JSON, filled up with blanks so that
     the columns begin at a multiple of 8: `version`, `lanes` (for each its number, its level, and how many

@@ -1,4 +1,4 @@
-"""Where the events of a timeline come from: the lanes of a job, and the queries over its tables."""
+"""Queries the events of a timeline: the lanes of a job, and the tables that hold their events."""
 
 from __future__ import annotations
 

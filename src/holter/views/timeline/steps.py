@@ -1,4 +1,4 @@
-"""Marks of steps above a timeline: where each began, thinned to what a range has room for."""
+"""Reads the steps that mark a timeline, thinned to those that fit on the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole timeline as one chart: how busy each lane was over time, for who has no scripts, and for print."""
+"""Draws a timeline as one chart of each lane's utilization, for print and for readers without scripts."""
 
 from __future__ import annotations
 

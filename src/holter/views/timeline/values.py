@@ -1,4 +1,4 @@
-"""Counters of traces and readings of machines under a timeline: extremes and means, pixel by pixel."""
+"""Computes extremes and means of counters and machine samples for each pixel of a timeline."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ValueCurve:
 def utilization(
     picture: TimelineSlice, *, pixels: int = 1000
 ) -> dict[tuple[str, int, int], NDArray[np.float64]]:
-    """Return by node, rank and device how busy its streams were, in percent of each pixel of a picture.
+    """Return by node, rank and device how busy its streams were, in percent of each pixel of a slice.
 
     What runs on several streams at once counts together, up to 100 (`analysis.timeline_busy`).
     """

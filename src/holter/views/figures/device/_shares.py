@@ -1,4 +1,4 @@
-"""What charts of kernels share: the largest of them and the rest as parts of a whole."""
+"""Draws the largest kernels and the rest as parts of a whole, for charts of accelerators."""
 
 from __future__ import annotations
 

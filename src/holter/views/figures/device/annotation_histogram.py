@@ -1,4 +1,4 @@
-"""How long ranges of one name take, and how often: any annotation, operator, module or step."""
+"""Histogram of the durations of one annotation, operator, module or step."""
 
 from __future__ import annotations
 

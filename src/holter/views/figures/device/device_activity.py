@@ -1,4 +1,4 @@
-"""What accelerators spent their time on: kernels, memory, and how long the host waited for them."""
+"""Shares of the accelerators' time: kernels, memory operations, and waits of the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of accelerators over time, as the counters of a trace tell it."""
+"""Memory of accelerators over time, from the counters of a trace."""
 
 from __future__ import annotations
 

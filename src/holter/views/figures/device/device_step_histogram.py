@@ -1,4 +1,4 @@
-"""How long steps take on the accelerators, and how often."""
+"""Histogram of the steps' durations on the accelerators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the time that was looked at the accelerators ran anything."""
+"""Share of the profiled time in which the accelerators were active."""
 
 from __future__ import annotations
 

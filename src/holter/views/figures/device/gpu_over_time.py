@@ -1,4 +1,4 @@
-"""How busy the accelerators of each node were, while they were looked at."""
+"""Utilization of each node's accelerators over time, where they were profiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What accelerators waited for while they were idle."""
+"""Reasons of the accelerators' idle time."""
 
 from __future__ import annotations
 

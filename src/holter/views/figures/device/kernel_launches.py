@@ -1,4 +1,4 @@
-"""Which kernels are launched most, of all."""
+"""Share of the most frequent kernels in all launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the kernels that are launched most share their launches."""
+"""Launches of the most frequent kernels, as shares of one another."""
 
 from __future__ import annotations
 

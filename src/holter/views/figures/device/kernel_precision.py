@@ -1,4 +1,4 @@
-"""In which precision kernels compute."""
+"""Precisions in which kernels compute, as shares of their time."""
 
 from __future__ import annotations
 

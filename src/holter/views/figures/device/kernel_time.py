@@ -1,4 +1,4 @@
-"""Which kernels take the accelerators' time, of all."""
+"""Share of the longest kernels in the time of all kernels."""
 
 from __future__ import annotations
 

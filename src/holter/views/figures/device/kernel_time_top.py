@@ -1,4 +1,4 @@
-"""How the kernels that take longest share their time."""
+"""Time of the longest kernels, as shares of one another."""
 
 from __future__ import annotations
 

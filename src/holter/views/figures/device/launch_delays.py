@@ -1,4 +1,4 @@
-"""How long kernels wait between the call that launched them and their run."""
+"""Histogram of the delay between the launch of a kernel and its run."""
 
 from __future__ import annotations
 

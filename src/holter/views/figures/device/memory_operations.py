@@ -1,4 +1,4 @@
-"""Which copies and fills take the time of memory operations."""
+"""Share of each kind of copy and fill in the time of memory operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many samples batches have."""
+"""Histogram of the number of samples in a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many batches were being built, and how many lay ready, over the whole job."""
+"""Number of batches in work and in the queue, over time."""
 
 from __future__ import annotations
 

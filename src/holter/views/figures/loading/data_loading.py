@@ -1,4 +1,4 @@
-"""What data loading is made of."""
+"""Shares of the stages of data loading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 MISSING = (
-    "Nothing is known of the inside of data loading: no torch DataLoader, or batches cost next to nothing."
+    "The stages of data loading are unknown: the job has no torch DataLoader, or batches cost almost no time."
 )
 
 

@@ -1,4 +1,4 @@
-"""How long it takes to build a batch."""
+"""Histogram of the time to build a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long each step waited for its batches."""
+"""Time that each step waited for its batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each worker of a data loader did, and when the training waited for it."""
+"""Work of each data-loader worker over time, and the waits of the training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What charts of how busy something was share: readings above 0, and means of each node over time."""
+"""Draws CPU and GPU utilization: the share of readings above 0, and the mean of each node over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One metric of many devices: the mean of all with its range, and those that were asked for by name."""
+"""Draws one metric of many devices: the mean with its range, and the devices that the reader chose."""
 
 from __future__ import annotations
 

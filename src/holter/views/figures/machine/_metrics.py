@@ -1,4 +1,4 @@
-"""Samples of the machine over time: a line of means for each of a few series, in a band of all readings."""
+"""Draws samples of the machine over time: a line of means for each series, in a band of all readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How busy the cores were."""
+"""Utilization of the cores over time."""
 
 from __future__ import annotations
 

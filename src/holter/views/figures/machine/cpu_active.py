@@ -1,4 +1,4 @@
-"""How many of the readings found the processors doing anything."""
+"""Share of readings in which the CPU was active."""
 
 from __future__ import annotations
 

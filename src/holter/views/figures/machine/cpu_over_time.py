@@ -1,4 +1,4 @@
-"""How busy the processors of each node were, over the whole job."""
+"""CPU utilization of each node over time."""
 
 from __future__ import annotations
 

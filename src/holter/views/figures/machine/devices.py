@@ -1,4 +1,4 @@
-"""How busy each core and each GPU was, over time."""
+"""Utilization of each core and each GPU over time."""
 
 from __future__ import annotations
 

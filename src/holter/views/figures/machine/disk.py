@@ -1,4 +1,4 @@
-"""What went to and from disks."""
+"""Disk throughput over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each GPU's utilization and memory are spread."""
+"""Box plots of each GPU's utilization and memory."""
 
 from __future__ import annotations
 

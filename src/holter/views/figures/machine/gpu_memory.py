@@ -1,4 +1,4 @@
-"""How full the memory of the GPUs was."""
+"""GPU memory use over time."""
 
 from __future__ import annotations
 

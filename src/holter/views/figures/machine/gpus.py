@@ -1,4 +1,4 @@
-"""How busy the GPUs were."""
+"""Utilization of the GPUs over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long processors waited for input and output."""
+"""I/O wait of the CPU over time."""
 
 from __future__ import annotations
 

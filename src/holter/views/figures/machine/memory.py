@@ -1,4 +1,4 @@
-"""How full the machine's memory was."""
+"""Memory use of the machine over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went over the network."""
+"""Network throughput over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How busy the machine was."""
+"""CPU and GPU utilization of the machine over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step is spent on, over the whole job."""
+"""Breakdown of the step time over the steps of the job."""
 
 from __future__ import annotations
 

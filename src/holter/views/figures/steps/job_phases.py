@@ -1,4 +1,4 @@
-"""How the job's time divides into its phases."""
+"""Durations of the job's phases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holter.views.figure import Axis, Figure, Series
 if TYPE_CHECKING:
     from holter.views.reading import Reading
 
-MISSING = "Without steps nobody can tell where initialization ends and finalization begins."
+MISSING = "Without steps, the end of initialization and the start of finalization are unknown."
 
 
 def draw(reading: Reading) -> Figure | None:

@@ -1,4 +1,4 @@
-"""What the last steps were spent on, one by one."""
+"""Breakdown of each of the last steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training did with its time, from the job's start to its end: pauses and interruptions are seen."""
+"""Shares of the training's phases over time, with its pauses and interruptions."""
 
 from __future__ import annotations
 

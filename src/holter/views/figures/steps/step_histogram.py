@@ -1,4 +1,4 @@
-"""How steps are spread over durations."""
+"""Histogram of step durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long each step took, over the whole job."""
+"""Step time over the steps of the job."""
 
 from __future__ import annotations
 

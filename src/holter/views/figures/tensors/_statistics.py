@@ -1,4 +1,4 @@
-"""What charts of tensors share: a statistic of each over the steps, as many points as there is room for."""
+"""Reads a statistic of tensors over the steps, reduced to the points that fit on a chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One statistic of every layer over the steps."""
+"""Heat map of one statistic of every layer over the steps."""
 
 from __future__ import annotations
 

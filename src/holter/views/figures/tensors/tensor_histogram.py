@@ -1,4 +1,4 @@
-"""The distribution of one tensor's elements at each step that a histogram was saved of."""
+"""Distribution of one tensor's elements at each step with a saved histogram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the elements of one tensor are spread, over the steps."""
+"""Quantiles of one tensor's elements over the steps."""
 
 from __future__ import annotations
 

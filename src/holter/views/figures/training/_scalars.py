@@ -1,4 +1,4 @@
-"""Curves of numbers that the training produced."""
+"""Draws curves of logged numbers."""
 
 from __future__ import annotations
 

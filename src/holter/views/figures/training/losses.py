@@ -1,4 +1,4 @@
-"""The loss, and whatever else is called one."""
+"""The loss, and every logged number whose name contains `loss`."""
 
 from __future__ import annotations
 
