@@ -15,9 +15,9 @@ from holter.dashboard import known
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
 from holter.store.job import find
-from holter.views import reading
+from holter.views import tables
 from holter.views.document import description_kept
-from holter.views.figures import Reading
+from holter.views.reading import Reading
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def made(tmp_path_factory):
 @pytest.fixture
 def store(made, tmp_path, monkeypatch):
     """A store whose job counts as long; its description is kept."""
-    monkeypatch.setattr(reading, "LONG", 100)
+    monkeypatch.setattr(tables, "LONG", 100)
     monkeypatch.setattr(description_kept.write, "__kwdefaults__", {"worth": 1})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.copytree(made / "before", tmp_path / "store" / "before")

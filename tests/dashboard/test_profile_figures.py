@@ -16,8 +16,9 @@ from holter.importers.importing import import_job
 from holter.store.job import find
 from holter.store.trial import Trial
 from holter.views.document.python_profile import segments
-from holter.views.figures import Reading, chosen, draw
-from holter.views.flames import Chosen, flames
+from holter.views.figures import chosen, draw
+from holter.views.flames import FlameSelection, flames
+from holter.views.reading import Reading
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching
 from holter.views.wording import plain_function, plain_kernel
 
@@ -202,11 +203,13 @@ def test_flames_of_samples_and_of_workers(small):
     for one in found.values():
         whole(one["flame"])
         json.dumps(one)
-    assert not [one for one in flames(small.trial, Chosen(first_step=40)) if one["source"] == "pyinstrument"]
+    assert not [
+        one for one in flames(small.trial, FlameSelection(first_step=40)) if one["source"] == "pyinstrument"
+    ]
 
 
 def test_the_host_of_a_trace_is_a_flame_too(traced):
-    (one,) = [one for one in flames(traced.trial, Chosen(rank=0)) if one["source"] == "host"][:1]
+    (one,) = [one for one in flames(traced.trial, FlameSelection(rank=0)) if one["source"] == "host"][:1]
     names = {child["name"] for child in one["flame"]["children"]}
     assert "ProfilerStep#10" in names
     functions = {row["name"]: row for row in one["functions"]}

@@ -14,7 +14,7 @@ from holter.pages.job import pages
 from holter.store.job import find
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views.figures import Reading
+from holter.views.reading import Reading
 
 MANY = 10_000
 PAGES = ("profiler", "python", "data_loading", "tensors")
@@ -149,7 +149,7 @@ def test_the_profiler_has_its_thirteen_panels(readings):
         "GPU activity", "GPU memory operations", "Durations of augment",
     ):  # fmt: skip
         assert title in text, title
-    assert text.count("No samples of the processors") == 1  # panels 3 and 4: a trace has none
+    assert text.count("No CPU was sampled") == 1  # panels 3 and 4: a trace has none
     both = drawn(readings["before"], "profiler")
     assert "CPU active time" in both
     assert "CPU utilization" in both

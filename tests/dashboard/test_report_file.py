@@ -10,7 +10,7 @@ from tests.dashboard.stories import judged
 from holter.pages.assets import complete
 from holter.pages.file import page as report
 from holter.store.trial import Trial
-from holter.views.figures import Reading
+from holter.views.reading import Reading
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect

@@ -19,7 +19,8 @@ from holter.store.job import find
 from holter.store.parquet.queries import footer, literal
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views.figures import Reading, draw
+from holter.views.figures import draw
+from holter.views.reading import Reading
 from holter.views.tensors import STATISTICS, catalog
 
 STEPS, LACKING = 8, 5

@@ -17,7 +17,7 @@ from holter.pages.job import data_loading
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views.figures import Reading
+from holter.views.reading import Reading
 
 
 @pytest.fixture(scope="module")

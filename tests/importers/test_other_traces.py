@@ -12,7 +12,7 @@ from holter.importers import import_job
 from holter.importers.kineto.device_events import copy_kind
 from holter.importers.kineto.kernel_kinds import collective, element_bytes, is_communication
 from holter.views.document.description import describe
-from holter.views.reading import steps_of
+from holter.views.tables import steps_of
 
 
 def rows(tables, table, **where):

@@ -16,7 +16,8 @@ from tests.jobs.starting import TRAININGS, Finished, Jobs, environment
 import holter
 from holter.store.job import find
 from holter.store.trial import Trial
-from holter.views.figures import Reading, draw
+from holter.views.figures import draw
+from holter.views.reading import Reading
 
 PLAIN = str(TRAININGS / "plain.py")
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

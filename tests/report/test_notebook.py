@@ -12,7 +12,8 @@ from tests.generated.story import story
 
 from holter.report.formats import report
 from holter.store.trial import Trial
-from holter.views.figures import Reading, draw, names
+from holter.views.figures import draw, names
+from holter.views.reading import Reading
 
 nbclient = pytest.importorskip("nbclient", reason="nbclient runs notebooks")
 nbformat = pytest.importorskip("nbformat", reason="nbclient runs notebooks")

@@ -30,7 +30,9 @@ from holter.schema.table import Table
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views.figures import Axis, Figure, Reading, Series, names
+from holter.views.figure import Axis, Figure, Series
+from holter.views.figures import names
+from holter.views.reading import Reading
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202e"
 VOID = {"meta", "br", "link", "input", "img"}

@@ -24,7 +24,7 @@ from holter.report import profiler_report
 from holter.report.rule_details import RULES
 from holter.store.trial import Trial
 from holter.views.document.description import describe
-from holter.views.figures import Reading
+from holter.views.reading import Reading
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 CLASSIC = "ProfilerReport:profile=classic,BatchSize_memory=used,GPUMemoryIncrease_memory=used"

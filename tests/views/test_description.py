@@ -17,9 +17,10 @@ from holter.schema.table import Table
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views import reading
+from holter.views import tables
 from holter.views.document.cost import cost
 from holter.views.document.description import describe, diagnosis
+from holter.views.document.types import __main__ as schema_of_types
 
 PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
 
@@ -50,6 +51,30 @@ def test_the_published_schema_is_a_schema_and_refuses_what_is_wrong(before):
             jsonschema.validate(broken, PUBLISHED)
 
 
+def test_the_published_schema_is_that_of_the_types():
+    path = Path(holter.views.__file__).with_name("description.schema.json")
+    made = schema_of_types.text()
+    assert path.read_text() == made, f"run: python -m holter.views.document.types > {path.name}"
+
+
+def closed(schema):
+    """Return a schema that refuses keys without a type."""
+    if isinstance(schema, dict):
+        more = {"additionalProperties": False} if "properties" in schema else {}
+        return {key: closed(value) for key, value in schema.items()} | more
+    return [closed(one) for one in schema] if isinstance(schema, list) else schema
+
+
+def test_every_key_of_a_document_has_a_type(before, tmp_path):
+    folder, _ = told("model", str(tmp_path), ranks=1, cores=8)
+    folder.write_node("node-0", {**folder.node("node-0"), "gpus": GPUS})
+    window(folder, device="cuda")
+    for trial in (Trial(before[0]), Trial(folder)):
+        jsonschema.validate(describe(trial, price=3.0, in_detail=True), closed(PUBLISHED))
+    with pytest.raises(jsonschema.ValidationError, match="moon"):
+        jsonschema.validate({**describe(Trial(folder)), "moon": 1}, closed(PUBLISHED))
+
+
 def test_the_worked_case(before):
     document = describe(Trial(before[0]))
     assert document["verdict"]["suspect"] == "data_pipeline"
@@ -76,7 +101,7 @@ def test_diagnosis_is_the_verdict_and_the_breakdown(before):
 
 def test_a_long_job_looked_at_in_stretches_says_the_same(before, monkeypatch):
     whole = describe(Trial(before[0]))
-    monkeypatch.setattr(reading, "MOST_ROWS", 6_000)
+    monkeypatch.setattr(tables, "MOST_ROWS", 6_000)
     parts = describe(Trial(before[0]))
     assert parts["looked_at_pct"] < 50
     jsonschema.validate(parts, PUBLISHED)
@@ -104,8 +129,8 @@ def test_steps_that_are_known_are_followed_and_a_late_rank_is_not_missed(tmp_pat
     for part in (early & first, ~early & ~late | early & ~first, late & first, late & ~first):
         writer.append("spans", spans.where(part).columns)
         writer.flush()
-        known = reading.steps_of(trial, known)
-        expected = reading.steps_of(trial).sorted("rank", "step")
+        known = tables.steps_of(trial, known)
+        expected = tables.steps_of(trial).sorted("rank", "step")
         found = known.sorted("rank", "step")
         for column in ("rank", "step", "time", "duration"):
             assert found[column].tolist() == expected[column].tolist()
@@ -119,7 +144,7 @@ def test_steps_that_are_stored_are_continued_from_spans(store, before):
     early = everything.where(everything["step"] < everything["step"].min() + 100)
     writer.append("steps", early.columns)
     writer.close()
-    steps = reading.steps_of(Trial(folder)).sorted("rank", "step")
+    steps = tables.steps_of(Trial(folder)).sorted("rank", "step")
     expected = everything.sorted("rank", "step")
     assert steps["step"].tolist() == expected["step"].tolist()
     np.testing.assert_allclose(steps["forward"], expected["forward"], atol=200)
@@ -128,13 +153,13 @@ def test_steps_that_are_stored_are_continued_from_spans(store, before):
 def test_cost_is_what_the_nodes_say(store):
     folder, _ = told("mixed", store, ranks=1, cores=4)
     trial = Trial(folder)
-    tables = trial.table("events"), reading.steps_of(trial), trial.table("samples")
-    unknown = cost(trial, *tables)
+    read = trial.table("events"), tables.steps_of(trial), trial.table("samples")
+    unknown = cost(trial, *read)
     assert unknown["recorder_pct"] is None
-    loop = int(tables[1]["duration"].sum())
+    loop = int(read[1]["duration"].sum())
     kept = {"recorder_ns": loop // 100, "agent_cpu_s": 3.0, "duration_s": 100.0, "dropped": 7}
     folder.write_node("node-0", {**folder.node("node-0"), "cost": kept})
-    known = cost(Trial(folder), *tables)
+    known = cost(Trial(folder), *read)
     assert known["recorder_pct"] == pytest.approx(1.0, rel=0.01)
     assert known["agent_cpu_pct"] == pytest.approx(3.0)
     assert known["dropped"] == 7
@@ -147,7 +172,7 @@ def test_cost_is_what_the_nodes_say(store):
     writer.append("events", {**columns, "detail": [json.dumps(drop) for drop in drops]})
     writer.close()
     lost = Trial(folder).table("events")
-    assert cost(Trial(folder), lost, *tables[1:])["dropped"] == 7 + 3 + 1 + 5
+    assert cost(Trial(folder), lost, *read[1:])["dropped"] == 7 + 3 + 1 + 5
     assert known["bytes_per_step"] == pytest.approx(known["bytes"] / 500)
 
 
@@ -254,4 +279,4 @@ def test_of_a_job_that_was_over_at_once_the_agents_share_is_not_told(tmp_path):
     folder.write_node("node-0", {**folder.node("node-0"), "cost": {"agent_cpu_s": 0.7, "duration_s": 0.01}})
     trial = Trial(folder)
     none = trial.table("samples").where([])
-    assert cost(trial, trial.table("events"), reading.steps_of(trial), none)["agent_cpu_pct"] is None
+    assert cost(trial, trial.table("events"), tables.steps_of(trial), none)["agent_cpu_pct"] is None

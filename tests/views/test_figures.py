@@ -11,8 +11,10 @@ from tests.generated.story import story
 
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views.figures import Figure, Reading, draw, names
+from holter.views.figure import Figure
+from holter.views.figures import draw, names
 from holter.views.figures._buckets import buckets, mean, quantiles
+from holter.views.reading import Reading
 
 
 @pytest.fixture(scope="module")

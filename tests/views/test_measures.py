@@ -10,7 +10,7 @@ from tests.evaluation.jobs import begin, end, finished, write
 from tests.generated.story import NODE, START_NS, story
 
 import holter
-from holter.views import reading
+from holter.views import tables
 
 SECOND = 10**9
 
@@ -61,12 +61,12 @@ def test_utilization(job):
 @pytest.mark.parametrize("by_device", [False, True])
 def test_a_long_job_is_looked_at_in_ranges_or_by_the_clock_alike(job, monkeypatch, by_device):
     whole = rows(job.utilization(by_device=by_device))
-    monkeypatch.setattr(reading, "MOST_ROWS", 3000)
-    stretches = reading.Stretches.of(job.trial, START_NS, tables=("samples",))
+    monkeypatch.setattr(tables, "MOST_ROWS", 3000)
+    stretches = tables.Stretches.of(job.trial, START_NS, tables=("samples",))
     assert not stretches.whole
     ranges = rows(job.utilization(by_device=by_device))
     assert 100 < len(stretches.samples(job.trial)) < len(job.samples)
-    monkeypatch.setattr(reading, "MOST_RANGES", 1)
+    monkeypatch.setattr(tables, "MOST_RANGES", 1)
     assert rows(job.utilization(by_device=by_device)) == ranges
     of_all = ("node", "metric", "device", "unit", "count", "min", "max")
     assert [[row[key] for key in of_all] for row in ranges] == [[row[key] for key in of_all] for row in whole]

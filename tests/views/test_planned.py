@@ -14,7 +14,7 @@ from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.document.planned import planned
 from holter.views.document.progress import progress
-from holter.views.figures import Reading
+from holter.views.reading import Reading
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from holter.schema.phases import BREAKDOWN
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views.figures import Reading, draw
+from holter.views.figures import draw
+from holter.views.reading import Reading
 
 START = 1_700_000_000 * 10**9
 STEPS = 2000

@@ -14,7 +14,7 @@ from holter.store import cache
 from holter.store.job import JobFolder
 from holter.store.trial import Trial
 from holter.store.writer import Writer
-from holter.views.timeline.details import Event, connections, depth, detail, following, search
+from holter.views.timeline.details import TimelineEvent, connections, depth, detail, following, search
 from holter.views.timeline.lanes import Timeline
 from holter.views.timeline.reading import SOURCES
 from holter.views.timeline.tree import tree
@@ -232,7 +232,7 @@ def test_an_event_tells_all_and_what_launched_it(timeline):
     (down,) = connections(timeline, up.event)
     assert (down.earlier, down.event) == (False, kernel)
     with pytest.raises(KeyError, match="no event"):
-        detail(timeline, Event(kernel.lane, kernel.time + 1, kernel.duration, kernel.name))
+        detail(timeline, TimelineEvent(kernel.lane, kernel.time + 1, kernel.duration, kernel.name))
 
 
 def test_the_line_of_an_event_is_that_of_pictures(timeline):
@@ -241,7 +241,7 @@ def test_the_line_of_an_event_is_that_of_pictures(timeline):
     for line in range(3):
         row = np.flatnonzero((strip.depth == line) & (strip.count == 1))[4]
         name = picture.names[strip.name[row]]
-        event = Event(strip.lane, int(strip.time[row]), int(strip.duration[row]), name)
+        event = TimelineEvent(strip.lane, int(strip.time[row]), int(strip.duration[row]), name)
         assert depth(timeline, event) == line
 
 

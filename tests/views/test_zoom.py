@@ -10,7 +10,9 @@ from holter.schema.table import Table
 from holter.store.trial import Trial
 from holter.views.document.devices import by_number, devices
 from holter.views.document.progress import progress
-from holter.views.figures import Figure, Reading, draw, names
+from holter.views.figure import Figure
+from holter.views.figures import draw, names
+from holter.views.reading import Reading
 from holter.views.step_clock import step_clock
 
 

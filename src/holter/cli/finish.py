@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from holter.analysis.verdict.failure import first_line
 from holter.cli.options import wrapped
@@ -64,12 +64,12 @@ def finish(
     from holter.store.trial import Trial
     from holter.views import heatmap
     from holter.views.document.description import describe
-    from holter.views.figures import Reading
     from holter.views.jobs import judged
+    from holter.views.reading import Reading
 
     trial = Trial(folder)
     description = describe(trial)
-    _complete(description, outcome)
+    _complete(cast("dict[str, Any]", description), outcome)
     description["cost"]["faults"] += [{"where": "end", "error": text} for text in faults]
     _attempt(lambda: folder.update(verdict=judged(description)), "manifest", faults)
     _attempt(lambda: heatmap.keep(trial, Reading(trial).interval_ns), "heat map", faults)

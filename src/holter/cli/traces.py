@@ -7,14 +7,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.cli.options import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from holter.store.trial import Trial
+    from holter.views.document.types import Description, TraceDescription
+    from holter.views.document.types.job import SkippedFile
 
 
 def is_trace(words: Sequence[str]) -> bool:
@@ -45,7 +47,7 @@ def is_trace(words: Sequence[str]) -> bool:
     return True
 
 
-def described(words: Sequence[str], *, in_detail: bool = False) -> dict[str, Any]:
+def described(words: Sequence[str], *, in_detail: bool = False) -> Description | TraceDescription:
     """Import traces and describe them as one job; raises `Refusal` with code 65, saying why."""
     from holter.importers import UnreadableError, import_job
     from holter.store.trial import Trial
@@ -63,7 +65,7 @@ def described(words: Sequence[str], *, in_detail: bool = False) -> dict[str, Any
         finally:
             _progress("", 0, 0)
         folder.update(name=Path(words[0]).name + (f" and {len(words) - 1} more" if len(words) > 1 else ""))
-        skipped = [
+        skipped: list[SkippedFile] = [
             {"file": file, "why": f"{why} ({times} times)" if times > 1 else why}
             for file, reasons in report.skipped.items()
             for why, times in reasons.items()
@@ -72,15 +74,15 @@ def described(words: Sequence[str], *, in_detail: bool = False) -> dict[str, Any
 
 
 def judged(
-    trial: Trial, skipped: Sequence[Mapping[str, str]] = (), *, in_detail: bool = False
-) -> dict[str, Any]:
+    trial: Trial, skipped: Sequence[SkippedFile] = (), *, in_detail: bool = False
+) -> Description | TraceDescription:
     """Describe a job by its kernels and operators if it was imported and has some, else as a recorded one."""
     from holter.views.document.description import describe
     from holter.views.document.trace_description import describe_trace, is_trace
 
     if not is_trace(trial):
         told = describe(trial, in_detail=in_detail)
-        return {**told, "skipped": [*map(dict, skipped), *told["skipped"]]}
+        return {**told, "skipped": [*skipped, *told["skipped"]]}
     return describe_trace(trial, skipped=skipped, in_detail=in_detail)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from holter.dashboard.stores import Stores
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 T = TypeVar("T")
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from holter.store.trial import Trial
 from holter.views.document import description_kept
-from holter.views.figures import Reading
 from holter.views.jobs import RUNNING
-from holter.views.reading import is_long
+from holter.views.reading import Reading
+from holter.views.tables import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.store.job import JobFolder
+    from holter.views.document.types import Description
 
 _MOST_ANSWERS = 64
 _SHARE = 0.015
@@ -32,7 +33,7 @@ def _trial(folder: JobFolder) -> Trial:
 class _Last:
     """What was described last of a job, whatever has changed since."""
 
-    description: dict[str, Any] | None = None
+    description: Description | None = None
     with_it: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
     """What else is looked for as often."""
     at = 0.0

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from holter.dashboard.stores import Stores
     from holter.store.job import JobFolder
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 
 class Place(NamedTuple):

@@ -25,7 +25,7 @@ from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
 from holter.views.jobs import RUNNING
-from holter.views.reading import is_long
+from holter.views.tables import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from holter.dashboard.overlaid import Place
     from holter.dashboard.stores import Stores
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 
 _SHARE = 0.05

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anyio import CapacityLimiter
 
     from holter.store.job import JobFolder
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 _KEPT = 16
 """Jobs whose reading is kept."""

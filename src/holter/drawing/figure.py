@@ -12,7 +12,7 @@ from holter.drawing.svg import svg
 from holter.drawing.thin import thin
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure
+    from holter.views.figure import Figure
 
 
 def figure(of: Figure) -> str:

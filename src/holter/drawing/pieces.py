@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
-    from holter.views.figures import Series
+    from holter.views.figure import Series
 
 WIDTH, HEIGHT = 580, 240
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 8, 40

@@ -14,7 +14,7 @@ from holter.views.wording import milliseconds, percent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.views.figures import Figure
+    from holter.views.figure import Figure
 
 _RADIUS, _THICK = 62, 34
 SIZE = 2 * _RADIUS + _THICK + 4

@@ -11,7 +11,7 @@ from holter.drawing.ticks import number, ticks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.views.figures import Figure
+    from holter.views.figure import Figure
 
 _ROW = 18
 _LEFT = 120

@@ -15,7 +15,7 @@ from holter.views.wording import percent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from holter.views.figures import Axis, Figure
+    from holter.views.figure import Axis, Figure
 
 MOST_BANDS = 8
 """More of them hide each other."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Series
+    from holter.views.figure import Figure, Series
 
 MOST = 400
 _KINDS = ("lines", "stacked", "heatmap")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holter.frame import Document
 from holter.job.part import JobPart
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from holter.store.job import JobFolder
     from holter.tensors import Source, Tensors
+    from holter.views.document.types import Description
 
 __all__ = ["Document", "Frame", "Job", "JobPart", "Picture", "open", "run_rules"]
 
@@ -119,7 +120,7 @@ class Job(JobPart):
         """Return the verdict and the breakdown it stands on: what `holter diagnose --json` prints."""
         from holter.views.document.description import diagnosis
 
-        return Document(diagnosis(self.summary()))
+        return Document(diagnosis(cast("Description", self.summary())))
 
     def figure(self, name: str) -> Picture:
         """Return one chart of the report; a notebook shows it. `holter.views.figures.names()` lists them.
@@ -127,7 +128,8 @@ class Job(JobPart):
         Raises:
             KeyError: There is no such chart; the text names those there are.
         """
-        from holter.views.figures import Reading, draw
+        from holter.views.figures import draw
+        from holter.views.reading import Reading
 
         return Picture(draw(name, Reading(self.trial)))
 

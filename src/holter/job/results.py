@@ -10,7 +10,7 @@ from holter.frame import Rows
 if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.trial import Trial
-    from holter.views.figures import Figure
+    from holter.views.figure import Figure
 
 
 class Picture:
@@ -74,7 +74,7 @@ class Frame(Rows):
         """Compute steps from spans when none are stored, as for a job that was not judged."""
         if self._chosen or self._trial.table("steps", columns=("time",)).rows:
             return None
-        from holter.views.reading import steps_of
+        from holter.views.tables import steps_of
 
         return steps_of(self._trial)
 

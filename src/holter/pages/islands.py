@@ -15,7 +15,7 @@ from holter.views.figures import draw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 _ALONE = ("chips", "figure", "flame", "heatmap", "table", "timeline")
 """Islands that live in a file too."""

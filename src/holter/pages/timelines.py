@@ -13,7 +13,7 @@ from holter.store.layout import CONTROL
 from holter.store.trial import Trial
 from holter.views.timeline.lanes import Timeline
 from holter.views.timeline.reading import SOURCES
-from holter.views.timeline.steps import Steps
+from holter.views.timeline.steps import TimelineSteps
 from holter.views.timeline.tiles import IN_MEMORY
 from holter.views.timeline.values import series
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from holter.store.job import JobFolder
     from holter.views.timeline.reading import Lane
-    from holter.views.timeline.values import Series
+    from holter.views.timeline.values import ValueSeries
 
 T = TypeVar("T")
 
@@ -59,14 +59,14 @@ class Opened:
         )
 
     @cached_property
-    def series(self) -> list[Series]:
+    def series(self) -> list[ValueSeries]:
         """Counters and metrics; the place of each is its number."""
         return series(self.timeline.reading)
 
     @cached_property
-    def steps(self) -> Steps:
+    def steps(self) -> TimelineSteps:
         """The steps."""
-        return Steps.of(self.trial)
+        return TimelineSteps.of(self.trial)
 
 
 class Timelines:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holter.pages.file import page
 from holter.views.comparison.changes_markdown import escaped
-from holter.views.figures import Reading, draw, names
+from holter.views.figures import draw, names
+from holter.views.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.store.trial import Trial
+    from holter.views.document.types.rules import RuleResult
 
 
 def report(
@@ -31,7 +33,7 @@ def report(
     """
     if kind == "html":
         reading = Reading(trial, price=price)
-        reading.description["rules"] += rules
+        reading.description["rules"] += cast("Sequence[RuleResult]", rules)
         return page(reading)
     if kind == "json":
         return json.dumps(plain(document(trial, price)), ensure_ascii=False, allow_nan=False) + "\n"

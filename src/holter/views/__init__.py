@@ -1,1 +1,1 @@
-"""What is shown, as plain data: a view is a function from an opened trial to a document, without layout."""
+"""Views: functions that turn an opened trial into plain data, without layout."""

@@ -1,4 +1,4 @@
-"""Flame graphs of what is known of Python code and of the host, each of one thread or group of threads."""
+"""Builds flame graphs of Python code and of the host, one for each thread or group of threads."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 MOST_EVENTS = 500_000
-"""Events of a trace that are put into one tree."""
+"""Limit on the events of a trace in one tree."""
 LEAST_PCT = 0.05
-"""What takes a smaller share of the whole is not drawn; its time stays with what called it."""
+"""Functions with a smaller share are not drawn; their time counts for the caller."""
 MOST_FUNCTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which part of a job is looked at; None for all."""
+class FlameSelection:
+    """The part of a job that a flame graph shows; None for all."""
 
     first_step: int | None = None
     last_step: int | None = None
@@ -49,7 +49,7 @@ class Chosen:
         return " AND ".join(terms) or "true"
 
 
-def flames(trial: Trial, chosen: Chosen | None = None) -> Iterator[dict[str, Any]]:
+def flames(trial: Trial, chosen: FlameSelection | None = None) -> Iterator[dict[str, Any]]:
     """Yield a document for each source of stacks that has any, the most exact first.
 
     Returns:
@@ -58,7 +58,7 @@ def flames(trial: Trial, chosen: Chosen | None = None) -> Iterator[dict[str, Any
         (of the thread or the workers), `flame` (`name`, `value` in ns, `children`), `functions` (see
         `python_profile`), `samples` (None where nothing was sampled), `left_out` (functions beyond the list).
     """
-    chosen = chosen or Chosen()
+    chosen = chosen or FlameSelection()
     windows = trial.table("python_stacks", where=chosen.where("rank", "mode", "phase"))
     if windows.rows:
         yield _document("pyinstrument", "training thread", windows)
@@ -98,7 +98,7 @@ def _document(source: str, name: str, rows: Table) -> dict[str, Any]:
     }
 
 
-def _of_host(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Any]]:
+def _of_host(trial: Trial, chosen: FlameSelection) -> Iterator[dict[str, Any]]:
     """Yield a document for each thread of which a window or a trace has nested events, the busiest first."""
     columns = ("time", "duration", "rank", "thread", "name", "kind")
     where = chosen.where("rank") + " AND kind IN ('operator', 'python', 'module', 'annotation')"
@@ -136,7 +136,7 @@ def _grown(tree: Any, which: Any) -> Flame:
 
 
 def _functions(root: Flame) -> list[dict[str, Any]]:
-    """Add a flame up by name; what calls itself counts once."""
+    """Sum a flame by name; a recursive function counts once."""
     found: dict[str, list[int]] = {}
 
     def visit(node: Flame, above: frozenset[str]) -> int:

@@ -1,4 +1,4 @@
-"""How busy each device of a job was over time, a row each: cores, GPUs, disks, networks."""
+"""Computes the utilization of each device over time, a row for each core, GPU, disk and network."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _METRICS = {
     "net.rx": "network, received",
     "net.tx": "network, sent",
 }
-"""What is shown, from the top, and what it is called where the node has but one."""
+"""Metrics of the rows from the top, with the row's name for metrics without devices."""
 _LINK = "net.link_speed"
 _LITTLE = 10e6
-"""Bytes a second that any disk and any network carries: less than this never looks like much."""
+"""Lowest scale of a throughput row, bytes per second: any disk and any network reaches it."""
 MOST_ROWS = 1024
 _CELLS = 1 << 18
-"""The whole job is kept as about so many cells, of 20 bytes each."""
+"""Number of cells, of 20 bytes each, in which the whole job is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class Heat:
     """Time that one column stands for."""
     rows: list[Row]
     left_out: int
-    """Devices that there is no room for."""
+    """Number of devices beyond the limit of rows."""
     cells: Pooled
 
 
 class Heatmap:
-    """The devices of one job. What the whole of it looks like is read once, and continued while it runs."""
+    """The devices of one job: the whole job is read once, and continued while the job runs."""
 
     def __init__(self, trial: Trial, start_ns: int, interval_ns: int, *, worth: int = WORTH) -> None:
         """Read a job.
@@ -126,7 +126,7 @@ class Heatmap:
         return self.start_ns + int(self._kept.count.shape[1]) * self._step
 
     def refresh(self, trial: Trial) -> None:
-        """Take in what has come since, and devices that are new."""
+        """Read new samples and new devices."""
         self._trial = trial
         done = max(0, self._kept.count.shape[1] - 1)  # the newest stretch may not have been over
         since = self.start_ns + done * self._step if done else None
@@ -149,7 +149,7 @@ class Heatmap:
         self.rows = self._scaled()
 
     def _look(self, since: int | None) -> list[Key]:
-        """Return which devices there are since a time."""
+        """Return the devices with samples since a time."""
         found = self._trial.sql(
             "SELECT DISTINCT node, metric, device FROM samples "  # noqa: S608
             f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND time >= {since or 0}",
@@ -195,7 +195,7 @@ class Heatmap:
         return Heat(self.start_ns + first * step, step, self.rows, self.left_out, self._shown(cells))
 
     def _shown(self, cells: Pooled) -> Pooled:
-        """Leave out the speeds of links, which only say what 100 % is."""
+        """Drop the link speeds: they only define 100 %."""
         devices = [place for place, (_, metric, _) in enumerate(self._keys) if metric != _LINK]
         return Pooled(*(getattr(cells, field)[devices] for field in Pooled.__slots__))
 

@@ -1,4 +1,4 @@
-"""The issues of a job in the order in which to read them: worst first, symptoms with their cause."""
+"""Orders the issues of a job for reading: worst first, symptoms with their cause."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from holter.views.document.types.rules import RuleResult
+
 SEVERITIES = ("critical", "warning", "info")
 """Worst first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class IssueGroup:
     """One issue, with those that have the same cause."""
 
     rule: str
     issue: Mapping[str, Any]
-    symptoms: list[Found] = field(default_factory=list)
+    symptoms: list[IssueGroup] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
@@ -32,15 +34,15 @@ class Found:
         return min((own, *(one.severity for one in self.symptoms)), key=_place)
 
 
-def ordered(rules: Iterable[Mapping[str, Any]]) -> list[Found]:
+def ordered(rules: Iterable[RuleResult]) -> list[IssueGroup]:
     """Return the issues of rules: the worst first, of equals those that are not over.
 
     `rules` is what `evaluations.json` holds.
 
     An issue whose cause is another one stands among the `symptoms` of that one only.
     """
-    found = [(rule, Found(rule["name"], issue)) for rule in rules for issue in rule["issues"]]
-    heads: dict[str, Found] = {}
+    found = [(rule, IssueGroup(rule["name"], issue)) for rule in rules for issue in rule["issues"]]
+    heads: dict[str, IssueGroup] = {}
     for rule, one in found:
         group = one.issue.get("group_id")
         if group and one.issue.get("caused_by") == rule.get("rule"):
@@ -58,7 +60,7 @@ def ordered(rules: Iterable[Mapping[str, Any]]) -> list[Found]:
 
 
 def not_judged(rules: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the rules that found nothing because what they look at was not recorded, or not long enough."""
+    """Return the rules that could not judge: their data was not recorded, or not long enough."""
     return [
         rule["name"]
         for rule in rules
@@ -66,7 +68,7 @@ def not_judged(rules: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _rank(found: Found) -> tuple[int, bool]:
+def _rank(found: IssueGroup) -> tuple[int, bool]:
     return _place(found.severity), found.over
 
 

@@ -1,4 +1,4 @@
-"""A store's jobs in one line each, and whether a job runs."""
+"""Summarizes each job of a store in one line, and tells whether a job runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.store.job import JobFolder
+    from holter.views.document.types import Description
 
 RUNNING = ("InProgress", "Stopping")
 _SILENT_S = 60.0
-"""Agents write a sign of life every few seconds; after so long without one they are gone."""
+"""Agents write a heartbeat every few seconds; an agent without one for this long is gone."""
 
 
 def summary(folder: JobFolder, now_ns: int) -> dict[str, Any]:
@@ -40,20 +41,20 @@ def readable(folder: JobFolder) -> bool:
     return folder.fault is None or "start" in folder.manifest()
 
 
-def judged(description: Mapping[str, Any]) -> dict[str, Any]:
+def judged(description: Description) -> dict[str, Any]:
     """Return what a job's manifest keeps of its verdict, for the lists of jobs; it takes a description."""
     verdict, headline = description["verdict"], description["job"]["headline"]
     return {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}
 
 
 def ended_sick(job: Mapping[str, Any]) -> bool:
-    """Whether a job, as `summary` tells it, ran to its end with its numbers lost: the verdict says so."""
+    """Return whether a completed job, given as its `summary`, has a headline such as NaN in its verdict."""
     verdict = job["verdict"]
     return job["status"] == "Completed" and isinstance(verdict, dict) and bool(verdict.get("headline"))
 
 
 def said(job: dict[str, Any]) -> str:
-    """Say in a few words what the card led with, or why there is no card; `job` is a `summary`."""
+    """Return the headline or suspect of a job, given as its `summary`, or the reason for a missing card."""
     if job["fault"]:
         less = said({**job, "fault": None})
         return f"{job['fault']}; {less}" if less else str(job["fault"])
@@ -66,7 +67,7 @@ def said(job: dict[str, Any]) -> str:
 
 
 def silent_s(folder: JobFolder, now_ns: int) -> float | None:
-    """Return for how many seconds no agent of an unfinished job has said anything; None while one does."""
+    """Return the seconds since the last heartbeat of an unfinished job; None while an agent is alive."""
     heard = [
         facts["heartbeat"] for facts in folder.nodes().values() if isinstance(facts.get("heartbeat"), int)
     ]
@@ -76,7 +77,7 @@ def silent_s(folder: JobFolder, now_ns: int) -> float | None:
 
 
 def why_not_running(folder: JobFolder) -> str | None:
-    """Say why a job takes no orders; None when it runs."""
+    """Explain why a job accepts no orders; None if it runs."""
     status = folder.manifest().get("status")
     if status not in RUNNING:
         return f"job {folder.name} is not running (it is {status})"

@@ -1,4 +1,4 @@
-"""What the data loaders of a job did, batch by batch, as charts of it read it: once for all."""
+"""Reads the spans and batches of data loading once for all charts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 MOST_ROWS = 1_000_000
-"""More spans than these are read of the lowest rank only, and of that the last ones."""
+"""Beyond this number of spans, only the last ones of the lowest rank are read."""
 _PHASES = "phase IN ('data_loading', 'fetch', 'collate')"
 _COLUMNS = ("time", "duration", "rank", "worker", "thread", "phase", "name", "value")
 
 
 class Loading:
-    """The spans of data loading, and the batches that they tell of."""
+    """The spans of data loading, and the batches that they belong to."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self.note = ""
-        """What was left out, in a sentence; empty when nothing was."""
+        """A sentence about omitted spans; empty if all spans were read."""
 
     @cached_property
     def spans(self) -> Table:

@@ -1,141 +1,133 @@
-"""Read of a job's tables as much as a description needs, so that a day of training takes seconds too."""
+"""Reads a job for charts and pages: what several of them need is read once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from holter.analysis.machine.utilization import told_device, utilization
-from holter.analysis.steps.steps import steps as build_steps
-from holter.schema.table import Table
+from holter.views.document.description import describe
+from holter.views.document.main_loader import MainLoader
+from holter.views.document.planned import planned
+from holter.views.document.profiled import ProfiledTables
+from holter.views.loading import Loading
+from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from holter.schema.table import Table
     from holter.store.trial import Trial
-
-MOST_ROWS = 300_000
-"""More rows of one table than this are looked at in stretches of the job, spread over all of it."""
-LONG = 2_000_000
-STRETCH_NS = 30_000_000_000
-MOST_RANGES = 64
-"""Up to so many stretches are asked for as ranges of time, of which files say whether they have any row."""
-_TRAINER = "worker = -1"
-_LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack', 'step')"
+    from holter.views.document.types import Description
+    from holter.views.figure import Figure
 
 
-@dataclass(frozen=True, slots=True)
-class Stretches:
-    """Which parts of a job are looked at: of every `every` stretches of half a minute the first."""
+@dataclass(frozen=True)
+class Reading:
+    """A job or a time window of it; its description, steps and other shared data are read once."""
 
-    start: int
-    every: int
-    end: int
-    """The newest row of all."""
+    trial: Trial
+    now_ns: int | None = None
+    width: int = field(default=300)
+    """Number of points that fit on the x axis of a chart."""
+    price: float | None = None
+    """What one machine costs an hour, for the bill; None for what the job says of it."""
+    window: tuple[float, float] | None = None
+    """What is drawn, seconds since the job's start; None for all of it."""
+    node: str | None = None
+    """The only node whose machine is drawn; None for all of them."""
+    devices: tuple[str, ...] = ()
+    """Cores, GPUs or interfaces that are drawn beside the mean of all."""
+    kept: dict[tuple[Any, ...], Figure | str] | None = field(default=None, repr=False, compare=False)
+    """A cache of drawn charts by name, options and window; None for no cache."""
+    whole: Reading | None = field(default=None, repr=False)
+    """The reading that this is a part of."""
+    before: Table | None = field(default=None, repr=False, compare=False)
+    """The steps of an earlier reading of the same job: only what came since is read."""
 
-    @classmethod
-    def of(
-        cls,
-        trial: Trial,
-        start: int,
+    def at(
+        self,
+        window: tuple[float, float] | None,
+        width: int,
         *,
-        tables: Sequence[str] = ("samples", "steps", "spans"),
-        where: str = "true",
-    ) -> Stretches:
-        """Choose as many stretches of the job, or of rows of it, as can be looked at in a second."""
-        asked = (f"SELECT count(*) AS rows FROM {table} WHERE {where}" for table in tables)  # noqa: S608
-        most = max(int(trial.sql(query)["rows"][0]) for query in asked)
-        end = max((trial.newest(table) or start for table in tables), default=start)
-        return cls(start, max(1, -(-most // MOST_ROWS)), end)
+        node: str | None = None,
+        devices: tuple[str, ...] = (),
+    ) -> Reading:
+        """Return the same job seen through a window, drawn from data of that resolution."""
+        whole = self.whole or self
+        return replace(self, window=window, width=width, node=node, devices=devices, whole=whole)
+
+    @cached_property
+    def description(self) -> Description:
+        """The document that `holter describe` prints, of the whole job."""
+        if self.whole is not None:
+            return self.whole.description
+        return describe(self.trial, now_ns=self.now_ns, price=self.price, steps=lambda: self.steps)
+
+    @cached_property
+    def main_loader(self) -> MainLoader | None:
+        """The loader from which the training takes its batches; None if unknown."""
+        if self.whole is not None:
+            return self.whole.main_loader
+        return MainLoader.of(self.trial, len(self.description["ranks"]), self.steps.rows)
+
+    @cached_property
+    def planned(self) -> tuple[int, str] | None:
+        """The planned number of steps and its source; None if unknown."""
+        if self.whole is not None:
+            return self.whole.planned
+        loader = self.main_loader
+        return planned(self.trial, loader.number if loader else None, loader.a_step if loader else 0)
+
+    @cached_property
+    def steps(self) -> Table:
+        """Table `steps`, of the whole job."""
+        return steps_of(self.trial, self.before) if self.whole is None else self.whole.steps
+
+    @cached_property
+    def drawn_steps(self) -> Table:
+        """The steps of which a part lies in the window."""
+        if self.window is None or not self.steps.rows:
+            return self.steps
+        ends = self.steps["time"] + self.steps["duration"]
+        return self.steps.where((ends > self.since) & (self.steps["time"] < self.until))
+
+    @cached_property
+    def profiled(self) -> ProfiledTables:
+        """The tables of profiling windows and traces, of the whole job."""
+        return ProfiledTables(self.trial) if self.whole is None else self.whole.profiled
+
+    @cached_property
+    def loading(self) -> Loading:
+        """The spans of data loading, of the whole job."""
+        return Loading(self.trial) if self.whole is None else self.whole.loading
 
     @property
-    def whole(self) -> bool:
-        """Whether all of the job is looked at."""
-        return self.every == 1
+    def start(self) -> int:
+        """When the job began, ns."""
+        return int(self.description["job"]["start"] or 0)
 
     @property
-    def where(self) -> str | None:
-        """The condition for rows that begin in one of them; None when all do."""
-        if self.whole:
-            return None
-        begins = range(self.start, self.end + 1, STRETCH_NS * self.every)
-        if len(begins) > MOST_RANGES:
-            return f"(time - {self.start}) // {STRETCH_NS} % {self.every} = 0"
-        ranges = (f"(time >= {begin} AND time < {begin + STRETCH_NS})" for begin in begins)
-        return f"({' OR '.join(ranges)})"
+    def end(self) -> int:
+        """When it ended, or now; ns."""
+        seconds = self.description["job"]["duration_s"]
+        return self.start + int((seconds or 0) * 1e9)
 
-    def inside(self, steps: Table) -> Table:
-        """Keep the steps that lie within one of them as a whole."""
-        if self.whole:
-            return steps
-        begin = (steps["time"] - self.start) // STRETCH_NS
-        end = (steps["time"] + steps["duration"] - self.start) // STRETCH_NS
-        return steps.where((begin % self.every == 0) & (begin == end))
+    @property
+    def since(self) -> int:
+        """Where the window begins, ns."""
+        return self.start if self.window is None else self.start + round(self.window[0] * 1e9)
 
-    def samples(self, trial: Trial) -> Table:
-        """Return table `samples`."""
-        return trial.table("samples", where=self.where)
+    @property
+    def until(self) -> int:
+        """Where it ends, excluded; ns."""
+        return self.end if self.window is None else self.start + round(self.window[1] * 1e9)
 
-    def loading(self, trial: Trial) -> Table:
-        """Return the spans that tell what data loading is made of, and which thread the loop's is."""
-        where = _LOADING if self.whole else f"{_LOADING} AND {self.where}"
-        return trial.table("spans", where=where)
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """The window as tables take it: `start_ns` and `end_ns`, neither for the whole job."""
+        return {} if self.window is None else {"start_ns": self.since, "end_ns": self.until}
 
-
-def is_long(trial: Trial) -> bool:
-    """Whether a job has so much that describing and drawing all of it takes a noticeable time."""
-    return trial.rows("samples") + trial.rows("steps") + trial.rows("spans") > LONG
-
-
-def steps_of(
-    trial: Trial,
-    known: Table | None = None,
-    *,
-    columns: Sequence[str] | None = None,
-) -> Table:
-    """Return table `steps`: what is stored, and what the spans say of the steps after that.
-
-    Only who judges a job stores its steps: a running job's newest are not there yet, and of a job without
-    rules, or whose machine died, none or not all.
-
-    Args:
-        trial: The job.
-        known: What this returned before; only what came since is read then.
-        columns: Those to return, `time`, `duration` and `rank` among them; all by default.
-    """
-    stored = known if known is not None and known.rows else trial.table("steps", columns=columns)
-    if not stored.rows:
-        built = build_steps(trial.table("spans", where=_TRAINER))
-        return built if columns is None else Table({name: built[name] for name in columns})
-    ends = stored["time"] + stored["duration"]
-    last = {rank: int(ends[stored["rank"] == rank].max()) for rank in np.unique(stored["rank"]).tolist()}
-    fresh = build_steps(trial.table("spans", where=_TRAINER, start_ns=min(last.values())))
-    if not fresh.rows:
-        return stored
-    if known is not None and not set(np.unique(fresh["rank"]).tolist()) <= set(last):
-        return steps_of(trial)  # a rank that was late: it has steps from before
-    done = np.array([last.get(rank, 0) for rank in fresh["rank"].tolist()], dtype=np.int64)
-    fresh = fresh.where(fresh["time"] >= done)
-    return Table.concat([stored, Table({name: fresh[name] for name in stored.names})])
-
-
-def utilization_of(
-    trial: Trial, samples: Table, stretches: Stretches, *, by_device: bool = False, where: str = "true"
-) -> list[dict[str, Any]]:
-    """Return the statistics of each metric; the extremes are those of all readings in any case."""
-    rows = utilization(samples, by_device=by_device)
-    if stretches.whole:
-        return rows
-    asked = trial.sql(
-        "SELECT node, metric, device, count(*) AS count, min(value) AS min, max(value) AS max "  # noqa: S608
-        f"FROM samples WHERE NOT isnan(value) AND {where} GROUP BY ALL"
-    )
-    exact: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for one in asked.to_rows():
-        key = one["node"], one["metric"], told_device(one["metric"], one["device"], by_device=by_device)
-        known = exact.setdefault(key, {"count": 0, "min": one["min"], "max": one["max"]})
-        known["count"] += one["count"]
-        known["min"], known["max"] = min(known["min"], one["min"]), max(known["max"], one["max"])
-    return [{**row, **exact[row["node"], row["metric"], row["device"]]} for row in rows]
+    @cached_property
+    def interval_ns(self) -> int:
+        """How much time a sample of the machine stands for."""
+        given = (self.trial.manifest.get("interval_ms"), self.trial.folder.control().get("interval_ms"))
+        return max((int(ms * 1e6) for ms in given if isinstance(ms, int | float)), default=10**9)

@@ -1,4 +1,4 @@
-"""When each step began, so that a chart over time can be read over steps and the other way round."""
+"""Maps steps to their start times, to convert between axes of time and of steps."""
 
 from __future__ import annotations
 

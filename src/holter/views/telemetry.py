@@ -1,4 +1,4 @@
-"""What monitoring systems are told of a job: one list of metrics and their values, for all outlets alike."""
+"""Metrics exported to monitoring systems: one list of names and values for all exporters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 RECENT_NS = 60_000_000_000
-"""The stretch of a running job that a scrape is told of."""
+"""The stretch of a running job that one scrape covers."""
 _SETTLE_NS = 2_000_000_000
 _SILENT_NS = 75_000_000_000
 """A node or table that is so far behind has nothing to say: files are written at least once a minute."""
@@ -86,7 +86,7 @@ OUTGOING: dict[str, Outgoing] = {
         *_READINGS.values(),
     )
 }
-"""Every metric by its name, in the order in which they are told."""
+"""Every metric by its name, in the order of the export."""
 
 
 def outgoing(name: str) -> Outgoing:
@@ -95,7 +95,7 @@ def outgoing(name: str) -> Outgoing:
 
 
 def complete_until(trial: Trial, now_ns: int) -> int | None:
-    """Return up to when everything of a running job has been stored; None where nothing was lately."""
+    """Return the time until which a running job is stored completely; None without recent data."""
     ends = {"samples": "time", "spans": "time + duration"}
     newest: list[int] = []
     for table, end in ends.items():
@@ -108,14 +108,14 @@ def complete_until(trial: Trial, now_ns: int) -> int | None:
 
 
 class Telemetry:
-    """Tells a job stretch by stretch, in the order of time; what came before is only counted."""
+    """Exports a job stretch by stretch in order of time; earlier steps and issues are only counted."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self._taken: dict[int, int] | None = None
 
     def points(self, start_ns: int, end_ns: int) -> list[Point]:
-        """Return what the job did from one time up to another, and its issues and steps by the end of it.
+        """Return the metrics of a time range, and the numbers of issues and steps until its end.
 
         Args:
             start_ns: Begin of the stretch, ns since the epoch; not before the end of the last one asked for.
@@ -157,7 +157,7 @@ def _taken_before(trial: Trial, start: int) -> dict[int, int]:
     query = "SELECT rank, count(*) AS steps, max(time + duration) AS last FROM steps WHERE time + duration < "
     stored = trial.sql(f"{query}{start} GROUP BY rank", end_ns=start)
     counted = {int(rank): int(n) for rank, n in zip(stored["rank"], stored["steps"], strict=True)}
-    # Steps that nobody has stored yet are told by the numbers of their spans; one that goes on is not taken.
+    # Steps that are not stored yet are counted from their spans; a step in progress does not count.
     done = "".join(
         f" WHEN {rank} THEN {int(last)}" for rank, last in zip(stored["rank"], stored["last"], strict=True)
     )

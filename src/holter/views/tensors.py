@@ -1,4 +1,4 @@
-"""What was saved of a job's tensors, as people look at it: which there are, and what is drawn of them."""
+"""Lists the saved tensors of a job and the statistics that charts draw."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ STATISTICS = {
     "zeros": Statistic("elements that are zero", "100.0 * zeros / nullif(count, 0)", "%"),
     "nonfinite": Statistic("elements that are not finite", "nan + posinf + neginf", "elements"),
 }  # fmt: skip
-"""What can be drawn, by the word that asks for it."""
+"""The statistics that can be drawn, by name."""
 
 
 def statistic(name: str) -> Statistic:
@@ -151,7 +151,7 @@ def joined_rows(trial: Trial, where: str, sql: str) -> Table | None:
 
 
 def about_ranks(trial: Trial, of: Statistic, where: str, rank: int | None) -> str:
-    """Say how what several ranks saved of the same tensors is shown; `where` names rank and mode."""
+    """Explain how the chart combines tensors of several ranks; `where` names rank and mode."""
     told = "NULL::INTEGER" if of.table == "tensor_values" else "parts"
     found = trial.sql(
         f"SELECT coalesce(max(parts), 0) AS parts, count(*) FILTER (parts IS NULL) AS untold, "  # noqa: S608
@@ -182,7 +182,7 @@ _REACHED = (
 
 
 def catalog(trial: Trial) -> list[dict[str, Any]]:
-    """List the tensors of which anything was saved, in the model's order as far as it is known.
+    """List the saved tensors in the model's order as far as it is known.
 
     Returns:
         `name`, `role`, `rows`, `first_step`, `last_step`, `elements` (None when not known), `abs_mean` (that
@@ -251,7 +251,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def first_nonfinite(trial: Trial) -> dict[str, Any] | None:
-    """Tell where numbers that are not finite came from first; None when none was seen.
+    """Find the first NaN or infinity of a job; None if all numbers are finite.
 
     Returns:
         `step`, `rank`, `name` (the module, parameter, tensor or number), `source` (`event`: the recorder saw

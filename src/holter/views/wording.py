@@ -1,4 +1,4 @@
-"""Numbers, names and findings in words, as the terminal and the pages say them."""
+"""Formats numbers, names and findings as text for the terminal and the pages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holter.analysis.verdict.evidence import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from holter.views.issues import Found
+    from holter.views.issues import IssueGroup
 
 _ANGLES = "<…>"
 _FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\b")
 _INSTANCE = re.compile(r"(\w{12,})>")
 _INSTALLED = re.compile(r"\((?:[^()]*/)?(?:site-packages|dist-packages|lib/python3\.\d+)/")
 LEAST_PCT = 0.05
-"""A smaller share is not worth a place."""
+"""Smaller shares are omitted."""
 _NAMES = {
     "h2d": "host to device",
     "d2h": "device to host",
@@ -57,7 +57,7 @@ def trainings_text(steps: Mapping[str, Any]) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """Write milliseconds with three digits that matter: `0.52 ms`, `12.4 ms`, `1.24 s`."""
+    """Write milliseconds with three significant digits: `0.52 ms`, `12.4 ms`, `1.24 s`."""
     if value is None or math.isnan(value):
         return "unknown"
     if value >= 1000:
@@ -77,7 +77,7 @@ def size(count: float | None) -> str:
 
 
 def reading_text(value: float | None, unit: str) -> str:
-    """Write a reading as its unit asks; bytes with their unit, others without."""
+    """Write a reading by its unit; bytes with their unit, others without."""
     if value is None:
         return ""
     if unit.startswith("bytes"):
@@ -124,13 +124,13 @@ def advice_text(advice: Mapping[str, Any]) -> str:
     return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
 
 
-def issue_text(found: Found) -> str:
+def issue_text(found: IssueGroup) -> str:
     """One issue in a sentence: the rule, what it found, and whether that is over."""
     return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
 
 
 def number_text(one: Mapping[str, Any]) -> str:
-    """Say what became of a number of the training: `loss: 2.303 in step 0, 0.05214 in step 399, …`."""
+    """Describe the course of a logged number: `loss: 2.303 in step 0, 0.05214 in step 399, …`."""
     name = one["name"] + ("" if one["mode"] in ("train", "global") else f" ({one['mode']})")
     if one["first"] is None:
         return f"{name}: never a finite number in {counted(one['steps'], 'step')}"
@@ -150,7 +150,7 @@ def number_text(one: Mapping[str, Any]) -> str:
 
 
 def words(name: str) -> str:
-    """Write a name of the schema as a person would say it."""
+    """Write a name of the schema in plain words."""
     return _NAMES.get(name, name.replace("_", " "))
 
 

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from holter.store.job import JobFolder
-    from holter.views.issues import Found
+    from holter.views.document.types import Description
+    from holter.views.document.types.rules import RuleResult
+    from holter.views.issues import IssueGroup
 
 ABOUT = "Show everything known of one job, finished or running."
 EXAMPLES = """  holter describe latest
@@ -65,7 +67,7 @@ def main(words_: list[str]) -> int:
     return 0
 
 
-def described(folder: JobFolder, price: float | None = None) -> dict[str, Any]:
+def described(folder: JobFolder, price: float | None = None) -> Description:
     """Describe a job; raises `Refusal` with code 65 when its manifest cannot be read, saying why."""
     from holter.store.trial import Trial
     from holter.views.document.description import describe
@@ -227,7 +229,7 @@ def _phases(phases: Mapping[str, Any]) -> Iterator[str]:
             yield f"{words(name)} {duration(phases[name + '_s'])}{of_all}"
 
 
-def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
+def _rules(rules: list[RuleResult]) -> Iterator[Any]:
     from rich.text import Text
 
     if not rules:
@@ -253,7 +255,7 @@ def _rules(rules: list[Mapping[str, Any]]) -> Iterator[Any]:
         yield f"could not judge (holter rules run JOB says why): {', '.join(unseen)}"
 
 
-def _issue(found: Found, *, advice: bool = True) -> Iterator[Text]:
+def _issue(found: IssueGroup, *, advice: bool = True) -> Iterator[Text]:
     from rich.text import Text
 
     severity = found.issue["severity"]

@@ -149,7 +149,7 @@ def _pair(option: str, text: str, number: type[float] | type[int]) -> tuple[floa
 
 def _time_of_steps(trial: Trial, first: float | None, last: float | None) -> tuple[int | None, int | None]:
     """Return from where the first step begins on any rank to where the last one begins."""
-    from holter.views.reading import steps_of
+    from holter.views.tables import steps_of
 
     steps = steps_of(trial)
     if not steps.rows:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 
 _SEEN = ("store", "names", "html", "from", "to", "width", "node", "devices")

@@ -12,8 +12,8 @@ from starlette.routing import Route
 from holter.dashboard.answers import encoded, in_turn, points_of, which, window_of
 from holter.dashboard.api import JOB
 from holter.store.trial import Trial
-from holter.views.figures import Reading
 from holter.views.heatmap import Heatmap, packed
+from holter.views.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

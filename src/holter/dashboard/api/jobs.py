@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
+    from holter.views.document.types import Description
 
 _MOST = 500
 
@@ -34,7 +35,7 @@ def routes(stores: Stores) -> list[Route]:
             {"schema": 1, "count": len(chosen), "jobs": chosen[first : first + most], "unreadable": wrong}
         )
 
-    def description(job: str, store: int) -> dict[str, Any]:
+    def description(job: str, store: int) -> Description:
         with stores.reading(job, store) as reading:
             return reading.description
 

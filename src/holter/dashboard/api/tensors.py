@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 _MOST = 1000
 

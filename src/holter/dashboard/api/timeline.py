@@ -18,7 +18,15 @@ from starlette.routing import Route
 from holter.dashboard.answers import MOST_POINTS, RefusalError, encoded, which, whole
 from holter.dashboard.api import JOB
 from holter.pages.timelines import TIMELINES
-from holter.views.timeline.details import Event, connections, depth, detail, following, nearest, search
+from holter.views.timeline.details import (
+    TimelineEvent,
+    connections,
+    depth,
+    detail,
+    following,
+    nearest,
+    search,
+)
 from holter.views.timeline.packing import packed
 from holter.views.timeline.tree import tree
 from holter.views.timeline.values import curves
@@ -157,7 +165,7 @@ def _event(opened: Opened, asked: Asked) -> bytes:
     slack = _slack(begin)
     begin += opened.origin_ns
     name = str(timeline.reading.names[whole(asked, "name", 0, len(timeline.reading.names) - 1)])
-    event = Event(lane, begin, whole(asked, "duration_ns", 0, _LAST), name)
+    event = TimelineEvent(lane, begin, whole(asked, "duration_ns", 0, _LAST), name)
     if slack:
         event = nearest(timeline, event, max(slack, _slack(event.duration)))
     row = {key: _safe(value) for key, value in detail(timeline, event).items()}
@@ -195,7 +203,7 @@ def _following(opened: Opened, asked: Asked) -> bytes:
     return encoded({"schema": 1, "event": None if event is None else _told(opened, event)})
 
 
-def _told(opened: Opened, event: Event, placed: bool = True) -> dict[str, Any]:
+def _told(opened: Opened, event: TimelineEvent, placed: bool = True) -> dict[str, Any]:
     """Return an event as a picture has it; finding out on which line it lies takes a picture."""
     lanes = {lane.id: number for lane, number in opened.numbers.items()}
     return {

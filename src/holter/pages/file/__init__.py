@@ -19,7 +19,8 @@ from holter.pages.timelines import TIMELINES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 __all__ = ["page"]
 

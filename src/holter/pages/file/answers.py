@@ -17,7 +17,8 @@ from holter.dashboard.api.timeline import MOST_LANES, curved, head, steps
 from holter.pages.job.nodes import OF_DEVICES
 from holter.pages.timelines import TIMELINES
 from holter.views.document.devices import by_number
-from holter.views.figures import Figure, Series, draw
+from holter.views.figure import Figure, Series
+from holter.views.figures import draw
 from holter.views.flames import flames
 from holter.views.heatmap import Heatmap
 from holter.views.step_clock import step_clock
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.pages.timelines import Opened
-    from holter.views.figures import Reading
     from holter.views.heatmap import Heat
+    from holter.views.reading import Reading
 
 _CELLS = 60_000
 """Cells that a heat map may have; each is three numbers."""

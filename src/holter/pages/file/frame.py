@@ -14,7 +14,7 @@ from holter.pages.file.bundle import bundle
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 _STYLES = ("vendor/uPlot.css", "pages.css", "tables.css", "canvas.css", "alone.css")
 _BARE = (

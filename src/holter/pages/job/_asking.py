@@ -15,7 +15,7 @@ from holter.views.figures import chosen, draw
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 _KEPT = ("store", "from", "to", "axis")
 """Parameters that stay, whatever is asked for."""

@@ -16,7 +16,7 @@ from holter.views.wording import advice_text, milliseconds, percent, stages_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Data loading"
 SHOWN = 70

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.pages.text.insights import Moment
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Insights"
 SHOWN = 30

@@ -14,7 +14,7 @@ from holter.views.document.devices import devices
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Nodes"
 SHOWN = 20

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from holter.views.figures import Reading
-    from holter.views.issues import Found
+    from holter.views.document.types import Description
+    from holter.views.issues import IssueGroup
+    from holter.views.reading import Reading
 
 TITLE = "Overview"
 SHOWN = 10
@@ -49,7 +50,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
-def _unread(told: Mapping[str, Any]) -> str:
+def _unread(told: Description) -> str:
     """Say what is missing from all that is said below, before it is said."""
     count = len(told["skipped"])
     if not count:
@@ -61,7 +62,7 @@ def _unread(told: Mapping[str, Any]) -> str:
     )
 
 
-def _utilization(reading: Reading, told: Mapping[str, Any]) -> str:
+def _utilization(reading: Reading, told: Description) -> str:
     """Draw how busy the machines were; where nobody looked at them, one sentence says so."""
     if not told["utilization"]:
         return chart(reading, "utilization")
@@ -109,13 +110,13 @@ def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str
     )
 
 
-def _symptoms(of: Found) -> str:
+def _symptoms(of: IssueGroup) -> str:
     """Name what follows from a finding."""
     names = dict.fromkeys(one.rule for one in of.symptoms)
     return f'<p class="note">and from it: {escape(", ".join(names))}</p>' if names else ""
 
 
-def _steps(reading: Reading, told: Mapping[str, Any]) -> str:
+def _steps(reading: Reading, told: Description) -> str:
     if not told["steps"]:
         return f"<h2>Steps</h2>{sections.steps(told)}"
     split = f"<h2>Where a step's time goes</h2>{sections.breakdown(told)}" if told["breakdown"] else ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from holter.schema.table import Table
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Profiler"
 SHOWN = 40

@@ -12,14 +12,14 @@ from holter.pages.islands import island
 from holter.pages.job._asking import choice, entry, form, link, number
 from holter.pages.tables import Number, Raw, sortable
 from holter.views.document.python_profile import python_profile, segments
-from holter.views.flames import Chosen, flames
+from holter.views.flames import FlameSelection, flames
 from holter.views.tensors import natural
 from holter.views.wording import milliseconds, percent, plain_function, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Python"
 SHOWN = 60
@@ -62,9 +62,9 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
     return "".join(shown)
 
 
-def asked_part(asked: Mapping[str, str]) -> Chosen:
+def asked_part(asked: Mapping[str, str]) -> FlameSelection:
     """Return the part of a job that an address asks for; raises `ValueError`."""
-    return Chosen(
+    return FlameSelection(
         first_step=number(asked, "first"),
         last_step=number(asked, "last"),
         rank=number(asked, "rank"),
@@ -73,7 +73,7 @@ def asked_part(asked: Mapping[str, str]) -> Chosen:
     )
 
 
-def _timed(reading: Reading, chosen: Chosen) -> list[dict[str, Any]]:
+def _timed(reading: Reading, chosen: FlameSelection) -> list[dict[str, Any]]:
     steps = None
     if (chosen.first_step, chosen.last_step) != (None, None):
         last = 2**62 if chosen.last_step is None else chosen.last_step + 1

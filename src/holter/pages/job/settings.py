@@ -13,7 +13,7 @@ from holter.views.jobs import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Settings"
 SHOWN = 100

@@ -18,7 +18,7 @@ from holter.views.wording import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Tensors"
 SHOWN = 80

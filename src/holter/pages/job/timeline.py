@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.pages.timelines import Opened
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 TITLE = "Timeline"
 SHOWN = 50

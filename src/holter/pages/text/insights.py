@@ -14,6 +14,9 @@ from holter.views.issues import SEVERITIES, not_judged
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from holter.views.document.types import Description
+    from holter.views.document.types.rules import RuleResult
+
 _MOST = 50
 _LONGEST = 2000
 _PLACES = ("node", "rank", "device", "tensor")
@@ -23,7 +26,7 @@ Moment = tuple[float, float]
 
 
 def rules(
-    told: Mapping[str, Any], link: Callable[[Moment], str], extra: Callable[[str], str] = lambda _: ""
+    told: Description, link: Callable[[Moment], str], extra: Callable[[str], str] = lambda _: ""
 ) -> str:
     """Draw every rule, those that found something first.
 
@@ -37,7 +40,7 @@ def rules(
     return "".join(_rule(rule, told, rule["name"] in unseen, link, extra) for rule in ordered)
 
 
-def _worst(rule: Mapping[str, Any]) -> tuple[int, int]:
+def _worst(rule: RuleResult) -> tuple[int, int]:
     places = [SEVERITIES.index(i["severity"]) for i in rule["issues"] if i["severity"] in SEVERITIES]
     return min(places, default=len(SEVERITIES)), -(rule.get("triggered") or 0)
 

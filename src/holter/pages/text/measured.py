@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from holter.store.trial import Trial
-    from holter.views.figures import Figure
+    from holter.views.document.types.rules import RuleResult
+    from holter.views.figure import Figure
 
 _MOST = 64
 """Ranks or devices that are told of one by one."""
@@ -74,7 +75,7 @@ def _initialization(rule: Mapping[str, Any] | None, begun: float, loop: float) -
     return bullets(said) + (table(("", ""), rows) if rows else "")
 
 
-def _steps(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _steps(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
     found = rule["details"].get("processes") or {}
     rows: list[tuple[str, ...]] = []
     said: list[str] = []
@@ -109,7 +110,7 @@ def _in_outliers(rule: Mapping[str, Any], trial: Trial, draw: Callable[[Figure],
     return _charts([draw(one) for one in charts.shares("in the long steps", shares)])
 
 
-def _gpus(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _gpus(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
     boxes, limits = rule["details"].get("gpus") or {}, rule["parameters"]
     low, lowest = limits.get("threshold_p95"), limits.get("threshold_p5")
     said = []
@@ -131,7 +132,7 @@ def _gpus(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[
     return said, _charts(drawn)
 
 
-def _balance(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _balance(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
     loads = rule["details"].get("workloads") or {}
     far = rule["details"].get("distances") or {}
     limit = rule["parameters"].get("threshold")
@@ -151,7 +152,7 @@ def _balance(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[li
     return said, _charts(drawn)
 
 
-def _loading(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _loading(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
     nodes = rule["details"].get("nodes") or {"": rule["details"]}
     said: list[str] = []
     drawn: list[str] = []
@@ -177,7 +178,7 @@ def _loading(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[li
     return said, _charts(drawn)
 
 
-def _batch(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _batch(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
     boxes, limits = rule["details"].get("boxes") or {}, rule["parameters"]
     of = {"cpu": "cpu_threshold_p95", "gpu": "gpu_threshold_p95", "memory": "gpu_memory_threshold_p95"}
     said = []
@@ -212,7 +213,7 @@ def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], str]]
     return made
 
 
-def _memory(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _memory(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
     boxes = rule["details"].get("gpus") or {}
     said = []
     for name, box in list(boxes.items())[:_MOST]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.wording import words
 
 if TYPE_CHECKING:

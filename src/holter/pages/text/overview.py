@@ -15,6 +15,8 @@ from holter.views.wording import duration, milliseconds, percent, reading_text, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from holter.views.document.types import Description
+
 _SUMMED = {
     "cpu.util": "CPU, all cores",
     "gpu.util": "GPU, all devices",
@@ -54,7 +56,7 @@ def progress(found: Mapping[str, Any]) -> str:
     return f"<p>{' · '.join(said)} {bar}{read}</p>"
 
 
-def phases(told: Mapping[str, Any]) -> str:
+def phases(told: Description) -> str:
     """Draw how the job's time divides into its phases."""
     parts = [(words(phase), seconds, duration(seconds)) for phase, seconds, _ in _phases(told)]
     if not parts:
@@ -93,7 +95,7 @@ def _phases(told: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]
             yield phase, seconds, share
 
 
-def summary(told: Mapping[str, Any]) -> str:
+def summary(told: Description) -> str:
     """Give the spread of the main metrics, a block for each node."""
     blocks = list(_blocks(told))
     return "".join(blocks) or '<p class="note">No samples of the machine were taken.</p>'

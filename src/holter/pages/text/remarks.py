@@ -11,7 +11,8 @@ from holter.views.wording import percent, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from holter.views.figures import Figure
+    from holter.views.document.types import Description
+    from holter.views.figure import Figure
 
 _BUSY_PCT = 70.0
 _UNEQUAL_PCT = 70.0
@@ -19,7 +20,7 @@ _MUCH_OUTSIDE_PCT = 25.0
 _MOST_NODES = 32
 
 
-def load(told: Mapping[str, Any]) -> str:
+def load(told: Description) -> str:
     """Say of each node how well it was used; nothing of what was not read."""
     of: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in told["utilization"]:
@@ -49,7 +50,7 @@ def _used(node: str, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield f"The GPUs of {node} are {percent(gpu['p50'])} busy in the median{also}."
 
 
-def division(told: Mapping[str, Any], draw: Callable[[Figure], str]) -> str:
+def division(told: Description, draw: Callable[[Figure], str]) -> str:
     """Draw how training divides into modes and passes, into work of CPU and GPUs and of Horovod."""
     ran = (
         rule.get("details") or {} for rule in told["rules"] if rule.get("rule") == "OverallFrameworkMetrics"

@@ -10,12 +10,13 @@ from holter.drawing.pieces import prose
 from holter.pages.text import overview, remarks, sections
 from holter.pages.text.measured import measured, most_fired
 from holter.views.document.bill import bill_lines
-from holter.views.figures import Reading, draw
+from holter.views.figures import draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.views.figures import Figure
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 _OF_ACCELERATORS = (
     "gpu_active", "gpu_over_time", "kernel_time", "kernel_launches", "kernel_precision", "device_activity",

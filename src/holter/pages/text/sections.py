@@ -29,7 +29,8 @@ from holter.views.wording import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from holter.views.issues import Found
+    from holter.views.document.types import Description
+    from holter.views.issues import IssueGroup
 
 _MOST_ROWS = 400
 _MOST_ISSUES = 200
@@ -60,7 +61,7 @@ def _command(text: str) -> str:
     return f"<details><summary><code>{short}…</code></summary><code>{escape(text)}</code></details>"
 
 
-def verdict(told: Mapping[str, Any]) -> Iterator[str]:
+def verdict(told: Description) -> Iterator[str]:
     """Say what is wrong, why, what to do, what was ruled out and what was not seen."""
     found = told["verdict"]
     mood = {"healthy": "", "inconclusive": "unsure"}.get(found["suspect"], "sick")
@@ -93,7 +94,7 @@ def _advice(one: Mapping[str, Any]) -> str:
     return f"<li>{promised}{prose(str(one['text']))}{why}</li>"
 
 
-def job(told: Mapping[str, Any]) -> str:
+def job(told: Description) -> str:
     """Tell what ran, where, and how it ended."""
     of = told["job"]
     framework = of["framework"] or {}
@@ -202,7 +203,7 @@ def issues(told: Mapping[str, Any]) -> str:
     return told_of + (f'<p class="note">and {more:,} more</p>' if more > 0 else "")
 
 
-def _issue(found: Found) -> str:
+def _issue(found: IssueGroup) -> str:
     issue = found.issue
     severity = issue["severity"]
     whose = ("node", "rank", "device", "tensor")
@@ -247,7 +248,7 @@ def rules(told: Mapping[str, Any]) -> str:
     return f"<details><summary>{len(rows)} rules</summary>{table(heads, rows, numbers=(2, 3, 4))}</details>"
 
 
-def cost(told: Mapping[str, Any]) -> str:
+def cost(told: Description) -> str:
     """Say what recording cost."""
     found = told["cost"]
     rows = [
@@ -262,7 +263,7 @@ def cost(told: Mapping[str, Any]) -> str:
     return table(("", ""), rows)
 
 
-def skipped(told: Mapping[str, Any]) -> str:
+def skipped(told: Description) -> str:
     """Name the files that could not be read, and why."""
     return table(("file", "why"), [(entry["file"], entry["why"]) for entry in told["skipped"]])
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from holter.analysis.steps.trainings import begins, told_apart
 from holter.report.event_file import EventFile
-from holter.views.reading import steps_of
+from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,1 +1,1 @@
-"""Jobs side by side: what changed between them."""
+"""Comparison of jobs: the differences between them."""

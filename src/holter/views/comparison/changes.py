@@ -1,4 +1,4 @@
-"""A comparison of jobs in words and rows, as the terminal and the pages show it."""
+"""Turns a comparison of jobs into sentences and table rows, for the terminal and the pages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def comparison_rows(
 
 
 def changes(change: Mapping[str, Any]) -> Iterator[str]:
-    """Say a change in words, the most important first; only what the numbers support."""
+    """Describe a change in sentences, the most important first; only changes that the numbers support."""
     step = change["step"]
     yield from change["missing"]
     if step:
@@ -79,7 +79,7 @@ def _known(changed: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], l
 
 
 def step_sentence(step: Mapping[str, Any]) -> str:
-    """Say how the step time changed, with its interval."""
+    """Describe the change of the step time, with its interval."""
     interval = f"95 % interval {step['ratio_low']:.3g} to {step['ratio_high']:.3g}"
     ratio = step["ratio"]
     times = (
@@ -107,7 +107,7 @@ def _saving(found: Mapping[str, Any]) -> str:
 
 
 def _time(hours: float) -> str:
-    """Write hours as what a bill is made of, unless there are none."""
+    """Write hours as an item of a bill; without hours, return an empty text."""
     return f"{hours:.4g} h" if hours >= 1 else duration(3600 * hours)
 
 
@@ -120,7 +120,7 @@ def _seconds(hours: float | None) -> float | None:
 
 
 def _hardware(nodes: list[Mapping[str, Any]]) -> str:
-    """Name each kind of machine once, and how many there are."""
+    """Name each kind of machine once, with its number."""
     kinds = Counter(_machine(node) for node in nodes)
     return ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items()) or "unknown"
 

@@ -1,4 +1,4 @@
-"""A comparison of jobs as Markdown, for a pull request or the summary of a workflow."""
+"""Writes a comparison of jobs as Markdown, for a pull request or a workflow summary."""
 
 from __future__ import annotations
 

@@ -1,25 +1,27 @@
-"""Jobs side by side: what changed between them, how sure that is, and what it is worth."""
+"""Compares jobs: the differences, their certainty, and the money and time that they save."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holter.analysis.jobs.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.jobs.cost import saving
 from holter.analysis.steps.epochs import epoch_s
 from holter.analysis.verdict.evidence import counted
 from holter.analysis.verdict.job_advice import RECORD_STEPS
-from holter.schema.phases import JOB_PHASES
 from holter.views.document.description import describe
-from holter.views.reading import steps_of
+from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.analysis.jobs.comparison import Statistic, StepTimeChange
     from holter.store.trial import Trial
+    from holter.views.document.types.training import MetricStatistics
 
 VERSION = 1
+_Step = Literal["count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second"]
+_STEPS: tuple[_Step, ...] = ("count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second")
 
 
 def compare(
@@ -80,13 +82,14 @@ def compare(
 
 def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: float | None) -> dict[str, Any]:
     told = describe(trial, price=price, machines=nodes)
-    steps, verdict = told["steps"] or {}, told["verdict"]
+    steps, phases, verdict = told["steps"], told["phases"], told["verdict"]
+    loading, seconds = told["dataloading"], told["job"]["duration_s"]
     seen = epoch_s(trial.table("spans", where="phase = 'data_loading' AND worker = -1"))
-    if epoch_steps and steps.get("mean_ms"):
-        epoch, source = epoch_steps * steps["mean_ms"] / 1000, "epoch_steps"
+    if epoch_steps and steps and steps["mean_ms"]:
+        epoch: float | None = epoch_steps * steps["mean_ms"] / 1000
+        source = "epoch_steps"
     else:
         epoch, source = seen, "loader"
-    phases = told["phases"] or {}
     return {
         "name": told["job"]["name"],
         "status": told["job"]["status"],
@@ -101,20 +104,23 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
             for node in told["nodes"]
         ],
         "ranks": len(told["ranks"]),
-        "workers": (told["dataloading"] or {}).get("workers"),
+        "workers": loading["workers"] if loading else None,
         "recorded": trial.manifest.get("recorded"),
         "suspect": verdict["suspect"],
         "sentence": verdict["sentence"],
         "gpu_pct": _middle(told["utilization"], "gpu.util"),
         "cpu_pct": _middle(told["utilization"], "cpu.util"),
-        "steps": {
-            key: steps.get(key) for key in ("count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second")
-        },
+        "steps": {key: steps[key] if steps else None for key in _STEPS},
         "breakdown": told["breakdown"],
         "epoch_h": None if epoch is None else epoch / 3600,
         "epoch_from": None if epoch is None else source,
-        "duration_h": None if told["job"]["duration_s"] is None else told["job"]["duration_s"] / 3600,
-        "phases": {key: phases.get(f"{key}_s") for key in JOB_PHASES},
+        "duration_h": None if seconds is None else seconds / 3600,
+        "phases": {
+            "initialization": phases["initialization_s"] if phases else None,
+            "training_loop": phases["training_loop_s"] if phases else None,
+            "evaluation": phases["evaluation_s"] if phases else None,
+            "finalization": phases["finalization_s"] if phases else None,
+        },
         "bill": told["bill"],
         "skipped": told["skipped"],
         "issues": [
@@ -123,13 +129,13 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
     }
 
 
-def _middle(rows: list[dict[str, Any]], metric: str) -> float | None:
+def _middle(rows: list[MetricStatistics], metric: str) -> float | None:
     found = [row["p50"] for row in rows if row["metric"] == metric and row["p50"] is not None]
     return sum(found) / len(found) if found else None
 
 
 def _bill(job: dict[str, Any], price: float | None, nodes: float | None) -> None:
-    """Add what the job cost, and the part of it that was spent in each part of its steps."""
+    """Add the cost of the job and of each part of its steps."""
     machines = nodes if nodes is not None else len(job["hardware"]) or 1
     known = price is not None and job["duration_h"] is not None
     cost = saving(job["duration_h"], 0.0, price=price, nodes=machines).money_saved if known else None
@@ -173,7 +179,7 @@ def _saving(
     epochs: float | None,
     nodes: float | None,
 ) -> dict[str, Any] | None:
-    """What a whole run saves: of so many epochs, else of the baseline's steps at either pace."""
+    """Return the saving of a whole run: of the given epochs, or else of the baseline's number of steps."""
     if epochs is not None and (before["epoch_h"] is None or after["epoch_h"] is None):
         return None
     if epochs is not None:
@@ -204,7 +210,7 @@ def _step_h(job: Mapping[str, Any]) -> float | None:
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Name what else differs: command, framework, hardware, ranks, workers, code, packages, settings."""
+    """Return other differences: command, framework, hardware, ranks, workers, code, packages, settings."""
     whats = ("command", "framework", "hardware", "ranks", "workers")
     found = [(what, before[what], after[what]) for what in whats]
     old, new = before["recorded"] or {}, after["recorded"] or {}
@@ -219,7 +225,7 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[s
 
 
 def _unread(job: Mapping[str, Any]) -> list[str]:
-    """Say which files of a job cannot be read: what they held is missing from all that is compared."""
+    """Name the unreadable files of a job; their rows are missing from the comparison."""
     files = job["skipped"]
     if not files:
         return []
@@ -239,7 +245,7 @@ def _missing(*timed: tuple[Mapping[str, Any], Any]) -> list[str]:
 
 
 def _no_epochs(before: Mapping[str, Any], after: Mapping[str, Any], epochs: float | None) -> list[str]:
-    """Say why it is not known what the epochs that were asked for take."""
+    """Explain why the time of the given epochs is unknown."""
     unseen = [job["name"] for job in (before, after) if job["epoch_h"] is None]
     if epochs is None or not unseen:
         return []

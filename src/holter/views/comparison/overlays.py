@@ -1,4 +1,4 @@
-"""Charts of several jobs on the same axes, as a comparison shows them: a line for each job.
+"""Draws several jobs on the same axes, a line for each job.
 
 What a chart needs of one job are its `curves`, which are plain data: they can be kept and put together later.
 """
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.warmup import steady
-from holter.views.figures import Axis, Figure, Series, draw
+from holter.views.figure import Axis, Figure, Series
+from holter.views.figures import draw
 from holter.views.figures._buckets import buckets, mean, middles, quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from holter.views.figures import Reading
     from holter.views.figures._buckets import Values
+    from holter.views.reading import Reading
 
     Curve = dict[str, list[Any]]
     """`x` and `values` of one job; None is a gap."""

@@ -1,1 +1,1 @@
-"""The description of a job as one document."""
+"""The description of a job as one document, and the documents about parts of a job."""

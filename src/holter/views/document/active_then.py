@@ -1,4 +1,4 @@
-"""What training did at some moments, or in some steps: shares of phases, passes, operators and kernels."""
+"""Computes shares of phases, passes, operators and kernels at given moments or in given steps."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 MOST = 200
-"""Moments that are looked at: the last ones."""
+"""Limit on the number of moments; the last ones count."""
 LONGEST_NS = 600_000_000_000
-"""What is longer than this is no phase of a step."""
+"""Longer spans are not phases of a step."""
 _PASSES = {"forward": "Forward pass", "backward": "Backward pass"}
 _LEAST_PCT = 2.0
 
 
 def at_moments(trial: Trial, moments: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Return what ran at moments, ns since the epoch; each thing that ran counts with its length."""
+    """Return the shares at moments, ns since the epoch; each span or operator counts with its duration."""
     when = sorted(moments)[-MOST:]
     if not when:
         return {}
@@ -32,7 +32,7 @@ def at_moments(trial: Trial, moments: Sequence[int]) -> dict[str, dict[str, floa
 
 
 def in_steps(trial: Trial, steps: Mapping[int, Sequence[int]]) -> dict[str, dict[str, float]]:
-    """Return what ran in some steps of some ranks."""
+    """Return the shares in the given steps of each rank."""
     of = [
         f"(rank = {int(rank)} AND step IN ({', '.join(str(int(n)) for n in numbers)}))"
         for rank, numbers in steps.items()
@@ -43,7 +43,7 @@ def in_steps(trial: Trial, steps: Mapping[int, Sequence[int]]) -> dict[str, dict
 
 def _shares(trial: Trial, from_: str, start: int | None, end: int | None) -> dict[str, dict[str, float]]:
     def asked(table: str, columns: str, more: str = "") -> list[dict[str, Any]]:
-        # The text holds names of ours and whole numbers, no text of a user's.
+        # The query contains our names and whole numbers, never a user's text.
         chosen = from_.format(table=table) + more
         query = f"SELECT {columns}, sum(duration)::DOUBLE AS ns FROM {chosen} GROUP BY ALL"  # noqa: S608
         return list(trial.sql(query, start_ns=start, end_ns=end).to_rows())

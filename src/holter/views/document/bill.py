@@ -1,24 +1,26 @@
-"""The bill of a described job, and in words."""
+"""Computes the bill of a described job and writes it in sentences."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from holter.analysis.jobs.bill import bill
 from holter.analysis.verdict.evidence import counted
 from holter.views.wording import duration, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from holter.store.trial import Trial
+    from holter.views.document.types import Description
+    from holter.views.document.types.job import Bill
 
 MOST_FINDINGS = 5
 
 
 def bill_of(
-    trial: Trial, told: Mapping[str, Any], price: float | None, machines: float | None = None
-) -> dict[str, Any] | None:
+    trial: Trial, told: Description, price: float | None, machines: float | None = None
+) -> Bill | None:
     """Return the bill of a described job; None without a price.
 
     Args:
@@ -36,11 +38,11 @@ def bill_of(
     if price is None:
         return None
     seconds = told["job"]["duration_s"]
-    # A GPU that nobody of the job uses stands idle all the same, and is paid for.
+    # A GPU that the job does not use is idle too, and it costs money.
     query = "SELECT avg(value) AS busy FROM samples WHERE metric = 'gpu.util' AND NOT isnan(value)"
     busy = trial.sql(query)["busy"].tolist()
-    loop_s = (told["phases"] or {}).get("training_loop_s")
-    return bill(
+    loop_s = told["phases"]["training_loop_s"] if told["phases"] else None
+    made = bill(
         price=price,
         machines=len(told["nodes"]) or 1 if machines is None else machines,
         hours=None if seconds is None else seconds / 3600,
@@ -49,12 +51,13 @@ def bill_of(
         breakdown=told["breakdown"],
         rules=told["rules"],
     )
+    return cast("Bill", made)
 
 
-def bill_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Say a bill in words: the job, its idle part, then what findings cost a day."""
+def bill_lines(found: Bill) -> Iterator[str]:
+    """Write a bill in sentences: the job, its idle part, then the daily cost of findings."""
     machines = counted(found["machines"], "machine")
-    if found["cost"] is None:
+    if found["cost"] is None or found["hours"] is None:
         yield f"unknown: how long the job ran is not known ({found['price']:g} an hour, {machines})"
     else:
         took = duration(found["hours"] * 3600)
@@ -67,7 +70,7 @@ def bill_lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def money(value: float | None) -> str:
-    """Write an amount in whatever currency the price was in."""
+    """Write an amount; the price defines the currency."""
     if value is None:
         return "unknown"
     return f"{value:,.2f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"

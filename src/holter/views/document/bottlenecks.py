@@ -1,4 +1,4 @@
-"""Where a job was held up: GPUs idle while cores were full or waited for storage, and steps far too long."""
+"""Finds bottlenecks: idle GPUs while cores are full or wait for storage, and outlier steps."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 MOST = 200
-"""Stretches that are told: the longest."""
+"""Limit on the number of bottlenecks; the longest are returned."""
 _TOP = 3
 _ROWS = 1_000_000
-"""Samples that are looked at together."""
+"""Number of samples that one query reads."""
 _GPU = "metric = 'gpu.util'"
 _PHASES = "worker = -1 AND phase NOT IN ('step', 'scalar', 'stack')"
 
@@ -49,7 +49,7 @@ def find_bottlenecks(
     iowait_above: float = 50.0,
     sigmas: float = 3.0,
 ) -> list[dict[str, Any]]:
-    """Find them, and tell what ran then.
+    """Find bottlenecks, with the phases and operators that ran at the time.
 
     Args:
         trial: The job.
@@ -108,7 +108,7 @@ def _beyond(trial: Trial, part: Part, where: str, at: NDArray[np.int64]) -> dict
     masks: dict[str, NDArray[np.bool_]] = {}
     if not count:
         return masks
-    # What obeys may be most of the samples: they are read in stretches that fit into memory.
+    # Most of the samples may match, so they are read in pieces that fit into memory.
     edges = np.linspace(int(found["a"][0]), int(found["b"][0]) + 1, count + 1).astype(np.int64).tolist()
     edges[-1] = int(found["b"][0]) + 1  # whatever rounding does
     for start, end in itertools.pairwise(edges):
@@ -136,7 +136,7 @@ def _stretches(
     if not len(edges):
         return
     every = np.array([*sorted(idle), *sorted(full)], object)
-    # The last stretch may end with the readings: one more that is none.
+    # The last stretch may end with the readings, so the mask gets one false entry more.
     within = np.array(
         [
             np.logical_or.reduceat(np.append(mask, False), edges)[::2]
@@ -165,7 +165,7 @@ def _outliers(steps: Table, sigmas: float) -> Iterator[_Stretch]:
 
 
 def _tops(trial: Trial, table: str, column: str, where: str, stretches: list[_Stretch]) -> list[str]:
-    """Tell of each stretch what took most of its time; only of the rank it is about, if it is about one."""
+    """Return for each stretch the names that took most of its time, of the stretch's rank if it has one."""
     values = ", ".join(
         f"({at}, {one.begin}, {one.end}, {literal(one.node)}, {one.rank})" for at, one in enumerate(stretches)
     )

@@ -1,4 +1,4 @@
-"""What holter itself cost a job: the recorder's time, the agent's CPU, bytes, dropped records, faults."""
+"""Computes the cost of recording: the recorder's time, the agent's CPU, bytes, dropped records, faults."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types.job import RecorderFault, RecordingCost
 
 _MOST_FAULTS = 20
 
 
-def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str, Any]:
-    """Return the document's `cost`; what nobody measured is None.
+def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> RecordingCost:
+    """Return the document's `cost`; an unmeasured value is None.
 
     Args:
         trial: The job.
@@ -49,24 +50,26 @@ def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> dict[str,
 
 
 def unwritten(description: Mapping[str, Any]) -> str | None:
-    """Say of a described job that its store could not take all of it; None where nothing was lost so."""
-    cost = description.get("cost") or {"faults": ()}  # a trace that was never a job has none
+    """Explain that the store rejected a part of a described job; None if the store took everything."""
+    if "cost" not in description:
+        return None  # a trace file was never recorded
+    cost = description["cost"]
     faults = [str(f.get("error")) for f in cost["faults"] if str(f.get("where")).split()[-1:] == ["store"]]
     if not faults or not cost["dropped"]:
         return None
     lost = f"{counted(cost['dropped'], 'record')} {'is' if cost['dropped'] == 1 else 'are'} lost"
-    # What the last attempt failed with is told only where it was the last: nothing came after it.
+    # The text of the last error counts only if no later attempt succeeded.
     why = next((text for text in faults if not text.endswith(UNWRITTEN)), None)
     if why is None:
         return f"The recording has gaps: the store could not be written for a while, {lost}."
-    job, phases = description["job"], description["phases"] or {}
-    until = phases.get("training_loop_end")
+    job, phases = description["job"], description["phases"]
+    until = phases["training_loop_end"] if phases else None
     when = f" {duration((until - job['start']) / 1e9)} after the start" if until and job["start"] else ""
     return f"Recording stopped early{when}: the store could not be written ({why}), {lost}."
 
 
 def details(events: Table, *kinds: str) -> list[dict[str, Any]]:
-    """Return what events of some kinds tell, each with `time`, `node`, `rank`, `name`; no damaged one."""
+    """Return the details of events of some kinds, with `time`, `node`, `rank`, `name`; skip damaged ones."""
     found = []
     for row in events.where(np.isin(events["kind"], kinds)).to_rows():
         try:
@@ -79,10 +82,10 @@ def details(events: Table, *kinds: str) -> list[dict[str, Any]]:
 
 
 def _recorder_percent(kept: list[dict[str, Any]], events: Table, steps: Table) -> float | None:
-    """Return the recorder's own time as percent of the loop's, over all ranks; None when nobody said."""
+    """Return the recorder's own time in percent of the loop's, over all ranks; None if unknown."""
     loop = int(steps["duration"].sum()) if steps.rows else 0
     spent = sum(int(node.get("recorder_ns") or 0) for node in kept)
-    if not spent:  # the job runs, or its agent was killed: what its processes said when they ended
+    if not spent:  # the job runs, or its agent was killed: use the last events of its processes
         spent = sum(int(end.get("cost_ns") or 0) for end in details(events, "end"))
     return min(100.0, 100.0 * spent / loop) if spent and loop else None
 
@@ -105,11 +108,11 @@ def _agent_percent(kept: list[dict[str, Any]], samples: Table, least_s: float) -
 
 
 def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
-    """Return how many records were lost, rows and files of tensors too; None when nothing was recorded."""
+    """Return the number of lost records, rows and files of tensors included; None without a recording."""
     drops = details(events, "dropped")
     tensors = sum(int(drop.get(what) or 0) for drop in drops for what in ("frames", "saves"))
     files: dict[str, int] = {}
-    for drop in drops:  # an agent tells in all what it had no room for, each time anew
+    for drop in drops:  # an agent reports its total each time
         files[drop["node"]] = max(files.get(drop["node"], 0), int(drop.get("files") or 0))
     tensors += sum(files.values())
     if kept:
@@ -119,8 +122,8 @@ def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
     return lost if seen or lost else None
 
 
-def _faults(events: Table) -> list[dict[str, Any]]:
-    listed = [
+def _faults(events: Table) -> list[RecorderFault]:
+    listed: list[RecorderFault] = [
         {
             "where": str(f.get("where", f["name"])),
             "error": str(f.get("error", "")),

@@ -1,10 +1,10 @@
-"""Everything known of one job, as one document: what `holter describe --json` prints."""
+"""Describes one job as one document: what `holter describe --json` prints."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
 from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.jobs import why_not_running
-from holter.views.reading import Stretches, steps_of, utilization_of
+from holter.views.tables import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +36,19 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types import Description, Diagnosis, TraceDescription
+    from holter.views.document.types.job import JobFacts, SkippedFile
+    from holter.views.document.types.rules import RuleResult
+    from holter.views.document.types.training import (
+        LoadingSummary,
+        MetricStatistics,
+        NumberSummary,
+        PhaseLengths,
+        StepSummary,
+    )
+    from holter.views.document.types.verdict import JobVerdict
 
-VERSION = 1
-_OF_TRACE = ("breakdown", "dataloading", "operators", "verdict", "trace")
+VERSION: Literal[1] = 1
 _MOST_OUTLIERS = 20
 
 
@@ -50,35 +60,38 @@ def describe(
     machines: float | None = None,
     steps: Callable[[], Table] | None = None,
     in_detail: bool = False,
-) -> dict[str, Any]:
-    """Describe a job, running or finished; the document's schema lies beside this file.
+) -> Description:
+    """Describe a job, running or finished; the package `types` holds the document's types and schema.
 
     Args:
         trial: The job's tables.
         now_ns: Now, nanoseconds since the epoch, for jobs that run; by default the clock's.
         price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
         machines: How many machines count for the bill; by default the job's nodes.
-        steps: Reads its table `steps`, for who has it; asked only when nothing was kept.
+        steps: Returns its table `steps`, for callers that hold it; called only if no description is kept.
         in_detail: Whether `window` has `mfu` and `detail` too, computed each time.
 
     Returns:
-        The document. What is not known is None or an empty list, never 0.
+        The document. An unknown value is None or an empty list, never 0.
 
     Raises:
         ValueError: The price or the number of machines is negative or not finite.
     """
-    told = description_kept.read(trial)
-    if told is None:
+    kept = description_kept.read(trial)
+    if kept is None:
         read = steps_of(trial) if steps is None else steps()
-        told = _described(trial, time.time_ns() if now_ns is None else now_ns, read)
-        description_kept.write(trial, told)
-    if in_detail and told["window"]:
-        told = {**told, "window": {**told["window"], **profiled_steps.in_detail(trial, told)}}
-    return {**told, "bill": bill_of(trial, told, price, machines)}
+        described = _described(trial, time.time_ns() if now_ns is None else now_ns, read)
+        description_kept.write(trial, cast("dict[str, Any]", described))
+    else:
+        described = cast("Description", kept)
+    if in_detail and (window := described["window"]):
+        more = profiled_steps.in_detail(trial, described, window)
+        described = {**described, "window": {**window, **more}}
+    return {**described, "bill": bill_of(trial, described, price, machines)}
 
 
-def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
-    """Describe a job but for its bill."""
+def _described(trial: Trial, now: int, steps: Table) -> Description:
+    """Describe a job without its bill."""
     manifest, nodes = trial.manifest, trial.nodes
     events, scalars = trial.table("events"), trial.table("scalars")
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
@@ -100,56 +113,84 @@ def _described(trial: Trial, now: int, steps: Table) -> dict[str, Any]:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(facts, breakdown=breakdown(steps, mask), statistics=statistics)
     job = _job(manifest, events, now)
-    document = {
+    document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
         "nodes": nodes_of(
             trial, nodes, steps if steps.rows else events, stretches, (job["framework"] or {}).get("device")
         ),
         "ranks": _ranks(steps, events),
-        "phases": _phases(trial, job, steps, now) if job["start"] and steps.rows else None,
-        "steps": {**_steps(worst, facts.statistics), "trainings": step_counts(steps)} if steps.rows else None,
-        "numbers": numbers(told_apart(scalars, begins(steps))),
+        "phases": _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None,
+        "steps": _steps(worst, facts.statistics, step_counts(steps)) if steps.rows else None,
+        "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
         "breakdown": _seen(facts) or None,
         "not_seen": list(facts.not_seen),
-        "dataloading": facts.loading.to_json() if facts.loading else None,
-        "utilization": utilization_of(trial, samples, stretches),
+        "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
+        "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "verdict": _verdict(facts, trial, steps),
         "rules": _rules(trial),
         "cost": cost(trial, events, steps, samples),
+        "bill": None,
         "looked_at_pct": 100.0 / stretches.every,
-        "skipped": trial.skipped,
+        "skipped": cast("list[SkippedFile]", trial.skipped),
     }
-    if is_trace(trial):  # its steps have no phases: the devices' and the operators' events are what speaks
-        told = describe_trace(trial)
-        document |= {name: told[name] for name in _OF_TRACE} | {"not_seen": []}
-    return document
+    return _with_trace(document, describe_trace(trial)) if is_trace(trial) else document
 
 
-def diagnosis(description: dict[str, Any]) -> dict[str, Any]:
-    """Return what `holter diagnose --json` prints: the verdict and the breakdown, and which job it is of.
+def _with_trace(document: Description, trace: TraceDescription) -> Description:
+    """Replace what the steps tell: steps of a trace have no phases, its device and operator events do."""
+    return {
+        **document,
+        "breakdown": trace["breakdown"],
+        "not_seen": [],
+        "dataloading": trace["dataloading"],
+        "operators": trace["operators"],
+        "verdict": trace["verdict"],
+        "trace": trace["trace"],
+    }
 
-    Operators too, and what a profiling window saw; of a trace that holter did not record its numbers.
+
+def diagnosis(description: Description | TraceDescription) -> Diagnosis:
+    """Return what `holter diagnose --json` prints: the job's name, its verdict, breakdown and operators.
+
+    A recorded job's diagnosis has its profiled window, an imported trace's diagnosis has the trace's numbers.
     """
-    job = {name: description["job"][name] for name in ("name", "status", "failure")}
-    kept = ("schema", "verdict", "breakdown", "not_seen", "dataloading", "skipped")
-    more = ("ranks", "steps", "operators", "trace") if "trace" in description else ("operators", "window")
-    return {"job": job, **{name: description[name] for name in (*kept, *more)}}
+    job = description["job"]
+    found: Diagnosis = {
+        "job": {"name": job["name"], "status": job["status"], "failure": job["failure"]},
+        "schema": description["schema"],
+        "verdict": description["verdict"],
+        "breakdown": description["breakdown"],
+        "not_seen": description["not_seen"],
+        "dataloading": description["dataloading"],
+        "skipped": description["skipped"],
+        "operators": description["operators"],
+    }
+    if "trace" in description:
+        return {
+            **found,
+            "ranks": description["ranks"],
+            "steps": description["steps"],
+            "trace": description["trace"],
+        }
+    return {**found, "window": description["window"]}
 
 
-def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
+def _job(manifest: dict[str, Any], events: Table, now: int) -> JobFacts:
     start, end = manifest.get("start"), manifest.get("end")
     status = manifest.get("status")
     until = end or (now if status in ("InProgress", "Stopping") else None)
     frameworks = details(events, "framework")
     kept = ("name", "version", "device")
-    framework = {key: frameworks[0].get(key) for key in kept} if frameworks else manifest.get("framework")
+    framework: Any = manifest.get("framework")
+    if frameworks:
+        framework = {key: frameworks[0].get(key) for key in kept}
     return {
         "name": manifest["name"],
-        "status": status,
+        "status": cast("Any", status),
         "command": manifest.get("command") or [],
         "start": start,
         "end": end,
@@ -159,19 +200,20 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> dict[str, Any]:
         "failure": manifest.get("failure"),
         "stopped_by": manifest.get("stopped_by"),
         "framework": framework,
+        "headline": None,
         "attempts": manifest.get("attempts") or [],
         "nodes_expected": (manifest.get("launch") or {}).get("nodes"),
     }
 
 
 def _seen(facts: VerdictFacts) -> dict[str, float]:
-    """Return the breakdown without the parts of which nothing is known."""
+    """Return the breakdown without the parts that no hook recorded."""
     return {part: share for part, share in facts.breakdown.items() if part not in facts.not_seen}
 
 
-def _verdict(facts: VerdictFacts, trial: Trial, steps: Table) -> dict[str, Any]:
-    """Return the verdict; where steps are missing because files are damaged, recording them is no advice."""
-    told = verdict(facts).to_json()
+def _verdict(facts: VerdictFacts, trial: Trial, steps: Table) -> JobVerdict:
+    """Return the verdict. If damaged files lack the steps, the advice is to restore them, not to record."""
+    told = cast("JobVerdict", verdict(facts).to_json())
     if trial.skipped and not steps.rows:
         text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
         told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]
@@ -183,12 +225,12 @@ def _signal(number: Any) -> str | None:
 
 
 def _ranks(steps: Table, events: Table) -> list[int]:
-    """Return the ranks that took steps; of a job without any, those that said who they are."""
+    """Return the ranks that took steps; of a job without steps, the ranks of its processes."""
     seen = steps["rank"] if steps.rows else events["rank"][events["kind"] == "process"]
     return [int(rank) for rank in np.unique(seen) if rank >= 0]
 
 
-def _phases(trial: Trial, job: dict[str, Any], steps: Table, now: int) -> dict[str, float | int | None]:
+def _phases(trial: Trial, job: JobFacts, start: int, steps: Table, now: int) -> PhaseLengths:
     last = int((steps["time"] + steps["duration"]).max())
     after = trial.table(
         "spans",
@@ -197,10 +239,10 @@ def _phases(trial: Trial, job: dict[str, Any], steps: Table, now: int) -> dict[s
     )
     ranks = np.unique(after["rank"]).tolist()
     longest = max((evaluated(after.where(after["rank"] == rank)) for rank in ranks), default=0)
-    return job_phases(job["start"], job["end"] or now, steps, longest)
+    return cast("PhaseLengths", job_phases(start, job["end"] or now, steps, longest))
 
 
-def _steps(worst: list[Outlier], statistics: dict[str, float | int]) -> dict[str, Any]:
+def _steps(worst: list[Outlier], statistics: dict[str, float | int], trainings: list[int]) -> StepSummary:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
     found = [
         {
@@ -213,9 +255,12 @@ def _steps(worst: list[Outlier], statistics: dict[str, float | int]) -> dict[str
         for o in worst[:_MOST_OUTLIERS]
     ]
     count = len({outlier.step for outlier in worst})
-    return {**dict.fromkeys(names), **statistics, "outlier_count": count, "outliers": found}
+    measured: dict[str, Any] = {**dict.fromkeys(names), **statistics}
+    return cast(
+        "StepSummary", {**measured, "outlier_count": count, "outliers": found, "trainings": trainings}
+    )
 
 
-def _rules(trial: Trial) -> list[dict[str, Any]]:
-    """Return what the rules found; those that have not run yet are InProgress without evaluations."""
+def _rules(trial: Trial) -> list[RuleResult]:
+    """Return the results of the rules; a rule that has not run yet is InProgress without evaluations."""
     return list(trial.folder.evaluations().get("rules") or [])

@@ -1,4 +1,4 @@
-"""Which devices of a machine were sampled."""
+"""Lists the sampled devices of a machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 _LAST_NS = 300_000_000_000
 
@@ -27,7 +27,7 @@ def devices(reading: Reading, metric: str) -> list[str]:
 
 
 def by_number(name: str) -> list[tuple[int, int, str]]:
-    """Sort by this what ends in numbers."""
+    """Return a sort key for names with numbers, so that `cpu2` comes before `cpu10`."""
     return [
         (1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", name) if part
     ]

@@ -1,4 +1,4 @@
-"""What the data loaders of a job did: waits, workers, queues, and what took unusually long."""
+"""Summarizes the data loaders of a job: waits, workers, queues and outliers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 100
 
 
 def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = None) -> dict[str, Any]:
-    """Return what data loading was like, whole or in a stretch of time; times in ns, shares in percent.
+    """Return a summary of data loading, of the whole job or a time range; times in ns, shares in percent.
 
     Returns:
         `loaders`: facts of each, as the script made it. `next_batch`, `initialization`, `batch_time`,

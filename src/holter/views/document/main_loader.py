@@ -1,4 +1,4 @@
-"""The data loader that a training takes its batches from."""
+"""Finds the data loader from which the training takes its batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.store.trial import Trial
 
 _LOADS = f"phase = 'data_loading' AND worker = -1 AND name IN ('{ITERATOR_START}', '{NEXT_BATCH}')"
 
@@ -25,9 +25,15 @@ class MainLoader:
     """Batches that a step takes."""
 
     @classmethod
-    def of(cls, reading: Reading) -> MainLoader | None:
-        """Look for it among a job's spans; None where no loader was seen."""
-        table = reading.trial.sql(
+    def of(cls, trial: Trial, ranks: int, steps: int) -> MainLoader | None:
+        """Find the main loader among a job's spans; None if the spans name no loader.
+
+        Args:
+            trial: The job.
+            ranks: Number of ranks that took steps.
+            steps: Number of rows of table `steps`, those of all ranks.
+        """
+        table = trial.sql(
             f"SELECT value, count(*) FILTER (name = '{NEXT_BATCH}') AS batches, "  # noqa: S608
             f"list(time ORDER BY time) FILTER (name = '{ITERATOR_START}') AS begins FROM spans "
             f"WHERE {_LOADS} AND rank = (SELECT min(rank) FROM spans WHERE {_LOADS}) AND NOT isnan(value) "
@@ -36,8 +42,7 @@ class MainLoader:
         if not table.rows:
             return None
         begins, batches = table["begins"][0], int(table["batches"][0])
-        ranks = len(reading.description["ranks"]) or 1
         # Loaders are a few batches ahead.
-        a_step = round(batches * ranks / max(reading.steps.rows, 1))
+        a_step = round(batches * (ranks or 1) / max(steps, 1))
         started = [] if begins is None else [int(time) for time in begins]
         return cls(int(table["value"][0]), batches, started, a_step)

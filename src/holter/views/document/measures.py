@@ -1,4 +1,4 @@
-"""Statistics of a part of a job: how busy the machine was, how long what took, what ran when."""
+"""Computes statistics of a part of a job: utilization, durations, and operators by time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holter.analysis.jobs.stretches import inside, intervals
 from holter.analysis.machine import utilization as utilized
 from holter.analysis.machine.usage_ranges import RANGES, Range, in_ranges
 from holter.schema.metrics import METRICS
-from holter.views.reading import Stretches, utilization_of
+from holter.views.tables import Stretches, utilization_of
 from holter.views.wording import meant
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def utilization(
         by_phase: A row for each part of the job that `phase_intervals` tells, in column `phase`.
 
     Percentiles of a long job are those of half-minute stretches that are spread over it; its count and its
-    extremes are those of all readings, unless it is told by phase.
+    extremes are those of all readings, unless `by_phase` is set.
     """
     where = part.sql("samples")
     stretches = Stretches.of(trial, int(trial.manifest.get("start") or 0), tables=("samples",), where=where)
@@ -66,7 +66,7 @@ def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[dict[str
         by: `mode`: steps, from the earliest begin of a rank to the latest end. `phase`, `name`: spans.
 
     Raises:
-        ValueError: `by` is none of these.
+        ValueError: `by` has another value.
     """
     if by == "mode":
         begin, end, modes = _steps(trial, part)
@@ -83,8 +83,8 @@ def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[dict[str
 
 
 def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> list[dict[str, Any]]:
-    """Return how many readings of cores and of GPUs lie in each range, percent; a row for each node."""
-    in_ranges(np.empty(0), tuple(ranges))  # refuses what makes no sense
+    """Count the readings of cores and GPUs in each range of percent; a row for each node."""
+    in_ranges(np.empty(0), tuple(ranges))  # raises ValueError for an invalid range
     cases = " ".join(
         f"WHEN value >= {float(low)} AND value <= {float(high)} THEN {at}"
         for at, (low, high) in enumerate(ranges)
@@ -93,7 +93,7 @@ def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> 
     found = []
     for device, metric in (("cpu", "cpu.core.util"), ("gpu", "gpu.util")):
         where = f"metric = '{metric}' AND NOT isnan(value) AND {part.sql('samples')}"
-        # Counted where they lie: the readings of all cores of a long job do not fit into memory.
+        # The database counts: the readings of all cores of a long job do not fit into memory.
         rows = trial.sql(
             f"SELECT node, {counted} AS at, count(*) AS n FROM samples WHERE {where} GROUP BY ALL"  # noqa: S608
         )
@@ -105,7 +105,7 @@ def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> 
 
 
 def phase_intervals(trial: Trial, part: Part) -> Table:
-    """Return the job cut into modes of steps, and what lies before, between and after them; ns."""
+    """Divide the job into modes of steps and the time before, between and after them; ns."""
     begin, end, modes = _steps(trial, part)
     if not len(modes):
         return intervals(begin, end, modes, 0, 0)
@@ -119,7 +119,7 @@ def phase_intervals(trial: Trial, part: Part) -> Table:
 
 
 def running_at(trial: Trial, part: Part, moments: Sequence[int]) -> dict[str, Any]:
-    """Return what ran at some moments, ns since the epoch; each event counts with its length, once a moment.
+    """Return what ran at given moments, ns since the epoch; an event counts with its length, once a moment.
 
     Returns:
         `phases` as shares of the longest one, which is 1; `names` and `modes` of steps in ns.
@@ -129,7 +129,7 @@ def running_at(trial: Trial, part: Part, moments: Sequence[int]) -> dict[str, An
 
 
 def running_during(trial: Trial, part: Part, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return what ran during some stretches of time, ns since the epoch; see `running_at`."""
+    """Return what ran during given time ranges, ns since the epoch; see `running_at`."""
     starts, ends = [start for start, _ in stretches], [end for _, end in stretches]
     spans, operators = _events(trial, part, min(starts, default=0), max(ends, default=0))
     return _told(spans, operators, lambda rows: times_during(rows["time"], _end(rows), starts, ends))

@@ -1,8 +1,8 @@
-"""The nodes of a job: what they are, which ranks they run, how they ended, how their clocks differ."""
+"""Describes the nodes of a job: hardware, ranks, exit status and clock skew."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
     from holter.store.trial import Trial
-    from holter.views.reading import Stretches
+    from holter.views.document.types.job import NodeClock, NodeFacts
+    from holter.views.tables import Stretches
 
 
 def nodes_of(
@@ -22,37 +23,46 @@ def nodes_of(
     ranked: Table,
     stretches: Stretches,
     device: str | None,
-) -> list[dict[str, Any]]:
+) -> list[NodeFacts]:
     """Return the document's `nodes`.
 
     Args:
         trial: The job.
         nodes: The facts of its nodes, by name.
-        ranked: Rows that tell which ranks run where: table `steps`, or `events` when there are none.
-        stretches: The parts of the job that are looked at.
-        device: The device of the framework, as in `cuda`; None when nobody said.
+        ranked: Rows with `rank` and `node`: table `steps`, or table `events` of a job without steps.
+        stretches: The parts of the job that are read.
+        device: The device of the framework, as in `cuda`; None if unknown.
     """
     ranks = {name: _ranks(ranked.where(ranked["node"] == name)) for name in nodes}
     read = _gpus_read(trial) if any(facts.get("gpus") is None for facts in nodes.values()) else {}
-    described = []
+    described: list[NodeFacts] = []
     for name, facts in nodes.items():
-        kept = {key: facts.get(key) for key in ("cpus", "memory_bytes", "gpus")}
-        if kept["gpus"] is None and name in read:
-            kept["gpus"] = [{"name": None, "memory_bytes": None}] * read[name]
-        described.append({"node": name, **kept, "ranks": ranks[name], "status": facts.get("status")})
+        gpus = facts.get("gpus")
+        if gpus is None and name in read:
+            gpus = [{"name": None, "memory_bytes": None}] * read[name]
+        described.append(
+            {
+                "node": name,
+                "cpus": facts.get("cpus"),
+                "memory_bytes": facts.get("memory_bytes"),
+                "gpus": gpus,
+                "ranks": ranks[name],
+                "status": facts.get("status"),
+            }
+        )
     order = sorted((name for name in nodes if ranks[name]), key=lambda name: ranks[name][0])
     if len(order) > 1:
         where = "phase = 'communication'" + (f" AND {stretches.where}" if stretches.where else "")
         spans = trial.table("spans", columns=("node", "step", "time", "duration"), where=where)
         skews = clock_skew(spans, order, on_host=device in (None, "cpu"))
         for node in described:
-            if (skew := skews.get(str(node["node"]))) is not None:
-                node["clock"] = skew.to_json()
+            if (skew := skews.get(node["node"])) is not None:
+                node["clock"] = cast("NodeClock", skew.to_json())
     return described
 
 
 def _gpus_read(trial: Trial) -> dict[str, int]:
-    """Return of how many GPUs each node has readings: nodes of imports say nothing of theirs."""
+    """Return the number of sampled GPUs of each node: nodes of imported jobs do not list their GPUs."""
     found = trial.sql(
         "SELECT node, count(DISTINCT device) AS gpus FROM samples WHERE metric LIKE 'gpu.%' GROUP BY node"
     )

@@ -1,4 +1,4 @@
-"""A part of a job: a stretch of time, some nodes, some ranks."""
+"""Selects a part of a job: a time range, some nodes, some ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.schema.tables import TABLES
 from holter.store.parquet.queries import literal
-from holter.views.reading import steps_of
+from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ _ALWAYS = ("time", "duration", "rank", "node")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which rows count. Nothing given: all."""
+    """The rows that count; all rows by default."""
 
     start_ns: int | None = None
     """Rows that begin at or after it, nanoseconds since the epoch."""
@@ -69,7 +69,7 @@ class Part:
         )
 
     def steps(self, trial: Trial, columns: Sequence[str] | None = None) -> Table:
-        """Return the steps that count; what nobody stored is worked out from spans.
+        """Return the steps that count; steps that are not stored yet are computed from spans.
 
         Of `columns` only these, and when a step began, how long it took and where; by default all.
         """
@@ -89,7 +89,7 @@ class Part:
         return steps.where(mask)
 
     def of_steps(self, trial: Trial, first: int, last: int) -> Part:
-        """Return the part from the begin of one step to the end of another, both included.
+        """Return the part from the start of one step to the end of another, both included.
 
         Raises:
             LookupError: None of these steps was recorded; the text says which were.

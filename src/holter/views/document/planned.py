@@ -1,4 +1,4 @@
-"""How many steps a job is going to take, where anybody said so, and who did."""
+"""Finds the planned number of steps of a job, and the source of that number."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _STEPS = ("max_steps", "train_iters")
 _EPOCHS = ("num_train_epochs", "max_epochs", "num_epochs", "epochs")
-"""What trainers and training scripts call them on the command line, with `-` for `_` too."""
+"""Names of the options of trainers and training scripts; `-` is equal to `_`."""
 
 
 def planned(trial: Trial, loader: int | None, batches_per_step: int) -> tuple[int, str] | None:
-    """Return how many steps a job will take and where that was read; None when nobody said.
+    """Return the planned number of steps and its source; None if unknown.
 
     What the user told holter counts first, then what a trainer said when it began, then the steps in the
     command, then its epochs, each as long as the main loader.
@@ -49,7 +49,7 @@ def planned(trial: Trial, loader: int | None, batches_per_step: int) -> tuple[in
 
 
 def loader_batches(trial: Trial, loader: int | None) -> int | None:
-    """Return how many batches a loader gives in an epoch; None when it does not say."""
+    """Return the number of batches of an epoch; None if the loader has no length."""
     if loader is None:
         return None
     events = trial.table("events", where="kind = 'loader'")

@@ -1,4 +1,4 @@
-"""What accelerators of a job ran in its windows, or in the traces it was imported from: read once for all."""
+"""Reads the tables of profiling windows and imported traces once, whole or for one rank or device."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ HOW = (
     "`holter run --profile-steps 100:103` those of these steps, and `holter import TRACE` reads a trace of "
     "another profiler."
 )
-"""How a job comes to have kernels."""
+"""How to record kernels."""
 
 
-class Profiled:
+class ProfiledTables:
     """The tables of windows and traces, whole or of one rank or device only."""
 
     def __init__(self, trial: Trial) -> None:
@@ -69,7 +69,7 @@ class Profiled:
 
     @cached_property
     def places(self) -> list[tuple[int, int]]:
-        """Rank and device of all that ran something."""
+        """Rank and device of each accelerator with work."""
         found: set[tuple[int, int]] = set()
         for name in _OF_DEVICES:
             table = self.tables[name]
@@ -79,7 +79,7 @@ class Profiled:
 
     @cached_property
     def ranks(self) -> list[int]:
-        """Ranks of which anything was recorded."""
+        """Ranks with any row."""
         return sorted({int(rank) for name in _COLUMNS for rank in np.unique(self.tables[name]["rank"])})
 
     @property
@@ -99,7 +99,7 @@ class Profiled:
 
     @cached_property
     def windows(self) -> list[dict[str, Any]]:
-        """What was said of each window: its profiler, steps, rank, begin and end, why it was refused."""
+        """The event of each window: its profiler, steps, rank, start, end, and the reason of a refusal."""
         found = []
         for row in self._trial.table("events", where="kind = 'window'").to_rows():
             try:

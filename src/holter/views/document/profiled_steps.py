@@ -1,8 +1,8 @@
-"""The steps that a profiling window looked at last: rows for the verdict, numbers for documents."""
+"""Reads the newest profiled steps: tables for the verdict, numbers for the description."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from holter.analysis.device.critical_path import critical_path, path_shares
 from holter.analysis.device.kernel_statistics import activity, kernel_precision
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.profiled_steps import ProfiledSteps
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types import Description
+    from holter.views.document.types.profiled import ProfiledWindow, WindowExtras
+    from holter.views.document.types.training import OperatorShare, OperatorTables
 
 TABLES = {
     "kernels": None,
@@ -24,7 +27,7 @@ TABLES = {
     "operators": ("time", "duration", "rank", "thread", "step", "name", "kind"),
 }
 MOST_ROWS = 400_000
-"""So many operators and kernels are looked at, those of the newest steps; of one step in any case."""
+"""Limit on the rows of operators and kernels, newest steps first; at least one step is read."""
 
 
 def read(trial: Trial) -> dict[str, Table] | None:
@@ -60,13 +63,14 @@ def _read(trial: Trial, where: str) -> dict[str, Table]:
     return {**found, "spans": spans}
 
 
-def operators(look: ProfiledSteps) -> dict[str, Any]:
+def operators(look: ProfiledSteps) -> OperatorTables:
     """Return a description's `operators`."""
-    return {"cpu": list(look.operators.to_rows()), "gpu": list(look.gpu.to_rows())}
+    cpu, gpu = (cast("list[OperatorShare]", list(one.to_rows())) for one in (look.operators, look.gpu))
+    return {"cpu": cpu, "gpu": gpu}
 
 
-def window(look: ProfiledSteps, tables: Mapping[str, Table]) -> dict[str, Any]:
-    """Return a description's `window`: which steps, and what accelerators did in them."""
+def window(look: ProfiledSteps, tables: Mapping[str, Table]) -> ProfiledWindow:
+    """Return a description's `window`: its steps, and the work of the accelerators in them."""
     device = look.device
     return {
         "step_start": look.first_step,
@@ -80,14 +84,14 @@ def window(look: ProfiledSteps, tables: Mapping[str, Table]) -> dict[str, Any]:
     }
 
 
-def in_detail(trial: Trial, told: Mapping[str, Any]) -> dict[str, Any]:
+def in_detail(trial: Trial, told: Description, seen: ProfiledWindow) -> WindowExtras:
     """Return what `holter diagnose --detail` adds to a description's `window`: `mfu` and `detail`.
 
     Args:
         trial: The job.
         told: Its description.
+        seen: The description's `window`.
     """
-    seen = told["window"]
     where = _condition(seen["step_start"], seen["step_end"])
     tables = with_shapes(trial, _read(trial, where), where)
     spans = tables["spans"]

@@ -1,4 +1,4 @@
-"""How far a job is: its steps, its epochs, and when it will be done."""
+"""Computes the progress of a job: steps, epochs and the time left."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from holter.views.document.planned import loader_batches
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 
 def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]:
-    """Return how far a job is; what is not known is None.
+    """Return the progress of a job; an unknown value is None.
 
     Args:
         reading: The job.
@@ -24,7 +24,7 @@ def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]
         median one), `epoch_left_s`, `total` (steps of the whole job) and `total_from` (who said so),
         `share_pct` and `left_s` of the whole job.
     """
-    told, steps = reading.description, reading.steps
+    steps, described = reading.steps, reading.description["steps"]
     found: dict[str, Any] = dict.fromkeys(
         (
             "step",
@@ -41,7 +41,7 @@ def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]
     if not steps.rows:
         return found
     found["step"] = int(steps["step"].max()) + 1
-    found["per_second"] = (told["steps"] or {}).get("per_second")
+    found["per_second"] = described["per_second"] if described else None
     main = reading.main_loader
     loader, batches, begins, a_step = (
         (main.number, main.batches, main.begins, main.a_step) if main else (None, 0, [], 0)

@@ -1,4 +1,4 @@
-"""A table of functions and a flame graph of Python code, from the windows of one job."""
+"""Builds tables of functions and flame graphs of Python code from the profiling windows of a job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def python_profile(
     phase: str | None = None,
     timer: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what profilers of Python found, one document for each of them.
+    """Return the results of the Python profilers, one document for each profiler and timer.
 
     Args:
         trial: The job.
@@ -65,7 +65,7 @@ def python_profile(
 
 
 def segments(trial: Trial) -> list[dict[str, Any]]:
-    """Return the parts of steps that were profiled, in the order of time.
+    """Return the profiled parts of steps in order of time.
 
     Returns:
         `time`, `duration` (ns), `rank`, `step` (-1 before the first), `mode`, `phase`, `profiler`, `timer`
@@ -104,6 +104,6 @@ def _where(
     for name, value in (("mode", mode), ("phase", phase)):
         if value is not None:
             if not value.replace("_", "").isalpha():
-                raise ValueError(f"{name} {value!r} is none; as in {', '.join(_PHASES)}")
+                raise ValueError(f"{name} is {value!r}; expected a name as in {', '.join(_PHASES)}")
             terms.append(f"{name} = '{value}'")
     return " AND ".join(terms) or None

@@ -1,8 +1,8 @@
-"""How many tensors of a job were saved, of which collections, and when: one line of its description."""
+"""Counts the saved tensors of a job, their collections and steps, for one line of its description."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.store.raw_tensors import RAW, parse_raw
@@ -10,15 +10,14 @@ from holter.store.tensors_json import read_told
 from holter.tensors.selection import is_member
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from holter.store.trial import Trial
+    from holter.views.document.types.training import SavedTensors
 
 _ROWS = "FROM (SELECT name, role, step FROM tensors UNION ALL SELECT name, '', step FROM tensor_values)"
 
 
-def saved_tensors(trial: Trial) -> dict[str, Any] | None:
-    """Tell of the tensors that were saved, without opening those that were saved whole; None where none was.
+def saved_tensors(trial: Trial) -> SavedTensors | None:
+    """Count saved tensors without opening whole tensors; None if the job saved no tensor.
 
     Returns:
         `count` (of those with statistics or values), `collections` (names), `steps` (how many), `first_step`
@@ -49,8 +48,8 @@ def saved_tensors(trial: Trial) -> dict[str, Any] | None:
     }
 
 
-def saved_text(saved: Mapping[str, Any]) -> str:
-    """Say it: `4 tensors (gradients) at 6 steps, 0 to 50; whole ones at 3 steps`."""
+def saved_text(saved: SavedTensors) -> str:
+    """Write the counts as a sentence: `4 tensors (gradients) at 6 steps, 0 to 50; whole ones at 3 steps`."""
     said = counted(saved["count"], "tensor") if saved["count"] else "whole tensors"
     named = f" ({', '.join(saved['collections'])})" if saved["collections"] else ""
     first, last = saved["first_step"], saved["last_step"]

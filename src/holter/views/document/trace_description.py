@@ -1,8 +1,8 @@
-"""A trace that holter did not record, as the document that `holter diagnose --json` prints of it."""
+"""Describes an imported trace as the document that `holter diagnose --json` prints."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types import TraceDescription
+    from holter.views.document.types.job import SkippedFile
+    from holter.views.document.types.profiled import TraceNumbers
+    from holter.views.document.types.verdict import JobVerdict
 
 VERSION = 1
 TABLES = {
@@ -31,7 +35,7 @@ TABLES = {
     "tracks": None,
     "spans": ("time", "duration", "rank", "step", "phase"),
 }
-"""What the verdict reads, and of which columns; shapes and stacks of operators are most of a trace."""
+"""Tables and columns that the verdict needs; shapes and stacks of operators make up most of a trace."""
 _MOST = 15
 
 
@@ -55,8 +59,8 @@ def is_trace(trial: Trial) -> bool:
 
 
 def describe_trace(
-    trial: Trial, *, skipped: Sequence[Mapping[str, str]] = (), in_detail: bool = False
-) -> dict[str, Any]:
+    trial: Trial, *, skipped: Sequence[SkippedFile] = (), in_detail: bool = False
+) -> TraceDescription:
     """Describe an imported job with the keys of a recorded one's description, as far as a trace has them.
 
     `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps; shares of `operators` are
@@ -95,6 +99,7 @@ def describe_trace(
         if steps.rows
         else None,
         "breakdown": None if momentary(read) else facts.breakdown or None,
+        "not_seen": [],
         "dataloading": None,
         "operators": {
             "cpu": [
@@ -121,10 +126,10 @@ def describe_trace(
                 for row in (kernels.to_rows() if kernels else ())
             ],
         },
-        "verdict": verdict(read, facts).to_json(),
+        "verdict": cast("JobVerdict", verdict(read, facts).to_json()),
         "rules": [],
         "trace": _trace(trial, read, facts, trial.imported, in_detail=in_detail),
-        "skipped": [*map(dict, skipped), *trial.skipped],
+        "skipped": [*skipped, *cast("list[SkippedFile]", trial.skipped)],
     }
 
 
@@ -140,7 +145,7 @@ def _trace(
     imported: Mapping[str, Any],
     *,
     in_detail: bool,
-) -> dict[str, Any]:
+) -> TraceNumbers:
     told = (imported.get("facts") or {}).values()
     listed = [device.get("name") for known in told for device in (known.get("devices") or [])]
     devices = sorted({str(name) for name in listed if name})

@@ -1,8 +1,8 @@
-"""What else the tables of a trace or a window tell: modules, roofline, launches, queues, memory, MFU."""
+"""Computes the details of a trace or a window: modules, roofline, launches, queues, memory, MFU."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.store.trial import Trial
+    from holter.views.document.types.profiled import (
+        CountedDurations,
+        DurationStatistics,
+        GradientPair,
+        LaunchStatistics,
+        PeakShare,
+        RooflineRow,
+        WindowDetail,
+    )
+    from holter.views.document.types.values import TableRow
 
 _MOST = 15
 _OF_DEVICES = ("kernels", "launches", "memory_operations", "syncs")
@@ -51,9 +61,7 @@ def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") ->
     return {**read, "operators": Table({**operators.columns, "detail": detail})}
 
 
-def mfu(
-    read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None = None
-) -> dict[str, Any] | None:
+def mfu(read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None = None) -> PeakShare | None:
     """Return the share of the device's peak that the known operators reach; None where that is not known.
 
     `window_ns` is in what time they would have run without the profiler, where that is known.
@@ -71,7 +79,7 @@ def mfu(
     }
 
 
-def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool) -> dict[str, Any]:
+def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool) -> WindowDetail:
     """Return what `holter diagnose --detail` shows beside the verdict.
 
     Args:
@@ -87,7 +95,9 @@ def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool
         "roles": _roles(tables),
         "kernels_by_launches": rows(kernel_table(tables, by="launches", most=_MOST)),
         "modules": rows(_longest(module_table(tables))),
-        "roofline": rows(roofline(tables, device, on_host=on_host).where(slice(_MOST))),
+        "roofline": cast(
+            "list[RooflineRow]", rows(roofline(tables, device, on_host=on_host).where(slice(_MOST)))
+        ),
         "launches": _launches(tables),
         "queues": [
             {"rank": q.rank, "device": q.device, "stream": q.stream, "longest": q.longest,
@@ -117,12 +127,12 @@ def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool
 
 
 def _longest(modules: Table) -> Table:
-    """Return the modules that take longest with all that they call; by themselves they only call."""
+    """Return the modules with the longest total time, callees included."""
     return modules.where(np.argsort(-modules["total_ns"], kind="stable")[:_MOST])
 
 
-def rows(table: Table) -> list[dict[str, Any]]:
-    """Return rows as a document has them: null for a number that there is not."""
+def rows(table: Table) -> list[TableRow]:
+    """Return the rows of a table as JSON rows: NaN and infinity become null."""
     return [{name: _number(value) for name, value in row.items()} for row in table.to_rows()]
 
 
@@ -130,13 +140,13 @@ def _number(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _spread(ns: NDArray[Any]) -> dict[str, float]:
+def _spread(ns: NDArray[Any]) -> DurationStatistics:
     """Return mean and percentiles of durations, us."""
-    told = zip(("p50_us", "p95_us", "p99_us", "max_us"), np.percentile(ns, (50, 95, 99, 100)), strict=True)
-    return {"mean_us": float(ns.mean()) / 1e3, **{name: float(value) / 1e3 for name, value in told}}
+    p50, p95, p99, most = (np.percentile(ns, (50, 95, 99, 100)) / 1e3).tolist()
+    return {"mean_us": float(ns.mean()) / 1e3, "p50_us": p50, "p95_us": p95, "p99_us": p99, "max_us": most}
 
 
-def _steps(tables: Mapping[str, Table]) -> dict[str, Any] | None:
+def _steps(tables: Mapping[str, Table]) -> CountedDurations | None:
     found = device_step_times(tables)
     ran = found["device_duration"][found["works"] > 0]
     return {"count": len(ran), **_spread(ran)} if len(ran) else None
@@ -151,7 +161,7 @@ def _roles(tables: Mapping[str, Table]) -> dict[str, float] | None:
     return {name: 100.0 * ns / whole for name, ns in sums.items()} if whole else None
 
 
-def _launches(tables: Mapping[str, Table]) -> dict[str, Any] | None:
+def _launches(tables: Mapping[str, Table]) -> LaunchStatistics | None:
     found = launch_delays(tables)
     if not found.rows:
         return None
@@ -187,7 +197,7 @@ def _hta_path(tables: Mapping[str, Table]) -> dict[str, float] | None:
     return {part: 100.0 * ns / whole for part, ns in sums.items()} if whole else None
 
 
-def _gradients(tables: Mapping[str, Table]) -> list[dict[str, Any]]:
+def _gradients(tables: Mapping[str, Table]) -> list[GradientPair]:
     """Add up the operators of the forward pass, each with what the arrows say belongs to it backward."""
     if not tables["flows"].rows:
         return []

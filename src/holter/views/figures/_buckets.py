@@ -1,4 +1,4 @@
-"""Many values as few: what a chart has room for, with nothing drawn where nothing was."""
+"""Reduces many values to the points that fit on a chart; a bucket without values is a gap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 Values = list[float | None]
 

@@ -1,4 +1,4 @@
-"""Histograms of durations."""
+"""Draws histograms of durations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

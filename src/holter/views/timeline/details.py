@@ -1,4 +1,4 @@
-"""What a timeline tells of one event, of what it is connected with, and of names that are searched for."""
+"""Finds the details of one event, its connected events, and events by name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holter.views.timeline.lanes import Timeline
-    from holter.views.timeline.reading import Source
+    from holter.views.timeline.reading import LaneSource
 
 _DEVICE = ("kernels", "memory_operations")
 _MOST_CONNECTIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One event of a lane, as a picture shows it."""
+class TimelineEvent:
+    """One event of a lane."""
 
     lane: Lane
     time: int
@@ -36,22 +36,22 @@ class Connection:
 
     kind: str
     """launch, or what a flow is: forward_backward, ..."""
-    event: Event
+    event: TimelineEvent
     earlier: bool
     """Whether the arrow leads from it to the event asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NameMatch:
     """A name that events have, and the first of them."""
 
     name: str
     count: int
     total_ns: int
-    first: Event
+    first: TimelineEvent
 
 
-def detail(timeline: Timeline, event: Event) -> dict[str, Any]:
+def detail(timeline: Timeline, event: TimelineEvent) -> dict[str, Any]:
     """Return all columns of the row that an event is, and `table`.
 
     Raises:
@@ -70,7 +70,7 @@ def detail(timeline: Timeline, event: Event) -> dict[str, Any]:
     )
 
 
-def nearest(timeline: Timeline, event: Event, slack_ns: int) -> Event:
+def nearest(timeline: Timeline, event: TimelineEvent, slack_ns: int) -> TimelineEvent:
     """Return the event that is meant by one whose begin and duration are known to `slack_ns` only.
 
     Raises:
@@ -84,11 +84,11 @@ def nearest(timeline: Timeline, event: Event, slack_ns: int) -> Event:
             f"AND abs(duration - {event.duration}) <= {slack_ns} ORDER BY abs(time - {event.time}) LIMIT 1"
         )
         for begin, duration in rows(timeline.reading.ask(query)):
-            return Event(event.lane, begin, duration, event.name)
+            return TimelineEvent(event.lane, begin, duration, event.name)
     raise KeyError(f"no event {event.name!r} of lane {event.lane.id} near {event.time}")
 
 
-def connections(timeline: Timeline, event: Event) -> list[Connection]:
+def connections(timeline: Timeline, event: TimelineEvent) -> list[Connection]:
     """Return what an event is connected with: a launch and what it launched; ends of arrows of its thread.
 
     Correlation numbers are used again by later traces of a process. So what ran for a launch is the next of
@@ -103,7 +103,7 @@ def connections(timeline: Timeline, event: Event) -> list[Connection]:
     return list(_arrows(timeline, event))
 
 
-def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[Found]:
+def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[NameMatch]:
     """Find names of events that hold a text, whether in capitals or not; those that took longest first.
 
     Args:
@@ -127,13 +127,15 @@ def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[Found]:
     found = []
     for name, count, total, time, first in rows(timeline.reading.ask(query)):
         duration = first.pop("duration")
-        found.append(Found(name, count, total, Event(lanes[Lane(**first).id], time, duration, name)))
+        found.append(
+            NameMatch(name, count, total, TimelineEvent(lanes[Lane(**first).id], time, duration, name))
+        )
     return found
 
 
 def following(
     timeline: Timeline, names: str | Sequence[str], after_ns: int, *, backward: bool = False
-) -> Event | None:
+) -> TimelineEvent | None:
     """Return the next event with one of some names after a time, or the last before it; None without any."""
     compare, order = ("<", "DESC") if backward else (">", "")
     listed = ", ".join(map(parquet.literal, [names] if isinstance(names, str) else names))
@@ -141,7 +143,7 @@ def following(
     return next(_events(timeline, condition, order), None)
 
 
-def depth(timeline: Timeline, event: Event) -> int:
+def depth(timeline: Timeline, event: TimelineEvent) -> int:
     """Return the line of its lane that an event lies on in pictures; 0 when none shows it by itself."""
     end = event.time + max(event.duration, 1)
     (strip,) = timeline.picture(event.time, end, lanes=[timeline.lane(event.lane.id)]).strips
@@ -149,11 +151,11 @@ def depth(timeline: Timeline, event: Event) -> int:
     return int(found[0]) if len(found) else 0
 
 
-def _of(lane: Lane) -> Iterator[Source]:
+def _of(lane: Lane) -> Iterator[LaneSource]:
     return (source for source in SOURCES if source.kind == lane.kind)
 
 
-def _at(source: Source, lane: Lane) -> str:
+def _at(source: LaneSource, lane: Lane) -> str:
     place = f"node = {parquet.literal(lane.node)} AND rank = {lane.rank} AND {source.track} = {lane.track}"
     return f"{source.where} AND {place} AND {source.device} = {lane.device}"
 
@@ -172,7 +174,7 @@ def _launched(timeline: Timeline, row: dict[str, Any]) -> Iterator[Connection]:
         return
 
 
-def _arrows(timeline: Timeline, event: Event) -> Iterator[Connection]:
+def _arrows(timeline: Timeline, event: TimelineEvent) -> Iterator[Connection]:
     lane = event.lane
     here = f"node = {parquet.literal(lane.node)} AND rank = {lane.rank}"
     first, last = event.time, event.time + max(event.duration, 1)
@@ -194,7 +196,7 @@ def _arrows(timeline: Timeline, event: Event) -> Iterator[Connection]:
 
 def _events(
     timeline: Timeline, condition: str, order: str, *, tables: tuple[str, ...] | None = None
-) -> Iterator[Event]:
+) -> Iterator[TimelineEvent]:
     """Yield the events for which a condition holds, by time; `{name}` in it is what they are called."""
     terms = " UNION ALL ".join(
         f"SELECT time, duration, {s.name} AS name, lane FROM {s.table} JOIN wanted ON lane_kind = '{s.kind}' "  # noqa: S608
@@ -205,4 +207,4 @@ def _events(
     )
     query = f"SELECT * FROM ({terms}) ORDER BY time {order} LIMIT {_MOST_CONNECTIONS}"  # noqa: S608
     for time, duration, name, lane in rows(timeline.reading.ask(query, wanted=wanted(timeline.lanes))):
-        yield Event(timeline.lanes[lane], time, duration, name)
+        yield TimelineEvent(timeline.lanes[lane], time, duration, name)

@@ -1,4 +1,4 @@
-"""The timeline of a job as data: its lanes, and what of them is seen in a range of time on so many pixels."""
+"""The timeline of a job: its lanes, and the events of a time range at the resolution of the screen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from holter.analysis.timeline.depth import depths, order
 from holter.analysis.timeline.tiles import ALL_KEPT, TileBlocks, events, level_for, simplified, width
 from holter.views.timeline.levels import COLUMNS, Levels
-from holter.views.timeline.reading import Lane, Reading
+from holter.views.timeline.reading import EventTables, Lane
 from holter.views.timeline.tiles import IN_MEMORY, prepare, top_of
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A range of time of some lanes, as detailed as its pixels show."""
+class TimelineSlice:
+    """A time range of some lanes, at the resolution of the screen."""
 
     start_ns: int
     end_ns: int
@@ -80,7 +80,7 @@ class Timeline:
     """The timeline of one job, as its tables were when it was opened; of a running one, open it again."""
 
     def __init__(self, trial: Trial, *, threads: int | None = None, in_memory: int = IN_MEMORY) -> None:
-        """Open a job; its tiles are computed when there are none, which takes seconds for millions of events.
+        """Open a job; missing tiles are computed, which takes seconds for millions of events.
 
         Args:
             trial: The job.
@@ -90,7 +90,7 @@ class Timeline:
         Raises:
             OSError: Files went away meanwhile, as after a compaction: open it again.
         """
-        self.reading = Reading(trial, threads=threads)
+        self.reading = EventTables(trial, threads=threads)
         self.lanes = prepare(self.reading, in_memory)
         """Its lanes."""
         self.start_ns = min((lane.start for lane in self.lanes), default=0)
@@ -101,7 +101,7 @@ class Timeline:
         self._levels = Levels(self.reading, self.lanes, top_of(self.lanes))
 
     def lane(self, name: str) -> Lane:
-        """Return a lane by its `id`; raises `KeyError` when there is none."""
+        """Return a lane by its `id`; raises `KeyError` if there is no such lane."""
         for lane in self.lanes:
             if lane.id == name:
                 return lane
@@ -116,8 +116,8 @@ class Timeline:
         *,
         pixels: int = 1000,
         lanes: Iterable[Lane] | None = None,
-    ) -> Picture:
-        """Return what is seen of lanes.
+    ) -> TimelineSlice:
+        """Return the events of lanes in a time range.
 
         Each event that is as long as a pixel, about, is in it; of shorter ones those that lie next to each
         other are one block. Events that reach into the range are in it whole.
@@ -136,7 +136,7 @@ class Timeline:
         end = self.end_ns if end_ns is None else end_ns
         chosen = self.lanes if lanes is None else list(lanes)
         if not chosen:
-            return Picture(start, end, [], [], np.empty(0, np.int32))
+            return TimelineSlice(start, end, [], [], np.empty(0, np.int32))
         if start >= end:
             raise ValueError(f"the range from {start} to {end} is empty")
         if pixels < 1:
@@ -154,7 +154,7 @@ class Timeline:
             strip.name[:] = np.searchsorted(codes, strip.name)
         place = {lane: n for n, lane in enumerate(chosen)}
         strips.sort(key=lambda strip: place[strip.lane])
-        return Picture(start, end, strips, self.reading.names[codes].tolist(), codes)
+        return TimelineSlice(start, end, strips, self.reading.names[codes].tolist(), codes)
 
     def warm(self) -> None:
         """Load what pictures are made of, as far as memory is spent on it, so that none has to wait."""

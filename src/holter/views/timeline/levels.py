@@ -1,4 +1,4 @@
-"""The tiles of a timeline, level by level, as arrays: once asked for they stay in memory, while few."""
+"""Holds the tiles of a timeline as arrays by level; small levels stay in memory after the first query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.views.timeline.reading import Arrays, Lane, Reading
+    from holter.views.timeline.reading import Arrays, EventTables, Lane
 
 MOST_ROWS = 8_000_000
 """So many rows are kept in memory, of 40 bytes each; levels beyond are read from the files each time."""
@@ -27,7 +27,7 @@ _WIDTHS = (np.int32, np.int64, np.int64, np.int16, np.int32, np.int32, np.int64)
 class Levels:
     """The tiles of a job's lanes."""
 
-    def __init__(self, reading: Reading, lanes: Sequence[Lane], top: int) -> None:
+    def __init__(self, reading: EventTables, lanes: Sequence[Lane], top: int) -> None:
         self.top = top
         """The coarsest level."""
         self._reading = reading

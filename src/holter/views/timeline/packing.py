@@ -1,4 +1,4 @@
-"""A picture of a timeline as bytes: columns of numbers that a browser uses without parsing them."""
+"""Encodes a slice of a timeline as bytes: columns of numbers that a browser uses without parsing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.views.timeline.lanes import Picture
+    from holter.views.timeline.lanes import TimelineSlice
     from holter.views.timeline.reading import Lane
 
 COLUMNS = (
@@ -28,8 +28,8 @@ _LONGEST_NAME = 300
 """Longer names are cut: whole ones are told with the event's details."""
 
 
-def packed(picture: Picture, origin_ns: int, numbers: Mapping[Lane, int], version: str) -> bytes:
-    """Return a picture as bytes, little-endian.
+def packed(picture: TimelineSlice, origin_ns: int, numbers: Mapping[Lane, int], version: str) -> bytes:
+    """Return a slice as bytes, little-endian.
 
     First comes the length of what follows as JSON, in 4 bytes; then that JSON, filled up with blanks so that
     the columns begin at a multiple of 8: `version`, `lanes` (for each its number, its level, and how many

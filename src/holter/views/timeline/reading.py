@@ -1,4 +1,4 @@
-"""Where the events of a timeline come from: the lanes of a job, and the queries over its tables."""
+"""Queries the events of a timeline: the lanes of a job, and the tables that hold their events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LaneSource:
     """A table whose rows are events of lanes of one kind."""
 
     table: str
@@ -37,20 +37,20 @@ class Source:
 
 
 SOURCES = (
-    Source("kernels", "stream", "device", "stream"),
-    Source("memory_operations", "stream", "device", "stream", "kind"),
-    Source("operators", "annotations", where="kind = 'annotation'"),
+    LaneSource("kernels", "stream", "device", "stream"),
+    LaneSource("memory_operations", "stream", "device", "stream", "kind"),
+    LaneSource("operators", "annotations", where="kind = 'annotation'"),
     # What lies over a stream has its number as thread, and the device in its detail.
-    Source(
+    LaneSource(
         "operators",
         "stream_ranges",
         r"""coalesce(try_cast(regexp_extract(detail, '"device": (-?\d+)', 1) AS SMALLINT), -1)""",
         where="kind IN ('device_annotation', 'device_wait')",
     ),
-    Source("operators", "thread", where="kind NOT IN ('annotation', 'device_annotation', 'device_wait')"),
-    Source("launches", "thread"),
-    Source("syncs", "thread", name="CASE WHEN name = '' THEN kind ELSE name END"),
-    Source(
+    LaneSource("operators", "thread", where="kind NOT IN ('annotation', 'device_annotation', 'device_wait')"),
+    LaneSource("launches", "thread"),
+    LaneSource("syncs", "thread", name="CASE WHEN name = '' THEN kind ELSE name END"),
+    LaneSource(
         "spans",
         "phases",
         "worker",
@@ -85,7 +85,7 @@ class Lane:
         return f"{self.kind}:{self.rank}:{self.device}:{self.track}@{self.node}"
 
 
-class Reading:
+class EventTables:
     """One connection to a job's tables, as they were when it was opened."""
 
     def __init__(self, trial: Trial, *, threads: int | None = None) -> None:

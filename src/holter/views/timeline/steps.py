@@ -1,4 +1,4 @@
-"""Marks of steps above a timeline: where each began, thinned to what a range has room for."""
+"""Reads the steps that mark a timeline, thinned to those that fit on the screen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.views.reading import steps_of
+from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class TimelineSteps:
     """The steps of the lowest rank that has any, by begin."""
 
     step: NDArray[np.int64]
@@ -26,7 +26,7 @@ class Steps:
     """ns."""
 
     @classmethod
-    def of(cls, trial: Trial) -> Steps:
+    def of(cls, trial: Trial) -> TimelineSteps:
         """Read them."""
         table = steps_of(trial)
         if not table.rows:
@@ -35,7 +35,7 @@ class Steps:
         mine = mine[np.argsort(table["time"][mine], kind="stable")]
         return cls(*(table[name][mine].astype(np.int64) for name in ("step", "time", "duration")))
 
-    def within(self, start_ns: int, end_ns: int, most: int) -> Steps:
+    def within(self, start_ns: int, end_ns: int, most: int) -> TimelineSteps:
         """Return those that reach into a range; of more than `most` only each second, fifth, tenth, ..."""
         first = int(np.searchsorted(self.time + self.duration, start_ns, side="right"))
         last = int(np.searchsorted(self.time, end_ns))
@@ -43,7 +43,7 @@ class Steps:
         step, time, duration = self.step[some], self.time[some], self.duration[some]
         every = next(n for n in _round() if -(-len(step) // n) <= most)
         kept = step % every == 0
-        return Steps(step[kept], time[kept], duration[kept])
+        return TimelineSteps(step[kept], time[kept], duration[kept])
 
 
 def _round() -> list[int]:

@@ -1,4 +1,4 @@
-"""A whole timeline as one chart: how busy each lane was over time, for who has no scripts, and for print."""
+"""Draws a timeline as one chart of each lane's utilization, for print and for readers without scripts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.timeline.busy import busy
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 
 if TYPE_CHECKING:
     from holter.views.timeline.lanes import Timeline

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holter.store.place import LocalPlace
-    from holter.views.timeline.reading import Arrays, Reading
+    from holter.views.timeline.reading import Arrays, EventTables
 
 IN_MEMORY = 300_000
 """The tiles of a job with no more events are computed when it is opened, and not kept in the cache."""
@@ -27,7 +27,7 @@ _AT_ONCE = 1_000_000
 """Events that are in memory at once while tiles are computed, unless one lane has more."""
 
 
-def prepare(reading: Reading, in_memory: int = IN_MEMORY) -> list[Lane]:
+def prepare(reading: EventTables, in_memory: int = IN_MEMORY) -> list[Lane]:
     """Make the tiles of a job ready to be asked for, and return its lanes.
 
     Tiles in the user's cache are used while they cover all events; otherwise they are computed anew. The
@@ -52,18 +52,18 @@ def prepare(reading: Reading, in_memory: int = IN_MEMORY) -> list[Lane]:
     return _keep(reading, lanes)
 
 
-def _cached(reading: Reading, place: LocalPlace | None) -> list[Lane]:
+def _cached(reading: EventTables, place: LocalPlace | None) -> list[Lane]:
     """Read the tiles of a cache entry from now on, and return their lanes."""
     if place is not None:
         reading.use_tiles(Trial(_folder(reading, place)))
     return stored(reading)
 
 
-def _folder(reading: Reading, place: LocalPlace) -> JobFolder:
+def _folder(reading: EventTables, place: LocalPlace) -> JobFolder:
     return JobFolder(place, reading.trial.folder.name)
 
 
-def stored(reading: Reading) -> list[Lane]:
+def stored(reading: EventTables) -> list[Lane]:
     """Return the lanes of complete tiles; empty when tiles are missing or incomplete."""
     query = (
         "SELECT node, kind, rank, device, track, count, time, time + duration AS stop, depth, level "
@@ -81,7 +81,7 @@ def top_of(lanes: Sequence[Lane]) -> int:
     return top_level(max(lane.end for lane in lanes) - min(lane.start for lane in lanes))
 
 
-def _store(reading: Reading, place: LocalPlace, lanes: Sequence[Lane], events: int) -> bool:
+def _store(reading: EventTables, place: LocalPlace, lanes: Sequence[Lane], events: int) -> bool:
     """Compute tiles into the cache; the whole lanes come last and mark the tiles as complete."""
     folder = _folder(reading, place)
     try:
@@ -105,7 +105,7 @@ def _store(reading: Reading, place: LocalPlace, lanes: Sequence[Lane], events: i
         return False
 
 
-def _keep(reading: Reading, lanes: Sequence[Lane]) -> list[Lane]:
+def _keep(reading: EventTables, lanes: Sequence[Lane]) -> list[Lane]:
     """Compute tiles into memory."""
     done: list[Lane] = []
     parts: list[Arrays] = []
@@ -122,7 +122,7 @@ def _keep(reading: Reading, lanes: Sequence[Lane]) -> list[Lane]:
     return done
 
 
-def _computed(reading: Reading, lanes: Sequence[Lane]) -> Iterator[tuple[list[Lane], dict[str, Any]]]:
+def _computed(reading: EventTables, lanes: Sequence[Lane]) -> Iterator[tuple[list[Lane], dict[str, Any]]]:
     """Yield lanes, a few at a time, with what is now known of them, and the columns of their tiles."""
     top, finest = top_of(lanes), coarsest_finest(reading.events_per_s())
     names = reading.names.tolist()

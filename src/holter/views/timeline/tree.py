@@ -1,4 +1,4 @@
-"""The rows of a timeline as a tree: nodes, their processes, and in each threads, devices and counters."""
+"""Arranges the rows of a timeline as a tree: nodes, processes, and their threads, devices and counters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST = (
     "net.rx",
     "net.tx",
 )
-"""Metrics that are shown at once; all others lie one shelf deeper."""
+"""Metrics that are visible at once; all others are one level deeper."""
 
 Node = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Counters of traces and readings of machines under a timeline: extremes and means, pixel by pixel."""
+"""Computes extremes and means of counters and machine samples for each pixel of a timeline."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.views.timeline.lanes import Picture, Strip
-    from holter.views.timeline.reading import Arrays, Reading
+    from holter.views.timeline.lanes import Strip, TimelineSlice
+    from holter.views.timeline.reading import Arrays, EventTables
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ValueSeries:
     """A counter of a trace, or a metric of a device."""
 
     node: str
@@ -54,10 +54,10 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ValueCurve:
     """A series in a range of time, one value for each pixel that has any."""
 
-    series: Series
+    series: ValueSeries
     time: NDArray[np.int64]
     """When the first value of each pixel was, ns since the epoch."""
     low: NDArray[np.float64]
@@ -67,8 +67,10 @@ class Curve:
     """The last value of a counter before the range: it has it until its next one. Else None."""
 
 
-def utilization(picture: Picture, *, pixels: int = 1000) -> dict[tuple[str, int, int], NDArray[np.float64]]:
-    """Return by node, rank and device how busy its streams were, in percent of each pixel of a picture.
+def utilization(
+    picture: TimelineSlice, *, pixels: int = 1000
+) -> dict[tuple[str, int, int], NDArray[np.float64]]:
+    """Return by node, rank and device how busy its streams were, in percent of each pixel of a slice.
 
     What runs on several streams at once counts together, up to 100 (`analysis.timeline_busy`).
     """
@@ -85,18 +87,20 @@ def utilization(picture: Picture, *, pixels: int = 1000) -> dict[tuple[str, int,
     return shares
 
 
-def series(reading: Reading) -> list[Series]:
+def series(reading: EventTables) -> list[ValueSeries]:
     """Return the counters and metrics of a job."""
     counters = "SELECT DISTINCT node, name, rank, process FROM counters ORDER BY ALL"
     metrics = "SELECT DISTINCT node, metric, device FROM samples ORDER BY ALL"
-    found = [Series(*row) for row in rows(reading.ask(counters))]
+    found = [ValueSeries(*row) for row in rows(reading.ask(counters))]
     listed = rows(reading.ask(metrics))
-    return found + [Series(node, metric, device=device, is_metric=True) for node, metric, device in listed]
+    return found + [
+        ValueSeries(node, metric, device=device, is_metric=True) for node, metric, device in listed
+    ]
 
 
 def curves(
-    reading: Reading, chosen: Sequence[Series], start_ns: int, end_ns: int, *, pixels: int = 1000
-) -> list[Curve]:
+    reading: EventTables, chosen: Sequence[ValueSeries], start_ns: int, end_ns: int, *, pixels: int = 1000
+) -> list[ValueCurve]:
     """Return some series in a range of time, read all at once.
 
     Args:
@@ -112,7 +116,7 @@ def curves(
     if start_ns >= end_ns or pixels < 1:
         raise ValueError(f"the range from {start_ns} to {end_ns} on {pixels} pixels is empty")
     width = max(1, -(-(end_ns - start_ns) // pixels))
-    found: dict[int, Curve] = {}
+    found: dict[int, ValueCurve] = {}
     for is_metric in (False, True):
         places = [place for place, one in enumerate(chosen) if one.is_metric == is_metric]
         if places:
@@ -122,12 +126,12 @@ def curves(
             )
     nothing = np.empty(0)
     return [
-        found.get(place, Curve(one, nothing.astype(np.int64), nothing, nothing, nothing, None))
+        found.get(place, ValueCurve(one, nothing.astype(np.int64), nothing, nothing, nothing, None))
         for place, one in enumerate(chosen)
     ]
 
 
-def _listed(chosen: Sequence[Series], places: Sequence[int]) -> Arrays:
+def _listed(chosen: Sequence[ValueSeries], places: Sequence[int]) -> Arrays:
     """Return series as a table to join with."""
     texts = {field: [getattr(one, field) for one in chosen] for field in ("node", "name", "device")}
     return {
@@ -139,8 +143,14 @@ def _listed(chosen: Sequence[Series], places: Sequence[int]) -> Arrays:
 
 
 def _curves(
-    reading: Reading, chosen: Sequence[Series], listed: Arrays, table: str, start: int, end: int, width: int
-) -> dict[int, Curve]:
+    reading: EventTables,
+    chosen: Sequence[ValueSeries],
+    listed: Arrays,
+    table: str,
+    start: int,
+    end: int,
+    width: int,
+) -> dict[int, ValueCurve]:
     """Read those of one table. A reading of a machine stands for its moment: before the range none counts."""
     if table == "samples":
         same = "node = its_node AND metric = its_name AND device = its_device"
@@ -165,5 +175,5 @@ def _curves(
     found = {}
     for place, first, last_ in zip(places, edges[:-1], edges[1:], strict=True):
         time, low, high, mean = (values[column][first:last_] for column in ("time", "low", "high", "mean"))
-        found[place] = Curve(chosen[place], time, low, high, mean, before.get(place))
+        found[place] = ValueCurve(chosen[place], time, low, high, mean, before.get(place))
     return found

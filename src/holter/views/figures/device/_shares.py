@@ -1,4 +1,4 @@
-"""What charts of kernels share: the largest of them and the rest as parts of a whole."""
+"""Draws the largest kernels and the rest as parts of a whole, for charts of accelerators."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from holter.analysis.device.kernel_statistics import OTHERS, kernel_table
 from holter.views.document.profiled import HOW
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.wording import plain_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holter.schema.table import Table
+    from holter.views.reading import Reading
 
 NOTHING = f"No kernel was recorded. {HOW}"
 SECTORS = 15

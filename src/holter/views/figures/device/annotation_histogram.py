@@ -1,4 +1,4 @@
-"""How long ranges of one name take, and how often: any annotation, operator, module or step."""
+"""Histogram of the durations of one annotation, operator, module or step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from holter.views.figures._histogram import histogram
 from holter.views.figures.device._shares import profiled
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = (
     "No range of that name was recorded. `with holter.annotate(name):` marks one, "

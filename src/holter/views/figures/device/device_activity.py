@@ -1,15 +1,16 @@
-"""What accelerators spent their time on: kernels, memory, and how long the host waited for them."""
+"""Shares of the accelerators' time: kernels, memory operations, and waits of the host."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holter.analysis.device.kernel_statistics import activity
-from holter.views.figures import Axis
+from holter.views.figure import Axis
 from holter.views.figures.device._shares import NOTHING, profiled, shares
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = NOTHING
 _NAMES = {

@@ -1,4 +1,4 @@
-"""Memory of accelerators over time, as the counters of a trace tell it."""
+"""Memory of accelerators over time, from the counters of a trace."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.device.memory_timeline import memory_timelines
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import buckets, middles
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 MISSING = (
     "The trace has no counters of memory; of a recorded job page Nodes shows it. Kineto writes them with "

@@ -1,4 +1,4 @@
-"""How long steps take on the accelerators, and how often."""
+"""Histogram of the steps' durations on the accelerators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from holter.views.figures._histogram import histogram
 from holter.views.figures.device._shares import profiled
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = f"No step with kernels was recorded. {HOW}"
 

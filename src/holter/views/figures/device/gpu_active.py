@@ -1,20 +1,18 @@
-"""How much of the time that was looked at the accelerators ran anything."""
+"""Share of the profiled time in which the accelerators were active."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis
+from holter.views.figure import Axis
 from holter.views.figures.device._shares import profiled, shares
-from holter.views.figures.machine._busy import readings
+from holter.views.figures.machine._busy import NO_GPU, readings
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
-MISSING = (
-    "No GPU was seen to run anything. `holter doctor` says what can be measured on this machine, and why not "
-    "the rest."
-)
+MISSING = NO_GPU
 
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:

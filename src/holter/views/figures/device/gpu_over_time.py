@@ -1,4 +1,4 @@
-"""How busy the accelerators of each node were, while they were looked at."""
+"""Utilization of each node's accelerators over time, where they were profiled."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.busy import LEAST_BIN_NS, busy_pct
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures.device._shares import profiled
-from holter.views.figures.device.gpu_active import MISSING
-from holter.views.figures.machine._busy import by_node
+from holter.views.figures.machine._busy import NO_GPU, by_node
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
-__all__ = ["MISSING", "draw"]
+MISSING = NO_GPU
 
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:

@@ -1,15 +1,16 @@
-"""What accelerators waited for while they were idle."""
+"""Reasons of the accelerators' idle time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holter.analysis.device.idle_time import idle_time
-from holter.views.figures import Axis
+from holter.views.figure import Axis
 from holter.views.figures.device._shares import NOTHING, profiled, shares
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = NOTHING
 _PARTS = {

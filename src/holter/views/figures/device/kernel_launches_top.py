@@ -1,4 +1,4 @@
-"""How the kernels that are launched most share their launches."""
+"""Launches of the most frequent kernels, as shares of one another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holter.views.figures.device._shares import NOTHING, kernels
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = NOTHING
 

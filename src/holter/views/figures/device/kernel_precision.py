@@ -1,15 +1,16 @@
-"""In which precision kernels compute."""
+"""Precisions in which kernels compute, as shares of their time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holter.analysis.device.kernel_statistics import kernel_precision
-from holter.views.figures import Axis
+from holter.views.figure import Axis
 from holter.views.figures.device._shares import NOTHING, profiled, shares
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = NOTHING
 

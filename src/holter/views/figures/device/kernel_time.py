@@ -1,4 +1,4 @@
-"""Which kernels take the accelerators' time, of all."""
+"""Share of the longest kernels in the time of all kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holter.views.figures.device._shares import NOTHING, kernels
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = NOTHING
 

@@ -1,4 +1,4 @@
-"""How long kernels wait between the call that launched them and their run."""
+"""Histogram of the delay between the launch of a kernel and its run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 
 from holter.analysis.device.launching import launch_delays
 from holter.views.document.profiled import HOW
-from holter.views.figures import Axis
+from holter.views.figure import Axis
 from holter.views.figures._histogram import histogram, plain
 from holter.views.figures.device._shares import profiled
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = f"No launches were recorded with the kernels that they started. {HOW}"
 

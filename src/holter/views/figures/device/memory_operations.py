@@ -1,4 +1,4 @@
-"""Which copies and fills take the time of memory operations."""
+"""Share of each kind of copy and fill in the time of memory operations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from holter.analysis.device.kernel_statistics import memory_table
 from holter.analysis.device.work import COPIES
 from holter.views.document.profiled import HOW
-from holter.views.figures import Axis
+from holter.views.figure import Axis
 from holter.views.figures.device._shares import profiled, shares
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = f"No copy or fill of an accelerator's memory was recorded. {HOW}"
 

@@ -1,4 +1,4 @@
-"""How many samples batches have."""
+"""Histogram of the number of samples in a batch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
-from holter.views.figures import Axis, Figure, Series
-from holter.views.figures.loading.loader_workers import MISSING
+from holter.views.figure import Axis, Figure, Series
+from holter.views.figures.loading._fetches import MISSING, fetches
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 __all__ = ["MISSING", "draw"]
 _MOST = 20
@@ -19,13 +19,8 @@ _MOST = 20
 
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw how often each size occurs; of more than twenty sizes their histogram."""
-    spans = reading.loading.spans
-    if reading.window is not None:
-        spans = spans.where((spans["time"] >= reading.since) & (spans["time"] < reading.until))
-    mine = (spans["phase"] == "fetch") & np.isfinite(spans["value"])
-    if rank is not None:
-        mine &= spans["rank"] == rank
-    sizes, counts = np.unique(spans["value"][mine].astype(np.int64), return_counts=True)
+    size = fetches(reading, rank)["value"]
+    sizes, counts = np.unique(size[np.isfinite(size)].astype(np.int64), return_counts=True)
     if not len(sizes):
         return None
     if len(sizes) <= _MOST:

@@ -1,4 +1,4 @@
-"""How many batches were being built, and how many lay ready, over the whole job."""
+"""Number of batches in work and in the queue, over time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.loading.loader_timeline import in_flight
-from holter.views.figures import Axis, Figure, Series
-from holter.views.figures.loading.loader_workers import MISSING
+from holter.views.figure import Axis, Figure, Series
+from holter.views.figures.loading._fetches import MISSING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 __all__ = ["MISSING", "draw"]
 

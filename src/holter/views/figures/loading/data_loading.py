@@ -1,17 +1,23 @@
-"""What data loading is made of."""
+"""Shares of the stages of data loading."""
 
 from __future__ import annotations
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from typing import TYPE_CHECKING
+
+from holter.views.figure import Axis, Figure, Series
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = (
-    "Nothing is known of the inside of data loading: no torch DataLoader, or batches cost next to nothing."
+    "The stages of data loading are unknown: the job has no torch DataLoader, or batches cost almost no time."
 )
 
 
 def draw(reading: Reading) -> Figure | None:
     """Draw each stage's share of the training loop's time."""
-    stages = (reading.description["dataloading"] or {}).get("stages")
+    loading = reading.description["dataloading"]
+    stages = loading["stages"] if loading else None
     if not stages:
         return None
     named = sorted(stages, key=lambda stage: -(stages[stage] or 0))

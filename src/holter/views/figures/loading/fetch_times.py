@@ -1,4 +1,4 @@
-"""How long it takes to build a batch."""
+"""Histogram of the time to build a batch."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.views.figures._histogram import histogram
-from holter.views.figures.loading.loader_workers import MISSING
+from holter.views.figures.loading._fetches import MISSING, fetches
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 __all__ = ["MISSING", "draw"]
 
 
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw how often each duration of a fetch occurs, its collation within."""
-    spans = reading.loading.spans
-    if reading.window is not None:
-        spans = spans.where((spans["time"] >= reading.since) & (spans["time"] < reading.until))
-    mine = spans["phase"] == "fetch"
-    if rank is not None:
-        mine &= spans["rank"] == rank
-    took = spans["duration"][mine] / 1e6
+    took = fetches(reading, rank)["duration"] / 1e6
     return histogram("Time to build a batch", np.asarray(took), "batches")

@@ -1,14 +1,14 @@
-"""How long each step waited for its batches."""
+"""Time that each step waited for its batches."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import buckets, middles, quantiles
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 MISSING = "No step waited for a batch, or no steps were seen."
 

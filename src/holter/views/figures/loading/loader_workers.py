@@ -1,4 +1,4 @@
-"""What each worker of a data loader did, and when the training waited for it."""
+"""Work of each data-loader worker over time, and the waits of the training."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
+from holter.views.figures.loading._fetches import MISSING
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
-MISSING = (
-    "Nothing was recorded of the workers of a data loader: there is no torch DataLoader, or it has no "
-    "workers and batches cost next to nothing."
-)
+__all__ = ["MISSING", "draw"]
 _BATCHES = 24
 _MOST = 4000
 _WAIT = "next batch"

@@ -1,1 +1,1 @@
-"""Charts of system metrics."""
+"""Charts of system metrics, such as CPU, GPU, memory, disks and network."""

@@ -1,17 +1,23 @@
-"""What charts of how busy something was share: readings above 0, and means of each node over time."""
+"""Draws CPU and GPU utilization: the share of readings above 0, and the mean of each node over time."""
 
 from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure
+from holter.views.figure import Axis, Figure
 from holter.views.figures._buckets import over_time
 from holter.views.figures.device._shares import shares
 from holter.views.figures.machine._metrics import of_rows
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
+
+NO_CPU = "No CPU was sampled: traces of other profilers have no such samples, `holter run` records them."
+NO_GPU = (
+    "No work of a GPU was recorded. `holter doctor` says what can be measured on this machine, and why "
+    "not the rest."
+)
 
 
 def readings(reading: Reading, title: str, metrics: tuple[str, ...], where: str = "true") -> Figure | None:

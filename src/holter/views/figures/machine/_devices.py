@@ -1,11 +1,15 @@
-"""One metric of many devices: the mean of all with its range, and those that were asked for by name."""
+"""Draws one metric of many devices: the mean with its range, and the devices that the reader chose."""
 
 from __future__ import annotations
 
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import over_time, seconds, spread
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 
 def of_devices(

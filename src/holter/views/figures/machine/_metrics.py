@@ -1,15 +1,17 @@
-"""Samples of the machine over time: a line of means for each of a few series, in a band of all readings."""
+"""Draws samples of the machine over time: a line of means for each series, in a band of all readings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import over_time, seconds, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
+
+    from holter.views.reading import Reading
 
 
 def of_metrics(

@@ -1,4 +1,4 @@
-"""How busy the cores were."""
+"""Utilization of the cores over time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holter.views.figures.machine._devices import of_devices
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = "No samples of single cores were taken."
 

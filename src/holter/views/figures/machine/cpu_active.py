@@ -1,17 +1,16 @@
-"""How many of the readings found the processors doing anything."""
+"""Share of readings in which the CPU was active."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.views.figures.machine._busy import readings
+from holter.views.figures.machine._busy import NO_CPU, readings
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
-MISSING = (
-    "No samples of the processors were taken: traces of other profilers have none, `holter run` takes them."
-)
+MISSING = NO_CPU
 
 
 def draw(reading: Reading) -> Figure | None:

@@ -1,16 +1,16 @@
-"""How busy the processors of each node were, over the whole job."""
+"""CPU utilization of each node over time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.views.figures.machine._busy import by_node
-from holter.views.figures.machine.cpu_active import MISSING
+from holter.views.figures.machine._busy import NO_CPU, by_node
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
-__all__ = ["MISSING", "draw"]
+MISSING = NO_CPU
 
 
 def draw(reading: Reading) -> Figure | None:

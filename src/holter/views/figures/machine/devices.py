@@ -1,12 +1,16 @@
-"""How busy each core and each GPU was, over time."""
+"""Utilization of each core and each GPU over time."""
 
 from __future__ import annotations
 
 import re
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import over_time, seconds, spread
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "No samples of single cores or GPUs were taken."
 _MOST = 512

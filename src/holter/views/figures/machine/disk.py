@@ -1,9 +1,14 @@
-"""What went to and from disks."""
+"""Disk throughput over time."""
 
 from __future__ import annotations
 
-from holter.views.figures import Axis, Figure, Reading
+from typing import TYPE_CHECKING
+
+from holter.views.figure import Axis, Figure
 from holter.views.figures.machine._metrics import of_metrics
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "No samples of disks were taken."
 

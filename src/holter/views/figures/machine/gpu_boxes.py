@@ -1,8 +1,13 @@
-"""How each GPU's utilization and memory are spread."""
+"""Box plots of each GPU's utilization and memory."""
 
 from __future__ import annotations
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from typing import TYPE_CHECKING
+
+from holter.views.figure import Axis, Figure, Series
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "No GPU was seen. `holter doctor` says what can be measured on this machine, and why not the rest."
 _NAMES = {"gpu.util": "busy", "gpu.mem.used_pct": "memory"}

@@ -1,4 +1,4 @@
-"""How full the memory of the GPUs was."""
+"""GPU memory use over time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holter.views.figures.machine._devices import of_devices
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = "No GPU was seen, or it does not tell how full its memory is."
 

@@ -1,4 +1,4 @@
-"""How busy the GPUs were."""
+"""Utilization of the GPUs over time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holter.views.figures.machine._devices import of_devices
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = "No GPU was seen. `holter doctor` says what can be measured on this machine, and why not the rest."
 

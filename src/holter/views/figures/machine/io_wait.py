@@ -1,9 +1,14 @@
-"""How long processors waited for input and output."""
+"""I/O wait of the CPU over time."""
 
 from __future__ import annotations
 
-from holter.views.figures import Axis, Figure, Reading
+from typing import TYPE_CHECKING
+
+from holter.views.figure import Axis, Figure
 from holter.views.figures.machine._metrics import of_metrics
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "No samples of waiting for input and output were taken."
 

@@ -1,9 +1,14 @@
-"""How full the machine's memory was."""
+"""Memory use of the machine over time."""
 
 from __future__ import annotations
 
-from holter.views.figures import Axis, Figure, Reading
+from typing import TYPE_CHECKING
+
+from holter.views.figure import Axis, Figure
 from holter.views.figures.machine._metrics import of_metrics
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "No samples of memory were taken."
 

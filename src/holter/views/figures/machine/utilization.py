@@ -1,9 +1,14 @@
-"""How busy the machine was."""
+"""CPU and GPU utilization of the machine over time."""
 
 from __future__ import annotations
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from typing import TYPE_CHECKING
+
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import over_time, seconds, spread
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "No load of a CPU or GPU was read: the job was not started by `holter run`, or was too short."
 _NAMES = {

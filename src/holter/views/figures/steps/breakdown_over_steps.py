@@ -1,11 +1,16 @@
-"""What a step is spent on, over the whole job."""
+"""Breakdown of the step time over the steps of the job."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holter.schema.phases import BREAKDOWN
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import buckets, mean, middles
 from holter.views.wording import words
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = (
     "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "

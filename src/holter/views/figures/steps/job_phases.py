@@ -1,11 +1,15 @@
-"""How the job's time divides into its phases."""
+"""Durations of the job's phases."""
 
 from __future__ import annotations
 
-from holter.schema.phases import JOB_PHASES
-from holter.views.figures import Axis, Figure, Reading, Series
+from typing import TYPE_CHECKING
 
-MISSING = "Without steps nobody can tell where initialization ends and finalization begins."
+from holter.views.figure import Axis, Figure, Series
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
+
+MISSING = "Without steps, the end of initialization and the start of finalization are unknown."
 
 
 def draw(reading: Reading) -> Figure | None:
@@ -13,11 +17,17 @@ def draw(reading: Reading) -> Figure | None:
     phases = reading.description["phases"]
     if not phases:
         return None
+    lengths = {
+        "initialization": phases["initialization_s"],
+        "training loop": phases["training_loop_s"],
+        "evaluation": phases["evaluation_s"],
+        "finalization": phases["finalization_s"],
+    }
     return Figure(
         title="Phases of the job",
         kind="bars",
-        x=[phase.replace("_", " ") for phase in JOB_PHASES],
+        x=list(lengths),
         x_axis=Axis("phase"),
         y_axis=Axis("duration", "s"),
-        series=[Series("duration", [phases.get(f"{phase}_s") for phase in JOB_PHASES])],
+        series=[Series("duration", list(lengths.values()))],
     )

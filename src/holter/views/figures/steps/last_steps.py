@@ -1,11 +1,16 @@
-"""What the last steps were spent on, one by one."""
+"""Breakdown of each of the last steps."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holter.analysis.verdict.evidence import counted
 from holter.schema.phases import BREAKDOWN
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.wording import words
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
 _MOST = 30

@@ -1,4 +1,4 @@
-"""What training did with its time, from the job's start to its end: pauses and interruptions are seen."""
+"""Shares of the training's phases over time, with its pauses and interruptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.schema.phases import BREAKDOWN
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import over_time, seconds, spread
 from holter.views.wording import words
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
+    from holter.views.reading import Reading
 
 MISSING = (
     "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "

@@ -1,12 +1,17 @@
-"""How steps are spread over durations."""
+"""Histogram of step durations."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.warmup import steady
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.wording import milliseconds
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "There are no steady steps yet: warm-up and compilation are left out."
 _BINS = 60

@@ -1,11 +1,16 @@
-"""How long each step took, over the whole job."""
+"""Step time over the steps of the job."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import buckets, middles, quantiles
+
+if TYPE_CHECKING:
+    from holter.views.reading import Reading
 
 MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
 _MOST_RANKS = 8

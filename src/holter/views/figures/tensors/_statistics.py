@@ -1,4 +1,4 @@
-"""What charts of tensors share: a statistic of each over the steps, as many points as there is room for."""
+"""Reads a statistic of tensors over the steps, reduced to the points that fit on a chart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holter.views.tensors import about_ranks, asked, natural, values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
     from holter.views.tensors import Statistic
 
 MODES = ("train", "eval", "predict", "global")

@@ -1,16 +1,16 @@
-"""One statistic of every layer over the steps."""
+"""Heat map of one statistic of every layer over the steps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holter.store.parquet.queries import literal
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures.tensors._statistics import IN_PARTS, over_steps
 from holter.views.tensors import statistic as statistic_of
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 MISSING = (
     "No tensor of that kind has this statistic. `holter run --save gradients@100` saves gradients, "

@@ -1,4 +1,4 @@
-"""The distribution of one tensor's elements at each step that a histogram was saved of."""
+"""Distribution of one tensor's elements at each step with a saved histogram."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.store.parquet.queries import literal
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures.tensors._statistics import chosen_names
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 MISSING = "No histograms of it were saved: `holter run --save weights@100:histogram` saves them."
 _BINS = 40

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures.tensors._statistics import IN_PARTS, NOTHING, chosen_names, named, over_steps
 from holter.views.tensors import statistic as statistic_of
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 MISSING = f"{NOTHING} {IN_PARTS}"
 MOST = 8

@@ -1,15 +1,15 @@
-"""How the elements of one tensor are spread, over the steps."""
+"""Quantiles of one tensor's elements over the steps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures.tensors._statistics import IN_PARTS, NOTHING, chosen_names, named, over_steps
 from holter.views.tensors import STATISTICS
 
 if TYPE_CHECKING:
-    from holter.views.figures import Reading
+    from holter.views.reading import Reading
 
 MISSING = f"{NOTHING} {IN_PARTS}"
 _RARE = " Quantiles were saved at fewer steps, and are not drawn: `:each` saves them with every row."

@@ -1,4 +1,4 @@
-"""Curves of numbers that the training produced."""
+"""Draws curves of logged numbers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 
 from holter.analysis.steps.trainings import begins, told_apart
 from holter.analysis.tensors.shards import joined
-from holter.views.figures import Axis, Figure, Reading, Series
+from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import buckets, mean, middles, quantiles
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
+    from holter.views.reading import Reading
 
 _MOST = 8
 _MOST_BROKEN = 300

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holter.views.figures.training._scalars import curves
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = "No learning rate was seen: there was no optimizer, or its rate lies on a device."
 

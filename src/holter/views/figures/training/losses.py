@@ -1,4 +1,4 @@
-"""The loss, and whatever else is called one."""
+"""The loss, and every logged number whose name contains `loss`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from holter.views.figures.training._scalars import curves
 
 if TYPE_CHECKING:
-    from holter.views.figures import Figure, Reading
+    from holter.views.figure import Figure
+    from holter.views.reading import Reading
 
 MISSING = "No loss was seen. `holter.log(loss=...)` records any number of the training."
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
-    from holter.views.figures import Figure
+    from holter.views.figure import Figure
 
 TOTAL = "total"
 _SHARES = (

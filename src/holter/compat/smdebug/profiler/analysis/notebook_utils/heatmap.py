@@ -16,7 +16,7 @@ from holter.compat.smdebug.profiler.analysis.notebook_utils.drawing import (
     wanted,
 )
 from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

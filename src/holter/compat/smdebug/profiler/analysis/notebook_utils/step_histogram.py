@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.compat.smdebug.profiler.analysis.notebook_utils.drawing import Charts, wanted
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

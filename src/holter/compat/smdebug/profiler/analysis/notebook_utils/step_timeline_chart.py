@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.compat.smdebug.profiler.analysis.notebook_utils.drawing import Charts
 from holter.compat.smdebug.profiler.readers import step_of
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 
 if TYPE_CHECKING:
     from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader

@@ -15,7 +15,7 @@ from holter.compat.smdebug.profiler.analysis.notebook_utils.drawing import (
 )
 from holter.compat.smdebug.profiler.analysis.notebook_utils.gantt import Gantt
 from holter.compat.smdebug.profiler.readers import step_of
-from holter.views.figures import Axis, Figure, Series
+from holter.views.figure import Axis, Figure, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
