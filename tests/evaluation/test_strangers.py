@@ -17,11 +17,11 @@ from tests.generated.story import story
 
 from holter.evaluation import evaluate
 from holter.evaluation.apart import is_stranger
-from holter.evaluation.executors import Died, Limits, Own
+from holter.evaluation.executors import Died, ProcessLimits, SandboxExecutor
 from holter.rules import Job, Rule, Window, find
 from holter.store.trial import Trial
 
-LIMITS = Limits(hard_s=6.0, memory_bytes=128 * 2**20)
+LIMITS = ProcessLimits(hard_s=6.0, memory_bytes=128 * 2**20)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_another_executor_may_take_its_place(job):
 
     class Elsewhere(Executor):
         def __init__(self, limits):
-            self.own = Own(limits)
+            self.own = SandboxExecutor(limits)
             made.append(self)
 
         def submit(self, fn, /, *args, **kwargs):
@@ -170,7 +170,7 @@ def test_a_rule_from_a_file_is_found_again_by_its_path(job, tmp_path):
 
 
 def test_own_process():
-    with Own(LIMITS) as own:
+    with SandboxExecutor(LIMITS) as own:
         assert own.submit(divmod, 7, 2).result(120) == (3, 1)
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
             own.submit(divmod, 7, 0).result(120)

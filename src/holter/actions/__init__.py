@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from holter.actions._grammar import BadAction, split
 from holter.actions._secrets import Secrets
-from holter.parameters import checked, declared, nearest, plain
+from holter.parameters import BadParameter, Parameter, by_name, checked, declared, nearest, parameter, plain
 from holter.plugins import modules, strangers
-from holter.rules import BadRule, Parameter, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,9 +105,8 @@ class Action:
                 value = tuple(one.strip() for one in value.strip("[]() ").split(",") if one.strip())
             try:
                 value = checked(type(self), given.name, value)
-            except BadRule as error:
-                text = str(error).removeprefix(type(self).__name__)
-                raise BadAction(f"{self.name()}{text}") from None
+            except BadParameter as error:
+                raise BadAction(f"{self.name()}: {error}") from None
             object.__setattr__(self, given.name, value)
 
     def check(self, secrets: Secrets) -> None:
@@ -140,18 +138,10 @@ class Action:
         Raises:
             BadAction: An unknown option, a missing one or a value out of range; names what is valid.
         """
-        names = {option.name: option.name for option in cls.parameters()}
-        names |= {alias: option.name for option in cls.parameters() for alias in option.aliases}
-        chosen: dict[str, Any] = {}
-        for name, value in given.items():
-            if name not in names:
-                near = nearest(name, names)
-                hint = f"did you mean {near!r}? it" if near else "it"
-                valid = ", ".join(option.name for option in cls.parameters()) or "none"
-                raise BadAction(f"action {cls.name()} has no option {name!r}; {hint} has: {valid}")
-            if names[name] in chosen:
-                raise BadAction(f"action {cls.name()}: option {names[name]!r} is given twice")
-            chosen[names[name]] = value
+        try:
+            chosen = by_name(cls, given, f"action {cls.name()}", "option")
+        except BadParameter as error:
+            raise BadAction(str(error)) from None
         return cls(**chosen)
 
     @classmethod

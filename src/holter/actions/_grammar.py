@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from holter.parameters import BadParameter
+
 _UPSTREAM: dict[str, tuple[str, dict[str, str]]] = {
     "stoptraining": ("stop_training", {"training_job_prefix": "job_prefix"}),
     "email": ("email", {"endpoint": "to"}),
@@ -12,8 +14,8 @@ _UPSTREAM: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-class BadAction(ValueError):  # noqa: N818 - it is a sentence where it is raised
-    """An action, an option or a value that there is not; the text names what is valid."""
+class BadAction(BadParameter):
+    """An unknown action or option, or a value that is not valid; the text names what is valid."""
 
 
 def split(text: str) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holter.actions import Action, BadAction, Limits, find
 from holter.actions._grammar import split, upstream
 from holter.parameters import nearest
-from holter.rules import SEVERITIES
+from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

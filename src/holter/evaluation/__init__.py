@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from holter.evaluation.baselines import baselines as read_baselines
 from holter.evaluation.baselines import compared
+from holter.evaluation.compaction import BackgroundCompaction
 from holter.evaluation.evaluator import Evaluator
-from holter.evaluation.executors import Limits, Own
-from holter.evaluation.extent import began, until
-from holter.evaluation.facts import Facts
+from holter.evaluation.executors import ProcessLimits, SandboxExecutor
+from holter.evaluation.facts import FactsTracker, began, until
 from holter.evaluation.groups import shown
 from holter.evaluation.progress import Progress, reread_from
 from holter.evaluation.selection import Choice, choose, documents, packs, stored
 from holter.evaluation.sources import Stream, replay
 from holter.evaluation.status import RuleRun, Status
-from holter.evaluation.tidying import Tidying
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.store.follow import Follow
 from holter.store.trial import Trial
@@ -69,8 +68,8 @@ def evaluate(
     stopping: Callable[[], bool] = lambda: False,
     wait: Callable[[float], object] = time.sleep,
     baselines: Mapping[str, JobFolder] | None = None,
-    limits: Limits | None = None,
-    executor: Callable[[Limits], Executor] = Own,
+    limits: ProcessLimits | None = None,
+    executor: Callable[[ProcessLimits], Executor] = SandboxExecutor,
     strict_coverage: bool = False,
 ) -> EvaluationResult:
     """Let rules judge a job.
@@ -133,7 +132,7 @@ def _evaluator(
 ) -> tuple[Evaluator, int | None]:
     """Make the evaluator as an earlier run left it; returns it and from when on it needs rows again."""
     trial = Trial(folder, threads=1)
-    facts = Facts(
+    facts = FactsTracker(
         start=began(trial),
         interval_ms=manifest.get("interval_ms") or DEFAULT_INTERVAL_MS,
         nodes=folder.nodes(),
@@ -185,7 +184,7 @@ def _follow(
     follow = Follow(folder)
     stream = Stream(follow, evaluator, since=since)
     saved, statuses, pause = time.monotonic(), list[tuple[Status, int]](), _SAVE_FIRST_S
-    tidying = Tidying(folder)
+    tidying = BackgroundCompaction(folder)
     expected = int((folder.manifest().get("launch") or {}).get("nodes") or 1)
     while True:
         stop = stopping()

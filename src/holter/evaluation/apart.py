@@ -10,11 +10,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from holter.evaluation.executors import Died, Limits, Own
-from holter.evaluation.judging import Outcome, finite, judge
-from holter.rules import Job, Rule, Series, Window
+from holter.evaluation.executors import Died, ProcessLimits, SandboxExecutor
+from holter.evaluation.judging import Judgement, finite, judge
+from holter.rules import JobFacts, Rule, SampleSeries, Window
 from holter.rules import __name__ as ours
-from holter.rules.engine.lookback import Recent
+from holter.rules.engine.lookback import RecentData
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _Recipe:
         return found
 
 
-class Apart:
+class SandboxedRule:
     """The evaluator's side of a rule that runs elsewhere: it passes rows on and asks for looks."""
 
     def __init__(
@@ -76,18 +76,18 @@ class Apart:
         keep: Mapping[str, Lookback],
         state: dict[str, Any],
         *,
-        limits: Limits | None = None,
-        executor: Callable[[Limits], Executor] = Own,
+        limits: ProcessLimits | None = None,
+        executor: Callable[[ProcessLimits], Executor] = SandboxExecutor,
         baselines: Any = None,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or ProcessLimits()
         file = getattr(sys.modules.get(type(rule).__module__), "__file__", None)
         recipe = _Recipe(type(rule).__module__, file, type(rule).__qualname__, rule.values())
         self._opening: tuple[Any, ...] | None = (name, recipe, dict(keep), state, baselines)
         self._keep = keep
         self._executor = executor(self.limits)
         self._rows: list[tuple[Any, ...]] = []
-        self._asked: Future[Outcome] | None = None
+        self._asked: Future[Judgement] | None = None
         self._deadline = 0.0
 
     def add(self, table: str, rows: Table, judged: int) -> None:
@@ -95,12 +95,12 @@ class Apart:
         if rows.rows and any(name.partition("/")[0] == table for name in self._keep):
             self._rows.append(("rows", table, rows.columns, judged))
 
-    def add_series(self, metric: str, place: Place, series: Series, judged: int) -> None:
+    def add_series(self, metric: str, place: Place, series: SampleSeries, judged: int) -> None:
         """Pass the readings of one series on, when the rule reads it."""
         if len(series.time) and (f"samples/{metric}" in self._keep or "samples" in self._keep):
             self._rows.append(("series", metric, place, tuple(series), judged))
 
-    def ask(self, start: int, end: int, job: Job) -> None:
+    def ask(self, start: int, end: int, job: JobFacts) -> None:
         """Let the rule look; others may be asked meanwhile."""
         first = self._opening is not None
         self._deadline = time.monotonic() + self.limits.hard_s + (self.limits.start_s if first else 0.0)
@@ -108,7 +108,7 @@ class Apart:
         self._asked = self._executor.submit(_look, self._opening, rows, start, end, job)
         self._opening = None
 
-    def answer(self) -> Outcome:
+    def answer(self) -> Judgement:
         """Wait for what came of it, as long as the limits allow."""
         assert self._asked is not None  # noqa: S101
         try:
@@ -121,7 +121,7 @@ class Apart:
         except Exception as error:
             why = f"{type(error).__name__}: {error}" if not isinstance(error, RuntimeError) else str(error)
         self.close()
-        return Outcome(error=f"stopped: {why}", fatal=True)
+        return Judgement(error=f"stopped: {why}", fatal=True)
 
     def close(self) -> None:
         """End the process."""
@@ -134,18 +134,18 @@ class _Room:
     def __init__(self, name: str, recipe: _Recipe, keep: Any, state: dict[str, Any], baselines: Any) -> None:
         self.name = name
         self.rule = recipe.made()
-        self.recent = Recent(keep)
+        self.recent = RecentData(keep)
         self.state = state
         self.baselines = baselines
 
-    def look(self, rows: list[tuple[Any, ...]], start: int, end: int, job: Job) -> Outcome:
+    def look(self, rows: list[tuple[Any, ...]], start: int, end: int, job: JobFacts) -> Judgement:
         for kind, what, *rest in rows:
             if kind == "rows":
                 columns, judged = rest
                 self.recent.add(what, Table(columns), judged)
             else:
                 place, series, judged = rest
-                self.recent.add_series(what, place, Series(*series), judged)
+                self.recent.add_series(what, place, SampleSeries(*series), judged)
         window = Window(
             self.recent,
             lookback=self.rule.lookback,
@@ -162,14 +162,14 @@ class _Room:
         kept = json.dumps(finite(self.state))
         if len(kept) > MAX_STATE:
             error = f"stopped: its state is {len(kept) / 2**20:.0f} MiB; {MAX_STATE // 2**20} MiB are allowed"
-            return Outcome(error=error, fatal=True)
+            return Judgement(error=error, fatal=True)
         return replace(outcome, state=json.loads(kept))
 
 
 _rooms: list[_Room] = []
 
 
-def _look(opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: Job) -> Outcome:
+def _look(opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: JobFacts) -> Judgement:
     """Look, in the rule's own process; with the first look it is told what the rule is."""
     if opening is not None:
         _rooms[:] = [_Room(*opening)]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.steps import StepBuilder
-from holter.evaluation.apart import Apart, is_stranger
-from holter.evaluation.executors import Limits, Own
-from holter.evaluation.moments import grid
+from holter.evaluation.apart import SandboxedRule, is_stranger
+from holter.evaluation.executors import ProcessLimits, SandboxExecutor
+from holter.evaluation.schedule import grid
 from holter.evaluation.status import MAX_THINNED
-from holter.rules import Lookback, Series, Window
-from holter.rules.engine.lookback import Recent
+from holter.rules import Lookback, SampleSeries, Window
+from holter.rules.engine.lookback import RecentData
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.evaluation.facts import Facts
+    from holter.evaluation.facts import FactsTracker
     from holter.evaluation.status import RuleRun
-    from holter.rules import Job
+    from holter.rules import JobFacts
     from holter.rules.engine.lookback import Place
 
 STEP_PHASES = (*(part for part in BREAKDOWN if part != "other"), "step", "compile")
@@ -44,14 +44,14 @@ class Evaluator:
     def __init__(
         self,
         runs: Sequence[RuleRun],
-        facts: Facts,
+        facts: FactsTracker,
         *,
         keep_steps: Callable[[Table], None] | None = None,
         steps_done: Mapping[int, int] | None = None,
         judged: int | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
-        limits: Limits | None = None,
-        executor: Callable[[Limits], Executor] = Own,
+        limits: ProcessLimits | None = None,
+        executor: Callable[[ProcessLimits], Executor] = SandboxExecutor,
     ) -> None:
         """Start, or go on after `judged`.
 
@@ -81,9 +81,9 @@ class Evaluator:
         """Spans, and steps from the store, that are not due yet."""
         self._baselines = baselines
         own = [run for run in self.runs if not is_stranger(run.rule)]
-        self._recent = Recent(lookbacks(own))
+        self._recent = RecentData(lookbacks(own))
         self._apart = {
-            run.name: Apart(
+            run.name: SandboxedRule(
                 run.name,
                 run.rule,
                 lookbacks([run]),
@@ -125,13 +125,13 @@ class Evaluator:
             return
         self._remember(table, rows, ends)
 
-    def take_series(self, metric: str, place: Place, series: Series) -> None:
+    def take_series(self, metric: str, place: Place, series: SampleSeries) -> None:
         """Take the readings of one series, in the order of time: the cheaper way for many."""
         self.newest = max(self.newest, int(series.time[-1]))
         resumed = self._resumed
         cut = 0 if resumed is None else int(series.time.searchsorted(resumed, side="right"))
-        past = Series(series.time[:cut], series.value[:cut])
-        new = Series(series.time[cut:], series.value[cut:])
+        past = SampleSeries(series.time[:cut], series.value[:cut])
+        new = SampleSeries(series.time[cut:], series.value[cut:])
         for part, judged in ((past, _PAST), (new, self.judged)):
             if len(part.time):
                 self._recent.add_series(metric, place, part, judged)
@@ -174,7 +174,7 @@ class Evaluator:
         self.looks += len(due)
         self.judged = moment
 
-    def _window(self, run: RuleRun, moment: int, job: Job) -> Window:
+    def _window(self, run: RuleRun, moment: int, job: JobFacts) -> Window:
         start = self.judged if run.judged_until is None else run.judged_until
         return Window(
             self._recent,

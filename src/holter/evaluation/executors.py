@@ -1,8 +1,8 @@
 """Where strangers' code runs: an executor with one process of its own, which can be ended at any time.
 
 The seam is `concurrent.futures.Executor`: whoever evaluates hands over functions and plain data, in order,
-and keeps what belongs together on one executor. `Own` starts a process on this machine; an executor of a
-cluster with one worker does the same there.
+and keeps what belongs together on one executor. `SandboxExecutor` starts a process on this machine;
+an executor of a cluster with one worker does the same there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """What code in a process of its own may use."""
 
     soft_s: float = 2.0
@@ -49,11 +49,11 @@ class Died(RuntimeError):  # noqa: N818 - what happened, as its text says
     """The process ended while it worked."""
 
 
-class Own(Executor):
+class SandboxExecutor(Executor):
     """An executor with one process, started at the first call, that works through calls in their order."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: ProcessLimits | None = None) -> None:
+        self.limits = limits or ProcessLimits()
         self._calls: queue.SimpleQueue[tuple[Future[Any], bytes] | None] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
@@ -98,7 +98,7 @@ class Own(Executor):
         process.wait()
 
 
-def _start(limits: Limits) -> subprocess.Popen[bytes]:
+def _start(limits: ProcessLimits) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, [*sys.path, os.environ.get("PYTHONPATH")]))
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-m", "holter.evaluation.executors"]

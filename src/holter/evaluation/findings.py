@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.evaluation.judging import finite
-from holter.rules import SEVERITIES, Issue
+from holter.rules import Issue
+from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -22,7 +22,7 @@ _FRAMES = 8
 
 
 @dataclass(slots=True)
-class Outcome:
+class Judgement:
     """What came of one look. To travel between processes its details must be worked out."""
 
     found: list[Issue] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Outcome:
     """First and last step of the rows that it read."""
 
 
-def judge(name: str, rule: Rule, window: Window, *, apart: bool = False) -> Outcome:
+def judge(name: str, rule: Rule, window: Window, *, apart: bool = False) -> Judgement:
     """Let a rule judge a window. Whatever it raises, `SystemExit` too, stays its own fault.
 
     With `apart` the outcome is to leave this process, so that nothing in it can wait to be worked out.
@@ -56,8 +56,8 @@ def judge(name: str, rule: Rule, window: Window, *, apart: bool = False) -> Outc
             raise TypeError(f"{name} yielded {wrong[0]!r}, which is no Issue")
         details = finite(window.details) if apart else window.handed_over
     except (Exception, SystemExit):
-        return Outcome(error=traceback.format_exc(limit=-_FRAMES), seconds=time.perf_counter() - began)
-    return Outcome(
+        return Judgement(error=traceback.format_exc(limit=-_FRAMES), seconds=time.perf_counter() - began)
+    return Judgement(
         found=found,
         idle=window.idle,
         points=window.points,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.evaluation.evaluator import Evaluator
-    from holter.evaluation.facts import Facts
+    from holter.evaluation.facts import FactsTracker
     from holter.evaluation.status import RuleRun
     from holter.schema.table import Table
     from holter.store.job import JobFolder
@@ -50,7 +50,7 @@ class Progress:
         self._began = time.process_time()
         self._cost = dict(self.before.get("cost") or {})
 
-    def restore(self, runs: Sequence[RuleRun], facts: Facts) -> int | None:
+    def restore(self, runs: Sequence[RuleRun], facts: FactsTracker) -> int | None:
         """Put rules and facts back to where they were; returns up to when all was judged, `None` = nothing.
 
         Other rules than before start over, all of them, since they share one pass.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.evaluation.evaluator import KEYS, STEP_PHASES
-from holter.evaluation.moments import EARLY_EVERY_S, SECOND
-from holter.rules import Series
+from holter.evaluation.schedule import EARLY_EVERY_S, SECOND
+from holter.rules import SampleSeries
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
@@ -132,11 +132,11 @@ class _Samples:
                 self._series[row["which"]] = (row["metric"], (row["node"], row["device"]))
         for low, high in itertools.pairwise(edges):
             metric, place = self._series[int(codes[low])]
-            # A reading that is absent is NaN, which `Recent` leaves out.
-            one = Series(time[low:high], value[low:high].astype(np.float64, copy=False))
+            # A reading that is absent is NaN, which `RecentData` leaves out.
+            one = SampleSeries(time[low:high], value[low:high].astype(np.float64, copy=False))
             if np.any(one.time[1:] < one.time[:-1]):
                 by_time = np.argsort(one.time, kind="stable")
-                one = Series(one.time[by_time], one.value[by_time])
+                one = SampleSeries(one.time[by_time], one.value[by_time])
             evaluator.take_series(metric, place, one)
 
 

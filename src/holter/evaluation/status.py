@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from holter.evaluation.findings import Findings
-from holter.evaluation.judging import Outcome, finite, judge
-from holter.evaluation.moments import spacing
-from holter.rules import SEVERITIES, Reason, Rule, Window
+from holter.evaluation.judging import Judgement, finite, judge
+from holter.evaluation.schedule import spacing
 from holter.schema.masking import masked_text
+from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.rules import Issue, Lookback
+    from holter.rules import Issue, Lookback, Reason, Rule, Window
 
 Status = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Stopping", "Stopped", "Error"]
 
@@ -137,7 +137,7 @@ class RuleRun:
         """Let the rule judge one window, here. Whatever it raises stays its own fault."""
         self.take(judge(self.name, self.rule, window), window)
 
-    def take(self, outcome: Outcome, window: Window) -> None:
+    def take(self, outcome: Judgement, window: Window) -> None:
         """Take what came of a look at a window, wherever it was judged."""
         before, self.judged_until = self.judged_until, window.end
         # Looks only become rarer, so what lies between two of them now is the least.
@@ -185,7 +185,7 @@ class RuleRun:
         codes = getattr(type(self.rule), "tells_once", False)
         return codes if isinstance(codes, tuple) else ()
 
-    def _cover(self, outcome: Outcome) -> None:
+    def _cover(self, outcome: Judgement) -> None:
         self.points += outcome.points
         if outcome.lack is None or outcome.points or outcome.found:
             self.covered += 1

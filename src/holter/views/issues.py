@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from holter.schema.severity import SEVERITIES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-SEVERITIES = ("critical", "warning", "info")
-"""Worst first."""
+WORST_FIRST = SEVERITIES[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +72,4 @@ def _rank(found: Found) -> tuple[int, bool]:
 
 
 def _place(severity: str) -> int:
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+    return WORST_FIRST.index(severity) if severity in WORST_FIRST else len(WORST_FIRST)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.schema.severity import SEVERITIES
+
 if TYPE_CHECKING:
-    from holter.rules import Severity
+    from holter.schema.severity import Severity
 
 
 def grade(
@@ -37,7 +39,7 @@ def severity_of(
 
 def worst(*found: Severity | None) -> Severity | None:
     """Return the highest of several levels."""
-    return max((f for f in found if f), key=("info", "warning", "critical").index, default=None)
+    return max((f for f in found if f), key=SEVERITIES.index, default=None)
 
 
 def worth(severity: Severity | None, lost_s: float, worth_s: float) -> Severity | None:

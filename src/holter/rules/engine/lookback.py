@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from holter.rules.engine.pending_rows import Kept, last_of
+from holter.rules.engine.row_buffer import RowBuffer, last_of
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Lookback:
         )
 
 
-class Series(NamedTuple):
+class SampleSeries(NamedTuple):
     """The readings of one metric of one device, in the order of time; every value is finite."""
 
     time: NDArray[np.int64]
@@ -55,7 +55,7 @@ Place = tuple[str, str]
 """Node and device; the device is empty for the whole node."""
 
 
-class Recent:
+class RecentData:
     """Samples as series, other tables as rows, both ordered by when they are due.
 
     A row is due when it ended: a span belongs to the moment it ended in. One that comes after that moment was
@@ -65,12 +65,12 @@ class Recent:
     def __init__(self, keep: Mapping[str, Lookback] | None = None) -> None:
         self._keep = keep
         """What is needed of each `table` or `samples/metric`; nothing is forgotten when it is not given."""
-        self._series: dict[str, dict[Place, Kept]] = defaultdict(dict)
-        self._rows: dict[str, Kept] = {}
+        self._series: dict[str, dict[Place, RowBuffer]] = defaultdict(dict)
+        self._rows: dict[str, RowBuffer] = {}
         self._asked: dict[tuple[Any, ...], Any] = {}
         """What was asked for about `_moment`: rules that look at one moment ask for the same."""
         self._moment: int | None = None
-        self._order: dict[str, list[tuple[Place, Kept]]] = {}
+        self._order: dict[str, list[tuple[Place, RowBuffer]]] = {}
 
     def add(self, table: str, rows: Table, judged: int) -> None:
         """Take rows in; `judged` is the moment up to which all was judged before."""
@@ -80,7 +80,7 @@ class Recent:
         due = rows["time"] if "duration" not in rows else rows["time"] + rows["duration"]
         due = np.maximum(due, judged + 1)
         if table != "samples":
-            self._rows.setdefault(table, Kept()).add(due, dict(rows.columns))
+            self._rows.setdefault(table, RowBuffer()).add(due, dict(rows.columns))
             return
         finite = np.isfinite(rows["value"])
         if not finite.all():
@@ -88,7 +88,7 @@ class Recent:
         for metric, place, where in _groups(rows):
             self._put(metric, place, due[where], rows["value"][where])
 
-    def add_series(self, metric: str, place: Place, series: Series, judged: int) -> None:
+    def add_series(self, metric: str, place: Place, series: SampleSeries, judged: int) -> None:
         """Take in the readings of one series; `judged` as for `add`."""
         self._asked.clear()
         due = np.maximum(series.time, judged + 1)
@@ -102,11 +102,13 @@ class Recent:
         if len(due) and (self._keep is None or self._needed(metric) is not None):
             places = self._series[metric]
             if place not in places:
-                places[place] = Kept()
+                places[place] = RowBuffer()
                 self._order.pop(metric, None)
             places[place].add(due, {"value": value})
 
-    def series(self, metric: str, since: int, until: int, last: int | None = None) -> dict[Place, Series]:
+    def series(
+        self, metric: str, since: int, until: int, last: int | None = None
+    ) -> dict[Place, SampleSeries]:
         """Return a metric's readings after `since` up to `until`, or the last so many up to it."""
         if metric not in self._series:
             return {}
@@ -114,12 +116,14 @@ class Recent:
             (metric, since, until, last), until, lambda: self._find_series(metric, since, until, last)
         )
 
-    def _find_series(self, metric: str, since: int, until: int, last: int | None) -> dict[Place, Series]:
+    def _find_series(
+        self, metric: str, since: int, until: int, last: int | None
+    ) -> dict[Place, SampleSeries]:
         if metric not in self._order:
             self._order[metric] = sorted(self._series[metric].items())
         found = {}
         shared: NDArray[np.int64] | None = None
-        before: Kept | None = None
+        before: RowBuffer | None = None
         for place, kept in self._order[metric]:
             # Devices of one node are read together, so that what holds of one holds of the next.
             due = kept.due
@@ -128,7 +132,7 @@ class Recent:
                 time = due[low:high]
             before, shared = kept, kept.due
             if low < high:
-                found[place] = Series(time, kept.columns["value"][low:high])
+                found[place] = SampleSeries(time, kept.columns["value"][low:high])
         return found
 
     def shared(self, question: tuple[Any, ...], moment: int, answer: Callable[[], T]) -> T:

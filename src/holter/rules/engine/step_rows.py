@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules.engine.waiting import kept, restored
+from holter.rules.engine.table_json import from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class StepRows:
 
 
 @dataclass(slots=True)
-class WholeSteps:
+class RankSteps:
     """The steps that are whole now, those of a rank one after another in the order of time."""
 
     places: list[tuple[int, int, str]]
@@ -86,7 +86,7 @@ def by_step(function: np.ufunc, values: NDArray[Any], edges: NDArray[np.int64]) 
     return np.repeat(function.reduceat(values, edges[:-1][some]), counts[some]) if some.any() else values
 
 
-def whole_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> WholeSteps:
+def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> RankSteps:
     """Return the steps that are whole.
 
     A step is whole once a row of another step of its rank has come, or the job has ended; until then its rows
@@ -99,7 +99,7 @@ def whole_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool)
     """
     waiting: dict[str, dict[str, Any]] = state.get("waiting", {})
     tables = {
-        name: Table.concat([restored(waiting[name], rows), rows]) if name in waiting else rows
+        name: Table.concat([from_json(waiting[name], rows), rows]) if name in waiting else rows
         for name, rows in new.items()
     }
     rank, time, step = (
@@ -126,13 +126,13 @@ def whole_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool)
         whole[name], edges[name], rest = _split(table, runs[low : low + table.rows], int(done.sum()))
         low += table.rows
         if rest.rows:
-            waiting = {**waiting, name: kept(rest)}
+            waiting = {**waiting, name: to_json(rest)}
         else:
             waiting = {other: rows for other, rows in waiting.items() if other != name}
     state["waiting"] = waiting
     columns = (rank[first[done]].tolist(), step[first[done]].tolist(), mode[first[done]].tolist())
     places = [(r, s, modes[m]) for r, s, m in zip(*columns, strict=True)]
-    return WholeSteps(places, whole, edges)
+    return RankSteps(places, whole, edges)
 
 
 def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:

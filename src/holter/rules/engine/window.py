@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules.engine.coverage import Coverage, Reason
-from holter.rules.engine.job import Job, job_facts, steady, warm
-from holter.rules.engine.lookback import Lookback, Place, Recent, Series, T
+from holter.rules.engine.job_facts import JobFacts, job_facts, steady, warm
+from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries, T
 from holter.schema.table import Table, repeated
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ class Window:
 
     def __init__(
         self,
-        recent: Recent,
+        recent: RecentData,
         *,
         lookback: Lookback,
         start: int,
         end: int,
-        job: Job,
+        job: JobFacts,
         state: dict[str, Any] | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
     ) -> None:
@@ -51,7 +51,7 @@ class Window:
         cls,
         lookback: Lookback | None = None,
         *,
-        job: Job | None = None,
+        job: JobFacts | None = None,
         start: int | None = None,
         end: int | None = None,
         state: dict[str, Any] | None = None,
@@ -59,7 +59,7 @@ class Window:
         **tables: Table,
     ) -> Window:
         """Make a window of whole tables, all of it new unless `start` says otherwise."""
-        recent = Recent()
+        recent = RecentData()
         for name, table in tables.items():
             recent.add(name, table, -(2**62))
         ends = [_end(t) for t in tables.values() if t.rows]
@@ -194,7 +194,9 @@ class Window:
         """Return the tables of another job that this one is compared with; nothing when it was not given."""
         return self._baselines.get(name)
 
-    def series(self, metric: str, *, since: int | None = None, new: bool = False) -> dict[Place, Series]:
+    def series(
+        self, metric: str, *, since: int | None = None, new: bool = False
+    ) -> dict[Place, SampleSeries]:
         """Return a metric's readings by node and device, in order of time, finite ones only.
 
         Args:
@@ -212,7 +214,9 @@ class Window:
                 at = int(series.time.searchsorted(since, side="right"))
                 cuts[id(series.time)] = at, series.time[at:]
         later = {place: (series.value, *cuts[id(series.time)]) for place, series in found.items()}
-        return {place: Series(time, value[at:]) for place, (value, at, time) in later.items() if len(time)}
+        return {
+            place: SampleSeries(time, value[at:]) for place, (value, at, time) in later.items() if len(time)
+        }
 
     def seen(self, metric: str, *, since: int | None = None) -> dict[Place, int]:
         """Count all readings of a metric up to now, kept in `state`; to be asked once in each window."""

@@ -11,14 +11,13 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from holter.parameters import BadRule, line_of, nearest
+from holter.parameters import nearest
+from holter.rules.rule import BadRule, Rule, line_of
 from holter.schema.metrics import METRICS
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-    from holter.rules import Rule
 
 _REFERENCE = re.compile(
     r"(?P<file>[^:]*(?::[\\/][^:]*)?\.py)(?::(?P<name>[A-Za-z_]\w*)(?![\w=]))?(?::(?P<rest>.*))?"
@@ -37,12 +36,11 @@ def split_reference(text: str) -> tuple[str, str] | None:
     return match["file"] + name, match["rest"] or ""
 
 
-def load(reference: str, rule: type[Rule]) -> type[Rule]:
+def load(reference: str) -> type[Rule]:
     """Return the rule that `FILE.py[:NAME]` names.
 
     Args:
         reference: The file, and which rule when it holds several.
-        rule: What rules are derived from.
 
     Raises:
         BadRule: No such file, one that does not import, no rule in it or several; says the file and the line.
@@ -55,8 +53,8 @@ def load(reference: str, rule: type[Rule]) -> type[Rule]:
         value.__name__: value
         for key, value in vars(module).items()
         if isinstance(value, type)
-        and issubclass(value, rule)
-        and value is not rule
+        and issubclass(value, Rule)
+        and value is not Rule
         and value.__module__ == module.__name__
         and key == value.__qualname__
         and not key.startswith("_")

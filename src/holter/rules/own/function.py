@@ -6,14 +6,16 @@ import inspect
 from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.parameters import BadRule, parameter
+from holter.parameters import parameter
 from holter.rules.own.step import TABLES, completed
+from holter.rules.rule import BadRule, Issue, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.rules import Issue, Rule, Severity, Window
+    from holter.rules.engine.window import Window
     from holter.rules.own.step import Step
+    from holter.schema.severity import Severity
 
 
 def rule(
@@ -42,8 +44,6 @@ def rule(
             raise BadRule(f"@rule: reads={table!r} is not valid; there are: {', '.join(TABLES)}")
 
     def made(function: Any) -> type[Rule]:
-        from holter.rules import Rule
-
         arguments = list(inspect.signature(function, eval_str=True).parameters.values())
         if not arguments:
             raise BadRule(f"@rule: {function.__name__} takes no step; write def {function.__name__}(step)")
@@ -91,8 +91,6 @@ def rule(
 
 
 def _issue(made: Rule, step: Step, answer: Any) -> Issue:
-    from holter.rules import Issue
-
     if isinstance(answer, Issue):
         return answer
     said = answer if isinstance(answer, str) else type(made).description

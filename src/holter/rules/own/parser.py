@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from holter.parameters import BadRule, nearest
+from holter.parameters import nearest
 from holter.rules.own.expression import COMPARE, FUNCTIONS, Expression, Node
 from holter.rules.own.step import COUNTS, STATISTICS
+from holter.rules.rule import BadRule
 from holter.schema.metrics import METRICS
 
 if TYPE_CHECKING:

@@ -11,11 +11,14 @@ from holter.parameters import parameter
 from holter.rules.own.expression import Expression, Node, Value, leaf_of, value_of
 from holter.rules.own.parser import parse
 from holter.rules.own.step import completed
+from holter.rules.rule import Rule
+from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.rules import Issue, Rule, Window
+    from holter.rules.engine.window import Window
+    from holter.rules.rule import Issue
 
 WHEN = "when:"
 _GRID_NS = 10_000_000_000
@@ -25,8 +28,6 @@ _GRID_NS = 10_000_000_000
 @cache
 def expression(text: str) -> type[Rule]:
     """Return the rule that an expression makes; raises `BadRule` saying what is wrong with it, and where."""
-    from holter.rules import Rule
-
     made = parse(text)
 
     @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ def expression(text: str) -> type[Rule]:
         formula = text
         consecutive = 1
 
-        level: str = parameter("warning", choices=("info", "warning", "critical"), aliases=("severity",))
+        level: str = parameter("warning", choices=SEVERITIES, aliases=("severity",))
         """How bad it is."""
         help: str = parameter("", aliases=("advice",))
         """What to do about it."""

@@ -22,7 +22,7 @@ MOST_CLASSES = 4096
 _LABELS, _PREDICTIONS = ("labels",), ("predictions", "logits")
 
 
-class Pairs(NamedTuple):
+class LabelPairs(NamedTuple):
     """Labels of one step, and where there are some the predictions to them."""
 
     tensor: str
@@ -61,7 +61,7 @@ class LabelRule(TensorRule):
     def _is(self, name: str, role: str, patterns: tuple[str, ...] | None, roles: tuple[str, ...]) -> bool:
         return has_role(role, roles) if patterns is None else matches(patterns, name)
 
-    def pairs(self, window: Window, at: StepRows, *, classes: int | None = None) -> Pairs | None:
+    def pairs(self, window: Window, at: StepRows, *, classes: int | None = None) -> LabelPairs | None:
         """Return the labels and predictions of a step; says what is missing where there are none."""
         roles = {row["name"]: row["role"] for row in self.rows(window, at)}
         found = {
@@ -96,8 +96,8 @@ class LabelRule(TensorRule):
         keep = whole != self.ignore_index
         if guessed is not None:
             keep &= np.abs(guessed) < 2**53
-            return Pairs(labels[0], whole[keep], np.rint(guessed[keep]).astype(np.int64))
-        return Pairs(labels[0], whole[keep], None)
+            return LabelPairs(labels[0], whole[keep], np.rint(guessed[keep]).astype(np.int64))
+        return LabelPairs(labels[0], whole[keep], None)
 
     def _classes(self, scores: NDArray[np.float64], labels: int, classes: int | None) -> NDArray[np.float64]:
         """Return the predicted class of each label, from classes or from scores on the last axis."""

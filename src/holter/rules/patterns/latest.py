@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules.engine.waiting import column
+from holter.rules.engine.table_json import column
 from holter.rules.patterns.collections import matches
 from holter.rules.patterns.logged import ANY_LOSS
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.tensors.shards import joined, whole
 from holter.rules import BadRule
-from holter.rules.engine.settled import Settled, settled
+from holter.rules.engine.complete_steps import CompleteSteps, complete_steps
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -69,12 +69,12 @@ def numbers(
     names = {name for name in set(new["name"].tolist()) if name == "skipped" or wanted(whole(name))}
     training = (new["mode"] != "eval") & (new["mode"] != "predict")
     mine = np.fromiter((name in names for name in new["name"].tolist()), dtype=bool, count=new.rows)
-    found = settled(new.where(mine & training), state, ("name", "value"), ended=window.job.ended)
-    found = [Settled(one.attempt, joined(one.rows)) for one in found]
+    found = complete_steps(new.where(mine & training), state, ("name", "value"), ended=window.job.ended)
+    found = [CompleteSteps(one.attempt, joined(one.rows)) for one in found]
     return [(name, by_step(one, name)) for one in found for name in sorted(set(one.rows["name"].tolist()))]
 
 
-def by_step(given: Settled, name: str) -> Curve:
+def by_step(given: CompleteSteps, name: str) -> Curve:
     """Bring the rows of one number to one value a step."""
     rows = given.rows.where(given.rows["name"] == name)
     step, rank = rows["step"].astype(np.int64), rows["rank"].astype(np.int64)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 
-class Units(NamedTuple):
+class UnitCounts(NamedTuple):
     """How often each unit of a layer was active."""
 
     active: NDArray[np.float64]
@@ -54,7 +54,7 @@ def shape(kinds: dict[str, NDArray[np.float64]]) -> tuple[int, ...] | None:
     return tuple(int(size) for size in sizes)
 
 
-def units_within(tensor: NDArray[np.float64], low: float, high: float, node: str) -> Units | None:
+def units_within(tensor: NDArray[np.float64], low: float, high: float, node: str) -> UnitCounts | None:
     """Count for each unit the samples strictly between two values; axis 0 is the batch.
 
     Args:
@@ -68,23 +68,23 @@ def units_within(tensor: NDArray[np.float64], low: float, high: float, node: str
     flat = tensor.reshape(len(tensor), -1)
     if node == "channel":
         flat = np.moveaxis(tensor, 1, -1).reshape(-1, tensor.shape[1])
-    return Units(((flat > low) & (flat < high)).sum(axis=0).astype(np.float64), len(flat))
+    return UnitCounts(((flat > low) & (flat < high)).sum(axis=0).astype(np.float64), len(flat))
 
 
-def units_counted(kinds: dict[str, NDArray[np.float64]]) -> Units | None:
+def units_counted(kinds: dict[str, NDArray[np.float64]]) -> UnitCounts | None:
     """Return what the recorder counted of a layer's units."""
     active, samples = kinds.get("active"), kinds.get("samples")
     if active is None or samples is None or not len(active) or not np.all(np.isfinite(active)):
         return None
     count = samples[0]
-    return Units(active, int(count)) if math.isfinite(count) and 1 <= count < 2**53 else None
+    return UnitCounts(active, int(count)) if math.isfinite(count) and 1 <= count < 2**53 else None
 
 
-def gathered(kept: dict[str, Any], key: str, new: Units, least: int) -> Units | None:
+def gathered(kept: dict[str, Any], key: str, new: UnitCounts, least: int) -> UnitCounts | None:
     """Add to what was counted before; returns it, and starts over, once there are so many samples."""
     before = kept.get(key)
     if before is not None and len(before["active"]) == len(new.active):
-        new = Units(new.active + np.array(before["active"]), new.samples + before["samples"])
+        new = UnitCounts(new.active + np.array(before["active"]), new.samples + before["samples"])
     if new.samples < least:
         kept[key] = {"active": new.active.tolist(), "samples": new.samples}
         return None

@@ -12,11 +12,11 @@ import numpy as np
 from holter.analysis.verdict.evidence import counted
 from holter.parameters import nearest
 from holter.rules import BadRule, Issue, Rule, Window, parameter
-from holter.rules.engine.parts import of_one, wholes
-from holter.rules.engine.step_rows import StepRows, WholeSteps, whole_steps
+from holter.rules.engine.step_rows import RankSteps, StepRows, rank_steps
+from holter.rules.engine.tensor_parts import join_parts, of_rank_zero
 from holter.rules.patterns.collections import belongs, has_role, matches, pairs_of, tested
 from holter.rules.patterns.latest import Latest
-from holter.rules.patterns.tensor_issues import Finding, told
+from holter.rules.patterns.tensor_issues import TensorFinding, issues_of
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class TensorRule(Rule):
         tables = ("tensors", "tensor_values") if self.kinds else ("tensors",)
         return {table: window.new(table) for table in tables}
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Yield the tensors of one step that meet the condition."""
         raise NotImplementedError
 
@@ -127,7 +127,7 @@ class TensorRule(Rule):
     def remember(self, window: Window, at: StepRows) -> None:
         """Keep what later steps are compared with, of a step that is not judged itself."""
 
-    def say(self, findings: list[Finding], step: int) -> str:
+    def say(self, findings: list[TensorFinding], step: int) -> str:
         """Put findings of one code at one step in a sentence, the worst first."""
         worst, more = findings[0], len(findings) - 1
         others = f", and of {counted(more, 'more tensor')}" if more else ""
@@ -142,7 +142,7 @@ class TensorRule(Rule):
             window.idle = True
             return
         state = window.state
-        steps = whole_steps(self._chosen(window, new), state, ended=window.job.ended)
+        steps = rank_steps(self._chosen(window, new), state, ended=window.job.ended)
         counts, steps = self._sifted(window, steps)
         for at, (rows, good, skipped, doubtful) in zip(steps, counts, strict=True):
             if not rows:
@@ -157,13 +157,15 @@ class TensorRule(Rule):
             elif not (doubtful or skipped or state.get("streaks")):
                 window.judged(good)  # as nearly always: nothing of this step can be told
             else:
-                yield from told(self, window, at, list(self.judge(window, at)))
+                found = list(self.judge(window, at))
+                limits = {"successive": self.successive, "max_findings": self.max_findings}
+                yield from issues_of(self, window, at, found, say=self.say, **limits)
         if state.get("skipped_nonfinite"):
             window.details["skipped_nonfinite"] = state["skipped_nonfinite"]
         if not window.points and window.lack is None:
             self._lacking(window)
 
-    def _sifted(self, window: Window, steps: WholeSteps) -> tuple[list[list[int]], WholeSteps]:
+    def _sifted(self, window: Window, steps: RankSteps) -> tuple[list[list[int]], RankSteps]:
         """Add to the rows of all steps how many elements are finite, and which can be judged or told.
 
         Returns:
@@ -210,7 +212,7 @@ class TensorRule(Rule):
                 table = narrow if wanted.all() else narrow.where(wanted[which])
                 # Where a rank is named, its parts are looked at by themselves.
                 if not (self.nonfinite or self.kinds) and self.ranks in ("all", "one"):
-                    table = wholes(table, window.state, (*_KEYS, *_COUNTS, *self.statistics))
+                    table = join_parts(table, window.state, (*_KEYS, *_COUNTS, *self.statistics))
             else:
                 table, names = narrow, narrow["name"].tolist()
                 # Elements have no role: those of a tensor that is not wanted are known by its name.
@@ -233,7 +235,7 @@ class TensorRule(Rule):
         if self.ranks == "all":
             return table
         if self.ranks == "one":
-            return table.where(of_one(table))
+            return table.where(of_rank_zero(table))
         return table.where(np.isin(table["rank"], [int(r) for r in self.ranks.split(",")]))
 
     def judgeable(self, window: Window, at: StepRows) -> Table:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def kept(rows: Table) -> dict[str, Any]:
+def to_json(rows: Table) -> dict[str, Any]:
     """Return columns: one value where all are alike, numbers as their bytes in base64, texts as a list.
 
     They are kept and read back at every look, and lists of numbers take ten times as long.
@@ -24,7 +24,7 @@ def kept(rows: Table) -> dict[str, Any]:
     return {"rows": rows.rows, "columns": columns}
 
 
-def restored(waiting: Mapping[str, Any] | None, like: Table) -> Table:
+def from_json(waiting: Mapping[str, Any] | None, like: Table) -> Table:
     """Return the rows that waited, with the columns and types of a table."""
     if not waiting or not waiting["rows"]:
         return like.where(slice(0, 0))

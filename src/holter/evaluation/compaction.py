@@ -27,7 +27,7 @@ compact(at(sys.argv[1]), min_files=int(sys.argv[2]))
 """
 
 
-class Tidying:
+class BackgroundCompaction:
     """Looks once a minute whether many small files lie there. Readers do not notice when they are merged.
 
     Merging takes memory for a moment, which would stay with a process that lives as long as the job; so it

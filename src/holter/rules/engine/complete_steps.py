@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.rules.engine.waiting import kept, restored
+from holter.rules.engine.table_json import from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ LAG = 2
 """A step is settled once a row of a step this much later has come: ranks in step are at most one apart."""
 
 
-class Settled(NamedTuple):
-    """Settled rows of one attempt, ordered by step; a later attempt went back to an earlier step."""
+class CompleteSteps(NamedTuple):
+    """CompleteSteps rows of one attempt, ordered by step; a later attempt went back to an earlier step."""
 
     attempt: int
     rows: Table
@@ -38,7 +38,9 @@ class Settled(NamedTuple):
             yield int(step[low]), self.rows.where(slice(low, high))
 
 
-def settled(new: Table, state: dict[str, Any], columns: Sequence[str], *, ended: bool) -> list[Settled]:
+def complete_steps(
+    new: Table, state: dict[str, Any], columns: Sequence[str], *, ended: bool
+) -> list[CompleteSteps]:
     """Return the rows of steps that are settled now; the others wait in `state`, late ones are left out.
 
     What is settled depends on the rows in the order of time alone, so not on where windows are cut. A rank
@@ -55,24 +57,24 @@ def settled(new: Table, state: dict[str, Any], columns: Sequence[str], *, ended:
     wanted = ("step", "rank", "time", *columns)
     rows = Table({name: new[name] for name in wanted}).sorted("time", "rank", "step")
     nothing = rows.where(np.zeros(rows.rows, dtype=bool))
-    waiting = restored(state.get("waiting"), rows)
+    waiting = from_json(state.get("waiting"), rows)
     last: dict[str, int] = state.get("last", {})
     newest, attempt = int(state.get("newest", -(2**40))), int(state.get("attempt", 0))
     edges = [0, *_restarts(rows["rank"], rows["step"], last), rows.rows]
     found = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
         if i:
-            found.append(Settled(attempt, _ordered(waiting, wanted)))
+            found.append(CompleteSteps(attempt, _ordered(waiting, wanted)))
             waiting, newest, attempt = nothing, -(2**40), attempt + 1
         part = rows.where(np.arange(low, high))
         seen = np.maximum.accumulate(np.concatenate([[newest], part["step"].astype(np.int64)]))
         waiting = Table.concat([waiting, part.where(part["step"] + LAG > seen[:-1])])
         newest = int(seen[-1])
         done = np.full(waiting.rows, ended and i == len(edges) - 2) | (waiting["step"] + LAG <= newest)
-        found.append(Settled(attempt, _ordered(waiting.where(done), wanted)))
+        found.append(CompleteSteps(attempt, _ordered(waiting.where(done), wanted)))
         waiting = waiting.where(~done)
     state.update(newest=newest, attempt=attempt, last=last)
-    state["waiting"] = kept(waiting)
+    state["waiting"] = to_json(waiting)
     return [one for one in found if one.rows.rows]
 
 

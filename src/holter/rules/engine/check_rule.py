@@ -13,8 +13,8 @@ from holter.schema.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from holter.rules import Issue, Rule
-    from holter.rules.engine.job import Job
+    from holter.rules.engine.job_facts import JobFacts
+    from holter.rules.rule import Issue, Rule
 
 
 def check_rule(
@@ -22,7 +22,7 @@ def check_rule(
     tables: Mapping[str, Table | Iterable[Mapping[str, Any]]],
     *,
     pieces: int = 1,
-    job: Job | None = None,
+    job: JobFacts | None = None,
 ) -> list[Issue]:
     """Let a rule judge whole tables and return what it found, repeats merged, in a fixed order.
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.tensors.parts import BASIS, joined
-from holter.rules.engine.settled import LAG
-from holter.rules.engine.waiting import kept, restored
+from holter.rules.engine.complete_steps import LAG
+from holter.rules.engine.table_json import from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def wholes(new: Table, state: dict[str, Any], columns: Iterable[str]) -> Table:
+def join_parts(new: Table, state: dict[str, Any], columns: Iterable[str]) -> Table:
     """Return new rows with those of parts joined, whose rank is then -1; parts that lack others wait.
 
     Args:
@@ -28,14 +28,14 @@ def wholes(new: Table, state: dict[str, Any], columns: Iterable[str]) -> Table:
         return new
     new = Table({name: new[name] for name in dict.fromkeys((*columns, "part", "parts", *BASIS))})
     parts = new.where(divided)
-    parts = Table.concat([restored(waiting, parts), parts])
+    parts = Table.concat([from_json(waiting, parts), parts])
     found, lacking = joined(parts)
     # Ranks train in step: what an earlier step lacks will never come.
-    state["parts"] = kept(lacking.where(lacking["step"] + LAG > parts["step"].max(initial=0)))
+    state["parts"] = to_json(lacking.where(lacking["step"] + LAG > parts["step"].max(initial=0)))
     return Table.concat([new.where(~divided), found])
 
 
-def of_one(table: Table) -> Any:
+def of_rank_zero(table: Table) -> Any:
     """Tell which rows are of what one rank has seen: rank 0's, and of sharded tensors all parts."""
     mine = np.isin(table["rank"], (-1, 0))
     return mine | (table["parts"] > 1) if "parts" in table else mine

@@ -14,7 +14,7 @@ MAX_ROWS = 100_000
 make ten minutes of them hundreds of megabytes."""
 
 
-class Kept:
+class RowBuffer:
     """Columns ordered by `due`; new ones wait in chunks until somebody looks."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Kept:
             return max(0, high - last), high
         return 0 if since is None else int(due.searchsorted(since, side="right")), high
 
-    def shares(self, other: Kept) -> bool:
+    def shares(self, other: RowBuffer) -> bool:
         """Tell whether all rows are due when those of another are; then the two hold one array."""
         mine, its = self.due, other.due
         if mine is its:

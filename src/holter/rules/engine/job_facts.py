@@ -16,7 +16,7 @@ WARMUP_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class JobFacts:
     """Facts of the job as known at the end of the window. Times are ns since the epoch."""
 
     start: int
@@ -47,7 +47,7 @@ class Job:
         return None if self.trainers or self.first_step is not None else self.start
 
 
-def job_facts(steps: Table | None, *, start: int, **facts: Any) -> Job:
+def job_facts(steps: Table | None, *, start: int, **facts: Any) -> JobFacts:
     """Work out a job's facts from its steps, all at once."""
     warm: dict[int, int] = {}
     active: dict[int, int] = {}
@@ -59,10 +59,10 @@ def job_facts(steps: Table | None, *, start: int, **facts: Any) -> Job:
             active[rank] = int(ends[-1])
             if len(ends) >= WARMUP_STEPS:
                 warm[rank] = int(ends[WARMUP_STEPS - 1])
-    return Job(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
+    return JobFacts(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
 
 
-def warm(steps: Table, job: Job) -> Table:
+def warm(steps: Table, job: JobFacts) -> Table:
     """Return the steps after warm-up; a rank that still warms up has none."""
     if not steps.rows:
         return steps
