@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _SAME: Any = object()
+_METADATA = ("classic", "low", "high", "above", "choices", "unit", "aliases", "instead_of", "meaning")
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -38,7 +39,14 @@ class Parameter:
     choices: tuple[str, ...]
     unit: str
     aliases: tuple[str, ...]
+    instead_of: str
     meaning: str
+
+    def as_field(self) -> Any:
+        """Return a field of a dataclass that declares this parameter."""
+        default = tuple(self.modern) if isinstance(self.modern, list) else self.modern
+        metadata = {name: getattr(self, name) for name in _METADATA}
+        return field(default=default, metadata=metadata)
 
     @property
     def valid(self) -> str:
@@ -100,7 +108,7 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 def declared(owner: Any) -> tuple[Parameter, ...]:
     """Return the parameters of a dataclass, with the sentences that follow them in its source."""
     meanings = _meanings(owner)
-    return tuple(replace(one, meaning=meanings.get(one.name, one.meaning)) for one in specified(owner))
+    return tuple(replace(one, meaning=one.meaning or meanings.get(one.name, "")) for one in specified(owner))
 
 
 @cache
@@ -109,7 +117,7 @@ def specified(owner: Any) -> tuple[Parameter, ...]:
     return tuple(
         Parameter(
             name=f.name,
-            type=f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type)),
+            type=_type_text(_types(owner)[f.name]),
             modern=plain(f.default),
             classic=plain(f.metadata.get("classic", f.default)),
             low=f.metadata.get("low"),
@@ -118,6 +126,7 @@ def specified(owner: Any) -> tuple[Parameter, ...]:
             choices=f.metadata.get("choices", ()),
             unit=f.metadata.get("unit", ""),
             aliases=f.metadata.get("aliases", ()),
+            instead_of=f.metadata.get("instead_of", ""),
             meaning=f.metadata.get("meaning", ""),
         )
         for f in fields(owner)
@@ -200,6 +209,15 @@ def plain(value: Any) -> Any:
 @cache
 def _types(owner: Any) -> dict[str, Any]:
     return get_type_hints(owner)
+
+
+def _type_text(hint: Any) -> str:
+    """Return a type as an annotation; values of unknown types are texts."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return " | ".join(_type_text(option) for option in get_args(hint))
+    if get_origin(hint) is tuple:
+        return f"tuple[{_type_text(get_args(hint)[0])}, ...]"
+    return "None" if hint is type(None) else hint.__name__ if hint in (int, float, bool) else "str"
 
 
 def _parsed(value: Any, wanted: Any) -> Any:

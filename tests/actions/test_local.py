@@ -39,7 +39,7 @@ def test_stop_orders_it_and_names_the_rule(occasion):
 
 
 def test_a_job_that_has_ended_cannot_be_stopped(occasion):
-    occasion.folder.update(end=1, status="Completed")
+    occasion.folder.update(end=time.time_ns(), status="Completed")
     with pytest.raises(ActionFailed, match="has ended"):
         StopTraining().act(occasion, NONE)
     assert occasion.folder.control() == {}
@@ -123,7 +123,7 @@ def test_profiling_is_refused_where_nobody_obeys(occasion):
     occasion.folder.write_node("older", {"obeys": ["stop"]})
     assert StartProfiling(rank=0).act(occasion, NONE).endswith("; not on older, whose agent is too old")
     assert occasion.folder.control()["profile"]["rank"] == 0
-    occasion.folder.update(end=1)
+    occasion.folder.update(end=time.time_ns())
     with pytest.raises(ActionFailed, match="the job has ended"):
         StartProfiling().act(occasion, NONE)
 

@@ -16,9 +16,9 @@ from tests.evaluation.strangers import Bad, Good, Slow
 from tests.generated.story import story
 
 from holter.evaluation import evaluate
-from holter.evaluation.apart import is_stranger
-from holter.evaluation.executors import Died, ProcessLimits, SandboxExecutor
 from holter.rules import Job, Rule, Window, find
+from holter.rules.sandbox.executor import Died, ProcessLimits, SandboxExecutor
+from holter.rules.sandbox.sandboxed_rule import runs_in_sandbox
 from holter.store.trial import Trial
 
 LIMITS = ProcessLimits(hard_s=6.0, memory_bytes=128 * 2**20)
@@ -42,9 +42,9 @@ def test_who_is_a_stranger():
     class Local(Rule):
         pass
 
-    assert is_stranger(Good())
-    assert not is_stranger(find("StepOutlier")())
-    assert not is_stranger(Local())  # nobody else can find it again
+    assert runs_in_sandbox(Good())
+    assert not runs_in_sandbox(find("StepOutlier")())
+    assert not runs_in_sandbox(Local())  # nobody else can find it again
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_a_rule_from_a_file_is_found_again_by_its_path(job, tmp_path):
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     try:
-        assert is_stranger(module.Good())
+        assert runs_in_sandbox(module.Good())
         rules = by_name(evaluate(job, [module.Good()], record=False))
     finally:
         del sys.modules[spec.name]

@@ -10,13 +10,13 @@ from holter.evaluation.baselines import baselines as read_baselines
 from holter.evaluation.baselines import compared
 from holter.evaluation.compaction import BackgroundCompaction
 from holter.evaluation.evaluator import Evaluator
-from holter.evaluation.executors import ProcessLimits, SandboxExecutor
 from holter.evaluation.facts import FactsTracker, began, until
 from holter.evaluation.groups import shown
 from holter.evaluation.progress import Progress, reread_from
 from holter.evaluation.selection import Choice, choose, documents, packs, stored
 from holter.evaluation.sources import Stream, replay
 from holter.evaluation.status import RuleRun, Status
+from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.store.follow import Follow
 from holter.store.trial import Trial

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.steps import StepBuilder
-from holter.evaluation.apart import SandboxedRule, is_stranger
-from holter.evaluation.executors import ProcessLimits, SandboxExecutor
 from holter.evaluation.schedule import grid
 from holter.evaluation.status import MAX_THINNED
 from holter.rules import Lookback, SampleSeries, Window
 from holter.rules.engine.lookback import RecentData
+from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
+from holter.rules.sandbox.sandboxed_rule import SandboxedRule, runs_in_sandbox
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -80,7 +80,7 @@ class Evaluator:
         self._known: list[Table] = []
         """Spans, and steps from the store, that are not due yet."""
         self._baselines = baselines
-        own = [run for run in self.runs if not is_stranger(run.rule)]
+        own = [run for run in self.runs if not runs_in_sandbox(run.rule)]
         self._recent = RecentData(lookbacks(own))
         self._apart = {
             run.name: SandboxedRule(
@@ -93,7 +93,7 @@ class Evaluator:
                 baselines=baselines,
             )
             for run in self.runs
-            if is_stranger(run.rule) and not run.disabled
+            if runs_in_sandbox(run.rule) and not run.disabled
         }
         for run in self.runs:
             if run.judged_until is None:

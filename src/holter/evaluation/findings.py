@@ -6,8 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.evaluation.judging import finite
 from holter.rules import Issue
+from holter.rules.engine.judging import finite
 from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:

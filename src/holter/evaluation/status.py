@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from holter.evaluation.findings import Findings
-from holter.evaluation.judging import Judgement, finite, judge
 from holter.evaluation.schedule import spacing
+from holter.rules.engine.judging import Judgement, finite, judge
 from holter.schema.masking import masked_text
 from holter.schema.severity import SEVERITIES
 

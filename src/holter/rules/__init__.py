@@ -19,11 +19,12 @@ from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job_facts import JobFacts
 from holter.rules.engine.lookback import Lookback, SampleSeries
 from holter.rules.engine.window import Window
-from holter.rules.own.files import LOADED, load, split_reference
+from holter.rules.own.files import split_reference
 from holter.rules.own.function import rule
 from holter.rules.own.step import Step
 from holter.rules.own.when import WHEN, expression
 from holter.rules.rule import CATEGORIES, BadRule, Issue, Rule
+from holter.rules.sandbox.file_rule import load
 from holter.schema.severity import SEVERITIES, Severity
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ __all__ = [
 Job = JobFacts
 Series = SampleSeries
 """These are the short names for rules that users write."""
+
+
+LOADED: dict[str, type[Rule]] = {}
+"""Rules of files by name, so that the rest of a command line can use the short name."""
 
 
 @cache

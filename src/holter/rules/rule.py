@@ -150,6 +150,8 @@ class Rule:
 
 def line_of(rule: Any) -> int:
     """Return the line at which a rule begins in its file; 1 where the source is not known."""
+    if (line := getattr(rule, "line", None)) is not None:
+        return int(line)
     try:
         return inspect.getsourcelines(getattr(rule, "made_of", rule))[1]
     except (OSError, TypeError):

@@ -23,9 +23,6 @@ _REFERENCE = re.compile(
     r"(?P<file>[^:]*(?::[\\/][^:]*)?\.py)(?::(?P<name>[A-Za-z_]\w*)(?![\w=]))?(?::(?P<rest>.*))?"
 )
 
-LOADED: dict[str, type[Rule]] = {}
-"""Rules of files by their names, so that the rest of a command line can name them briefly."""
-
 
 def split_reference(text: str) -> tuple[str, str] | None:
     """Split `FILE.py[:NAME][:k=v,…]` into reference and parameters; None when it names no file."""
@@ -34,6 +31,14 @@ def split_reference(text: str) -> tuple[str, str] | None:
         return None
     name = f":{match['name']}" if match["name"] else ""
     return match["file"] + name, match["rest"] or ""
+
+
+def located(reference: str) -> tuple[str, str, str]:
+    """Return the file of a reference as the user wrote it, its absolute path, and the name of the rule."""
+    found = split_reference(reference)
+    path, _, name = (found[0] if found else reference).partition(".py:")
+    path = path if path.endswith(".py") else f"{path}.py"
+    return path, os.path.abspath(os.path.expanduser(path)), name
 
 
 def load(reference: str) -> type[Rule]:
@@ -45,10 +50,8 @@ def load(reference: str) -> type[Rule]:
     Raises:
         BadRule: No such file, one that does not import, no rule in it or several; says the file and the line.
     """
-    found = split_reference(reference)
-    path, _, name = (found[0] if found else reference).partition(".py:")
-    path = path if path.endswith(".py") else f"{path}.py"
-    module = _imported(os.path.abspath(os.path.expanduser(path)), path)
+    path, absolute, name = located(reference)
+    module = _imported(absolute, path)
     rules = {
         value.__name__: value
         for key, value in vars(module).items()
@@ -70,7 +73,7 @@ def load(reference: str) -> type[Rule]:
     chosen = rules[name] if name else next(iter(rules.values()))
     _check(chosen, path)
     made: Any = chosen
-    made.reference = f"{os.path.abspath(os.path.expanduser(path))}:{chosen.__name__}"
+    made.reference = f"{absolute}:{chosen.__name__}"
     return chosen
 
 

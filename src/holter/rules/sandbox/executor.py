@@ -101,7 +101,7 @@ class SandboxExecutor(Executor):
 def _start(limits: ProcessLimits) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, [*sys.path, os.environ.get("PYTHONPATH")]))
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-P", "-m", "holter.evaluation.executors"]
+    command = [sys.executable, "-P", "-m", "holter.rules.sandbox"]
     return subprocess.Popen(
         [*command, str(limits.hard_s), str(limits.start_s), str(limits.memory_bytes)],
         stdin=subprocess.PIPE,
@@ -135,7 +135,7 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
     return found
 
 
-def _serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
+def serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
     """Work through the calls that come on stdin, until it is closed."""
     answers = os.fdopen(os.dup(1), "wb")
     calls = os.fdopen(os.dup(0), "rb")
@@ -171,8 +171,3 @@ def _data_bytes() -> int:
     with open("/proc/self/status") as status:
         sizes = dict(line.split(":", 1) for line in status)
     return int(sizes["VmData"].split()[0]) * 1024
-
-
-if __name__ == "__main__":
-    _serve(float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]))
-    os._exit(0)  # whatever threads a stranger has left

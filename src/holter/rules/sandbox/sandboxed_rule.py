@@ -2,68 +2,44 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holter.evaluation.executors import Died, ProcessLimits, SandboxExecutor
-from holter.evaluation.judging import Judgement, finite, judge
-from holter.rules import JobFacts, Rule, SampleSeries, Window
-from holter.rules import __name__ as ours
-from holter.rules.engine.lookback import RecentData
+from holter.rules.engine.judging import Judgement, finite, judge
+from holter.rules.engine.lookback import RecentData, SampleSeries
+from holter.rules.engine.window import Window
+from holter.rules.rule import PACKAGE
+from holter.rules.sandbox.executor import Died, ProcessLimits, SandboxExecutor
+from holter.rules.sandbox.source import RuleSource
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Executor, Future
 
-    from holter.rules import Lookback
-    from holter.rules.engine.lookback import Place
+    from holter.rules.engine.job_facts import JobFacts
+    from holter.rules.engine.lookback import Lookback, Place
+    from holter.rules.rule import Rule
 
 MAX_STATE = 16 * 2**20
 """Bytes of a rule's state as JSON; a restart has to read it again."""
 
 
-def is_stranger(rule: Rule) -> bool:
-    """Tell whether a rule comes from a path or an installed package, and can be found again by its name.
+def runs_in_sandbox(rule: Rule) -> bool:
+    """Return whether a rule comes from a file or an installed package, and another process can import it.
 
     A class that was typed at a prompt, or within a function, exists in this process only.
     """
     made = type(rule)
-    if made.__module__.startswith(f"{ours}.") or made.__module__ == "__main__":
+    if hasattr(made, "reference"):
+        return True
+    if made.__module__.startswith(f"{PACKAGE}.") or made.__module__ == "__main__":
         return False
     module = sys.modules.get(made.__module__)
     return getattr(module, made.__qualname__, None) is made
-
-
-@dataclass(frozen=True, slots=True)
-class _Recipe:
-    """How a rule is made again in another process."""
-
-    module: str
-    file: str | None
-    cls: str
-    values: dict[str, Any]
-
-    def made(self) -> Rule:
-        module = sys.modules.get(self.module)
-        if module is None:
-            try:
-                module = importlib.import_module(self.module)
-            except ImportError:
-                module = None
-            if self.file is not None and getattr(module, "__file__", None) != self.file:
-                spec = importlib.util.spec_from_file_location(self.module, self.file)
-                if spec is None or spec.loader is None:
-                    raise ImportError(f"{self.file} is no Python file")
-                module = sys.modules[self.module] = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(module)
-        found: Rule = getattr(module, self.cls)(**self.values)
-        return found
 
 
 class SandboxedRule:
@@ -81,9 +57,7 @@ class SandboxedRule:
         baselines: Any = None,
     ) -> None:
         self.limits = limits or ProcessLimits()
-        file = getattr(sys.modules.get(type(rule).__module__), "__file__", None)
-        recipe = _Recipe(type(rule).__module__, file, type(rule).__qualname__, rule.values())
-        self._opening: tuple[Any, ...] | None = (name, recipe, dict(keep), state, baselines)
+        self._opening: tuple[Any, ...] | None = (name, RuleSource.of(rule), dict(keep), state, baselines)
         self._keep = keep
         self._executor = executor(self.limits)
         self._rows: list[tuple[Any, ...]] = []
@@ -128,12 +102,14 @@ class SandboxedRule:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-class _Room:
+class _RuleHost:
     """The other side: the rule with the rows that it looks back on."""
 
-    def __init__(self, name: str, recipe: _Recipe, keep: Any, state: dict[str, Any], baselines: Any) -> None:
+    def __init__(
+        self, name: str, source: RuleSource, keep: Any, state: dict[str, Any], baselines: Any
+    ) -> None:
         self.name = name
-        self.rule = recipe.made()
+        self.rule = source.made()
         self.recent = RecentData(keep)
         self.state = state
         self.baselines = baselines
@@ -166,11 +142,11 @@ class _Room:
         return replace(outcome, state=json.loads(kept))
 
 
-_rooms: list[_Room] = []
+_hosts: list[_RuleHost] = []
 
 
 def _look(opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: JobFacts) -> Judgement:
     """Look, in the rule's own process; with the first look it is told what the rule is."""
     if opening is not None:
-        _rooms[:] = [_Room(*opening)]
-    return _rooms[0].look(rows, start, end, job)
+        _hosts[:] = [_RuleHost(*opening)]
+    return _hosts[0].look(rows, start, end, job)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Coverage, Issue
+from holter.rules.rule import Issue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.rules import Rule, Window
+    from holter.rules.engine.coverage import Coverage
+    from holter.rules.engine.window import Window
+    from holter.rules.rule import Rule
 
 _FRAMES = 8
 """So much of a traceback tells where a rule failed."""
