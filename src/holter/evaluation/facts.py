@@ -1,4 +1,4 @@
-"""Facts of a job as they become known: its first step, its warm-up, who was active last."""
+"""Facts of a job for its rules: start and end, and what becomes known later (steps, warm-up, activity)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _DAY_NS = 24 * 3_600_000_000_000
 FAR_NS = _DAY_NS
-"""An agent writes rows from the first second to the last: a manifest that is so far off them is wrong."""
+"""A manifest whose times differ this much from the rows is wrong: agents write rows all the time."""
 LONGEST_NS = 1000 * _DAY_NS
-"""No training lasts longer: a damaged time is likelier, and all the looks would take hours."""
+"""The longest training; a longer one has damaged times, and its evaluation would take hours."""
 
 
 class FactsTracker:
-    """Collects facts from rows; `at` tells them as they were known at a moment, never what came later."""
+    """Collects facts from rows; `at` returns the facts that were known at a moment."""
 
     def __init__(
         self, *, start: int, interval_ms: int, nodes: Mapping[str, Mapping[str, Any]], url: str = ""
@@ -37,7 +37,7 @@ class FactsTracker:
         self.interval_ms = interval_ms
         self.nodes = nodes
         self.first: tuple[int, int] | None = None
-        """Begin of the first step, and when it was known."""
+        """The begin of the first step, and its end."""
         self.counts: dict[int, int] = {}
         self.warm: dict[int, int] = {}
         self.trainer: int | None = None
@@ -50,7 +50,7 @@ class FactsTracker:
             return
         ends = steps["time"] + steps["duration"]
         if self.first is None:
-            # The one that ended first, not the one that began first: the rows may come in any pieces.
+            # The step that ended first is the first to be known; the batches of rows do not change that.
             first = np.lexsort((steps["time"], ends))[0]
             self.first = (int(steps["time"][first]), int(ends[first]))
         for rank in np.unique(steps["rank"]).tolist():
@@ -61,7 +61,7 @@ class FactsTracker:
             self.counts[rank] = before + len(mine)
 
     def spans(self, ranks: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Take rank and end of new spans."""
+        """Take the ranks and ends of new spans."""
         order = np.lexsort((ends, ranks))
         ranks, ends = ranks[order], ends[order]
         for rank in np.unique(ranks).tolist():
@@ -76,7 +76,7 @@ class FactsTracker:
                 self.trainer = min(row["time"], self.trainer or row["time"])
 
     def forget(self, until: int) -> None:
-        """Drop what no moment after `until` will be asked for."""
+        """Remove activity that no moment after `until` needs."""
         for rank, ends in self._active.items():
             self._active[rank] = ends[max(0, int(np.searchsorted(ends, until, side="right")) - 1) :].copy()
 
@@ -99,7 +99,7 @@ class FactsTracker:
         )
 
     def kept(self, moment: int) -> dict[str, Any]:
-        """Return what a restart needs; JSON knows only text as keys."""
+        """Return the data for a restart; keys are texts, as in JSON."""
         return {
             "first": self.first,
             "counts": {str(r): n for r, n in self.counts.items()},
@@ -109,7 +109,7 @@ class FactsTracker:
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Take up what `kept` returned."""
+        """Restore the result of `kept`."""
         first = kept.get("first")
         self.first = (first[0], first[1]) if first else None
         self.counts = {int(r): n for r, n in kept.get("counts", {}).items()}
@@ -127,7 +127,7 @@ def _detail(text: str) -> dict[str, Any]:
 
 
 def began(trial: Trial) -> int:
-    """Return when a job began, ns since the epoch: as its manifest says, unless its rows are far off."""
+    """Return when a job began, ns since the epoch: the time in its manifest, unless its rows are far off."""
     manifest = trial.manifest
     said = manifest.get("start") or manifest.get("created")
     oldest, newest = _rows(trial)
@@ -145,11 +145,11 @@ def began(trial: Trial) -> int:
 
 
 def until(trial: Trial, newest: int) -> int:
-    """Return the last moment to judge: the end that the manifest says, unless rows end long before it.
+    """Return the last moment to judge: the end in the manifest, unless the rows end long before it.
 
     Args:
         trial: The job.
-        newest: The end of the newest row that was read, or when the job began.
+        newest: The end of the newest row that was read, or the start of the job.
     """
     said = trial.manifest.get("end")
     if said is None:
@@ -159,7 +159,7 @@ def until(trial: Trial, newest: int) -> int:
 
 
 def _rows(trial: Trial) -> tuple[int | None, int | None]:
-    """Return the oldest and the newest time of a job's rows, as its files say."""
+    """Return the oldest and the newest time of a job's rows, as recorded with its files."""
     oldest = [time for name in TABLES if (time := trial.oldest(name)) is not None]
     newest = [time for name in TABLES if (time := trial.newest(name)) is not None]
     return min(oldest, default=None), max(newest, default=None)

@@ -1,4 +1,4 @@
-"""The recent past of a job, as far as any rule looks back: added to at one end, forgotten at the other."""
+"""The recent rows of a job, as far back as any rule looks, and how far back a rule looks."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookback:
-    """How far back a window reaches. What is not given: new rows only."""
+    """How far back a window reaches; without any value it holds new rows only."""
 
     seconds: float | None = None
-    """Rows that ended within so many seconds before the window's end."""
+    """Seconds before the window's end within which rows ended."""
     steps: int | None = None
-    """Of table `steps`: the last so many of each rank, however long they took."""
+    """The number of last steps of each rank, in table `steps`."""
     readings: int | None = None
-    """Of each series of samples: the last so many."""
+    """The number of last readings of each series of samples."""
 
     def joined(self, other: Lookback) -> Lookback:
-        """Return what holds both."""
+        """Return the smallest lookback that contains both."""
         pairs = [
             (self.seconds, other.seconds), (self.steps, other.steps), (self.readings, other.readings)
         ]  # fmt: skip
@@ -56,24 +56,24 @@ Place = tuple[str, str]
 
 
 class RecentData:
-    """Samples as series, other tables as rows, both ordered by when they are due.
+    """Samples as series, other tables as rows, both ordered by their due time.
 
-    A row is due when it ended: a span belongs to the moment it ended in. One that comes after that moment was
-    judged is due at the next, so that it counts once, and in the same place whoever reads.
+    A row is due when it ended. A row that arrives after that moment was judged is due at the next moment, so
+    every rule counts it once and in the same window.
     """
 
     def __init__(self, keep: Mapping[str, Lookback] | None = None) -> None:
         self._keep = keep
-        """What is needed of each `table` or `samples/metric`; nothing is forgotten when it is not given."""
+        """The lookback of each `table` or `samples/metric`; without it no row is removed."""
         self._series: dict[str, dict[Place, RowBuffer]] = defaultdict(dict)
         self._rows: dict[str, RowBuffer] = {}
         self._asked: dict[tuple[Any, ...], Any] = {}
-        """What was asked for about `_moment`: rules that look at one moment ask for the same."""
+        """Cached answers about `_moment`: rules that judge the same moment ask the same questions."""
         self._moment: int | None = None
         self._order: dict[str, list[tuple[Place, RowBuffer]]] = {}
 
     def add(self, table: str, rows: Table, judged: int) -> None:
-        """Take rows in; `judged` is the moment up to which all was judged before."""
+        """Add rows; `judged` is the moment up to which all rules have judged."""
         if not rows.rows:
             return
         self._asked.clear()
@@ -109,7 +109,7 @@ class RecentData:
     def series(
         self, metric: str, since: int, until: int, last: int | None = None
     ) -> dict[Place, SampleSeries]:
-        """Return a metric's readings after `since` up to `until`, or the last so many up to it."""
+        """Return a metric's readings after `since` up to `until`, or the `last` ones up to it."""
         if metric not in self._series:
             return {}
         return self.shared(
@@ -125,7 +125,7 @@ class RecentData:
         shared: NDArray[np.int64] | None = None
         before: RowBuffer | None = None
         for place, kept in self._order[metric]:
-            # Devices of one node are read together, so that what holds of one holds of the next.
+            # Devices of one node are read together, so their series often have the same times.
             due = kept.due
             if due is not shared and (before is None or not kept.shares(before)):
                 low, high = kept.range(since, until, last)
@@ -136,7 +136,7 @@ class RecentData:
         return found
 
     def shared(self, question: tuple[Any, ...], moment: int, answer: Callable[[], T]) -> T:
-        """Return what was answered to a question at this moment, or answer it now for all who will ask."""
+        """Return the cached answer to a question at this moment, or compute and cache it."""
         if moment != self._moment:
             self._asked.clear()
             self._moment = moment
@@ -151,11 +151,11 @@ class RecentData:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that were read."""
+        """The metrics of which there are readings."""
         return sorted(self._series)
 
     def rows(self, table: str, since: int, until: int, last: int | None = None) -> Table:
-        """Return a table's rows that were due after `since` up to `until`, or each rank's last so many."""
+        """Return a table's rows that were due after `since` up to `until`, or each rank's `last` rows."""
         kept = self._rows.get(table)
         if kept is None:
             return Table.empty(table)
@@ -172,11 +172,11 @@ class RecentData:
         return self.shared(question, until, answer)
 
     def has(self, table: str) -> bool:
-        """Tell whether any row of a table ever came."""
+        """Return whether there was ever a row of a table."""
         return bool(self._series) if table == "samples" else table in self._rows
 
     def forget(self, until: int, floor: int) -> None:
-        """Drop what no window that ends after `until` will hold; `floor`: rows due after it are still new."""
+        """Remove the rows that no window after `until` will hold; rows due after `floor` are still new."""
         if self._keep is None:
             return
         self._asked.clear()
@@ -193,7 +193,7 @@ class RecentData:
 
 
 def last_of_each_rank(steps: Table, last: int) -> Table:
-    """Keep the last so many steps of each rank; the rows are in the order of time."""
+    """Keep the `last` steps of each rank; the rows are in the order of time."""
     return steps if steps.rows <= last else steps.where(last_of(steps["rank"], last))
 
 
@@ -202,7 +202,7 @@ def _since(need: Lookback, until: int, floor: int) -> int:
 
 
 def _groups(rows: Table) -> Iterable[tuple[str, Place, NDArray[np.int64]]]:
-    """Split samples by series. Text columns hold few distinct values, so a dictionary beats sorting."""
+    """Split samples by series; a dictionary of the few distinct texts is faster than sorting."""
     if not rows.rows:
         return
     known: list[list[str]] = []

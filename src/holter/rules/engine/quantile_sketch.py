@@ -1,4 +1,4 @@
-"""Quantiles of any number of readings in bounded memory, as JSON can hold it."""
+"""A quantile sketch in bounded memory, as JSON can hold it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ERROR = 0.005
-"""Quantiles are off by at most this share of themselves."""
+"""The largest relative error of a quantile."""
 _GAMMA = math.log((1 + ERROR) / (1 - ERROR))
 _ZERO = -(2**31)
 _LEAST = 1e-9
@@ -26,9 +26,9 @@ QuantileSketch = dict[str, Any]
 
 
 def add(sketch: QuantileSketch, values: NDArray[np.float64]) -> None:
-    """Count readings in; those that are not finite or below zero are left out."""
+    """Count readings; negative ones and those that are not finite are left out."""
     ordered = np.sort(values)
-    # What is no number is sorted last; so what counts are the values between two places.
+    # Sorting puts NaN last, so the valid values are a contiguous range.
     low, high = ordered.searchsorted(0.0), ordered.searchsorted(math.inf)
     n = int(high - low)
     if not n:
@@ -50,7 +50,7 @@ def add(sketch: QuantileSketch, values: NDArray[np.float64]) -> None:
 
 
 def statistics(sketch: QuantileSketch) -> dict[str, float]:
-    """Return min, p50, p95, p99, max; empty when nothing was counted."""
+    """Return min, p50, p95, p99, max; empty without readings."""
     if not sketch.get("n"):
         return {}
     points = _points(sketch, 50, 95, 99)
@@ -58,7 +58,7 @@ def statistics(sketch: QuantileSketch) -> dict[str, float]:
 
 
 def box(sketch: QuantileSketch) -> dict[str, float]:
-    """Return what a box plot shows: p25, p50, p75, p95, and whiskers of 1.5 boxes; empty for nothing."""
+    """Return the values of a box plot: p25, p50, p75, p95 and whiskers of 1.5 boxes; empty without data."""
     if not sketch.get("n"):
         return {}
     points = _points(sketch, 25, 50, 75, 95)
@@ -75,7 +75,7 @@ def _points(sketch: QuantileSketch, *percent: int) -> dict[str, float]:
 
 def _quantiles(sketch: QuantileSketch, shares: Sequence[float]) -> list[float]:
     bins = sketch["bins"]
-    # What is zero comes before all others.
+    # The bin of zeros comes first.
     ordered = sorted((_ZERO if name == "zero" else int(name), count) for name, count in bins.items())
     seen = list(itertools.accumulate(count for _, count in ordered))
     found = []
@@ -88,12 +88,12 @@ def _quantiles(sketch: QuantileSketch, shares: Sequence[float]) -> list[float]:
 
 
 def quantile(sketch: QuantileSketch, share: float) -> float | None:
-    """Return the reading below which `share` (0 to 1) of them lie; None when nothing was counted."""
+    """Return the reading below which `share` (0 to 1) of all readings lie; None without readings."""
     return _quantiles(sketch, [share])[0] if sketch.get("n") else None
 
 
 def histogram(sketch: QuantileSketch, bins: int = 100) -> list[int]:
-    """Count the readings in equal bins from 0 to the largest; empty when nothing was counted."""
+    """Count the readings in equal bins from 0 to the largest; empty without readings."""
     if not sketch.get("n"):
         return []
     counts = [0] * bins

@@ -1,4 +1,4 @@
-"""Parts of sharded tensors brought together, however windows cut them and whichever rank comes last."""
+"""Joins the parts of sharded tensors, independent of where windows are cut and which rank comes last."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def join_parts(new: Table, state: dict[str, Any], columns: Iterable[str]) -> Table:
-    """Return new rows with those of parts joined, whose rank is then -1; parts that lack others wait.
+    """Return new rows with parts joined, whose rank is then -1; incomplete parts wait in the state.
 
     Args:
         new: New rows of table `tensors`.
-        state: The rule's own; `parts` keeps what waits.
-        columns: What is wanted of them.
+        state: The rule's state; `parts` holds the waiting rows.
+        columns: The columns to return.
     """
     divided, waiting = new["parts"] > 1, state.get("parts")
     if not waiting and not divided.any():
@@ -30,12 +30,12 @@ def join_parts(new: Table, state: dict[str, Any], columns: Iterable[str]) -> Tab
     parts = new.where(divided)
     parts = Table.concat([from_json(waiting, parts), parts])
     found, lacking = joined(parts)
-    # Ranks train in step: what an earlier step lacks will never come.
+    # Ranks train in step: missing parts of an earlier step will never come.
     state["parts"] = to_json(lacking.where(lacking["step"] + LAG > parts["step"].max(initial=0)))
     return Table.concat([new.where(~divided), found])
 
 
 def of_rank_zero(table: Table) -> Any:
-    """Tell which rows are of what one rank has seen: rank 0's, and of sharded tensors all parts."""
+    """Return which rows rank 0 or all ranks together recorded; of sharded tensors, all parts."""
     mine = np.isin(table["rank"], (-1, 0))
     return mine | (table["parts"] > 1) if "parts" in table else mine

@@ -1,4 +1,4 @@
-"""Rules from a file of the user's: `./my_rule.py:MyRule`, imported once, refused with file and line."""
+"""Imports rules from files of the user, `./my_rule.py:MyRule`; errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def load(reference: str) -> type[Rule]:
     """Return the rule that `FILE.py[:NAME]` names.
 
     Args:
-        reference: The file, and which rule when it holds several.
+        reference: The file, and the name of the rule if the file holds several.
 
     Raises:
-        BadRule: No such file, one that does not import, no rule in it or several; says the file and the line.
+        BadRule: The file is missing, fails to import, or holds no rule or several; names the file and line.
     """
     path, absolute, name = located(reference)
     module = _imported(absolute, path)
@@ -78,7 +78,7 @@ def load(reference: str) -> type[Rule]:
 
 
 def _imported(path: str, shown: str) -> ModuleType:
-    """Import a file under a name of its own, once in the life of this process."""
+    """Import a file under a unique name, once in the life of this process."""
     digest = hashlib.sha256(path.encode()).hexdigest()[:12]
     name = f"{os.path.basename(path).removesuffix('.py')}_{digest}"
     if name in sys.modules:
@@ -87,14 +87,14 @@ def _imported(path: str, shown: str) -> ModuleType:
         raise BadRule(f"{shown}: there is no such file")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadRule(f"{shown} is no Python file")
+        raise BadRule(f"{shown} is not a Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # SystemExit too: a file that exits when it is imported is no rule.
+        # SystemExit too: a file that exits when it is imported is not a rule.
         del sys.modules[name]
         line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
         raise BadRule(f"{shown}:{line or 1}: {type(error).__name__}: {error}") from None
@@ -107,7 +107,7 @@ def _line(error: BaseException, path: str) -> int | None:
 
 
 def _check(rule: type[Rule], path: str) -> None:
-    """Refuse a rule that could not run."""
+    """Refuse a rule that cannot run."""
     where = f"{path}:{line_of(rule)}: {rule.__name__}"
     if any(isinstance(value, dataclasses.Field) for value in vars(rule).values()):
         raise BadRule(

@@ -1,4 +1,4 @@
-"""Rules of five lines: a function of a step, made a rule by `@rule`."""
+"""`@rule`: makes a rule from a function of a step."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ def rule(
     severity: Severity = "warning",
     advice: str = "",
 ) -> Callable[[Any], type[Rule]]:
-    """Make a rule of a function of a step: `def spike(step, limit: float = 3.0) -> bool`.
+    """Make a rule from a function of a step: `def spike(step, limit: float = 3.0) -> bool`.
 
-    The function is called for each step of each rank, in their order, once all of the step is known. Its
-    other arguments, which need a default, are the rule's parameters; its docstring says what it finds. It
-    returns true or a sentence when something is wrong, an issue of its own, or nothing. The rule is called as
-    the function is.
+    The function is called for each complete step of each rank, in their order. Its other arguments, which
+    need defaults, are the rule's parameters; its docstring is the description. It returns true, a sentence or
+    an issue for a problem, and None or false otherwise. The rule has the name of the function.
 
     Args:
-        reads: Of `scalars`, `tensors` and `steps`, what the step is to hold.
-        severity: How bad it is.
-        advice: What to do about it.
+        reads: The tables that fill the step: some of `scalars`, `tensors` and `steps`.
+        severity: The severity of its issues.
+        advice: What to do about them.
 
     Raises:
-        BadRule: A table that has no steps, or an argument without a default.
+        BadRule: A table without steps, or an argument without a default.
     """
     for table in reads:
         if table not in TABLES:

@@ -1,4 +1,4 @@
-"""A rule of strangers, in a process of its own: it may loop, eat memory or exit, and nothing else notices."""
+"""A rule in a sandbox process: it may loop, use all its memory or exit without harm to the evaluation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holter.rules.rule import Rule
 
 MAX_STATE = 16 * 2**20
-"""Bytes of a rule's state as JSON; a restart has to read it again."""
+"""The most bytes of a rule's state as JSON; a restart has to read it."""
 
 
 def runs_in_sandbox(rule: Rule) -> bool:
@@ -43,7 +43,7 @@ def runs_in_sandbox(rule: Rule) -> bool:
 
 
 class SandboxedRule:
-    """The evaluator's side of a rule that runs elsewhere: it passes rows on and asks for looks."""
+    """The evaluator's side of a rule in a sandbox: it sends rows and requests evaluations."""
 
     def __init__(
         self,
@@ -65,17 +65,17 @@ class SandboxedRule:
         self._deadline = 0.0
 
     def add(self, table: str, rows: Table, judged: int) -> None:
-        """Pass rows on, with the next look, when the rule reads the table."""
+        """Keep rows for the next evaluation if the rule reads the table."""
         if rows.rows and any(name.partition("/")[0] == table for name in self._keep):
             self._rows.append(("rows", table, rows.columns, judged))
 
     def add_series(self, metric: str, place: Place, series: SampleSeries, judged: int) -> None:
-        """Pass the readings of one series on, when the rule reads it."""
+        """Keep the readings of one series for the next evaluation if the rule reads it."""
         if len(series.time) and (f"samples/{metric}" in self._keep or "samples" in self._keep):
             self._rows.append(("series", metric, place, tuple(series), judged))
 
     def ask(self, start: int, end: int, job: JobFacts) -> None:
-        """Let the rule look; others may be asked meanwhile."""
+        """Start an evaluation; other rules may be asked meanwhile."""
         first = self._opening is not None
         self._deadline = time.monotonic() + self.limits.hard_s + (self.limits.start_s if first else 0.0)
         rows, self._rows = self._rows, []
@@ -83,7 +83,7 @@ class SandboxedRule:
         self._opening = None
 
     def answer(self) -> Judgement:
-        """Wait for what came of it, as long as the limits allow."""
+        """Wait for the result, as long as the limits allow."""
         assert self._asked is not None  # noqa: S101
         try:
             return self._asked.result(timeout=max(0.0, self._deadline - time.monotonic()))
@@ -103,7 +103,7 @@ class SandboxedRule:
 
 
 class _RuleHost:
-    """The other side: the rule with the rows that it looks back on."""
+    """The sandbox's side: the rule, its state and the rows of its lookback."""
 
     def __init__(
         self, name: str, source: RuleSource, keep: Any, state: dict[str, Any], baselines: Any
@@ -146,7 +146,7 @@ _hosts: list[_RuleHost] = []
 
 
 def _look(opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: JobFacts) -> Judgement:
-    """Look, in the rule's own process; with the first look it is told what the rule is."""
+    """Evaluate a window in the sandbox process; the first call describes the rule."""
     if opening is not None:
         _hosts[:] = [_RuleHost(*opening)]
     return _hosts[0].look(rows, start, end, job)
