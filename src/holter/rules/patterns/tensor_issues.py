@@ -1,4 +1,4 @@
-"""Tensors that meet a rule's condition, told together: one issue of each kind at each step of a rank."""
+"""Merges the tensors that meet a rule's condition into one issue per kind, step and rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 LISTED = 50
-"""So many tensors are listed in one issue, the worst first."""
+"""The most tensors that one issue lists, the worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class TensorFinding:
 
     tensor: str
     what: str
-    """What was measured, as it reads before `of TENSOR`."""
+    """The measured quantity, as in a sentence before `of TENSOR`."""
     value: float
     comparator: str
     threshold: float
@@ -73,7 +73,7 @@ def _lasting(
 ) -> list[TensorFinding]:
     if successive == 1:
         return findings
-    # Those that were judged and are no finding start over; those that were not keep their count.
+    # Judged tensors without a finding start over; tensors that were not judged keep their count.
     here, streaks = f"{at.rank}/", state.setdefault("streaks", {})
     held = {f"{here}{f.code}/{f.tensor}" for f in findings}
     for key in [k for k in streaks if k.startswith(here) and k not in held]:

@@ -1,4 +1,4 @@
-"""Units of layers that are active too seldom: what the rules about them share."""
+"""`UnitRule`: the base of rules about units of layers that are hardly ever active."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class UnitRule(TensorRule):
     """What a unit is: a channel or feature, axis 1; or each position after the batch's axis."""
 
     def limits(self, name: str, role: str) -> tuple[float, float] | None:
-        """Return between which values a unit of this tensor is active; nothing when that is unknown."""
+        """Return the limits between which a unit of this tensor is active, or None if they are unknown."""
         raise NotImplementedError
 
     def counted(self, name: str, role: str) -> bool:
-        """Tell whether what the recorder counts as active is what the rule means."""
+        """Return whether the recorder's counts of active units fit the rule."""
         return True
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
-        """Gather how often the units of each layer are active, and judge those with enough samples."""
+        """Count how often the units of each layer are active, and judge layers with enough samples."""
         values, kept = contents(at.tables["tensor_values"]), window.state.setdefault("units", {})
         skipped = 0
         for row in self.rows(window, at):
@@ -61,7 +61,7 @@ class UnitRule(TensorRule):
                 skipped += 1
                 at.judged.discard(name)
                 continue
-            # One that is recorded several times a step counts once; the mode keeps evaluation apart.
+            # A layer that is recorded several times per step counts once; the key separates the modes.
             enough = gathered(kept, f"{at.rank}/{at.mode}/{name}", units, self.min_samples)
             if enough is None:
                 at.judged.discard(name)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.evaluation import strangers
+from tests.evaluation import sandboxed_rules
 from tests.evaluation.jobs import begin, end, finished, pieces, write
-from tests.evaluation.strangers import Bad, Good, Slow
+from tests.evaluation.sandboxed_rules import Bad, Good, Slow
 from tests.generated.story import story
 
 from holter.evaluation import evaluate
@@ -156,7 +156,7 @@ def test_another_executor_may_take_its_place(job):
 
 def test_a_rule_from_a_file_is_found_again_by_its_path(job, tmp_path):
     path = tmp_path / "their_rule.py"
-    path.write_text(Path(strangers.__file__).read_text())
+    path.write_text(Path(sandboxed_rules.__file__).read_text())
     spec = importlib.util.spec_from_file_location("their_rule_of_a_path", path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
