@@ -1,4 +1,4 @@
-"""Rules of strangers: each in a process of its own, with the same findings, and no harm to others."""
+"""Rules from outside of holter: each runs in a sandbox process, with the same findings."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def elsewhere(window: Window, rank: int) -> Intervals:
 def _steps(steps: Table, kernels: Table) -> tuple[Ints, Ints]:
     """Return begin and end of the steps in which kernels ran.
 
-    Without a table of steps, as in some imported traces, a step ends where the next step's first kernel begins.
+    Without a table of steps, as in some imported traces, a step ends at the next step's first kernel.
     """
     starts = np.sort(kernels["time"])
     if steps.rows:
