@@ -1,4 +1,4 @@
-"""Parameters of rules: declared on the dataclass, read from any spelling, checked before anything starts."""
+"""Declare parameters on dataclasses, read them in any spelling, and check their values."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _SAME: Any = object()
+_METADATA = ("classic", "low", "high", "above", "choices", "unit", "aliases", "instead_of", "meaning")
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-class BadRule(ValueError):  # noqa: N818 - it is a sentence where it is raised
-    """A rule, a parameter or a value that there is not; the text names what is valid."""
+class BadParameter(ValueError):  # noqa: N818 - its text is a sentence for the user
+    """An unknown parameter or a value that is not valid; the text names what is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One declared parameter of a rule, for lists, pages and checks."""
+    """One declared parameter, for lists, pages and checks."""
 
     name: str
     type: str
@@ -38,11 +39,18 @@ class Parameter:
     choices: tuple[str, ...]
     unit: str
     aliases: tuple[str, ...]
+    instead_of: str
     meaning: str
+
+    def as_field(self) -> Any:
+        """Return a field of a dataclass that declares this parameter."""
+        default = tuple(self.modern) if isinstance(self.modern, list) else self.modern
+        metadata = {name: getattr(self, name) for name in _METADATA}
+        return field(default=default, metadata=metadata)
 
     @property
     def valid(self) -> str:
-        """What values it takes, in words."""
+        """The values that it takes, in words."""
         if self.choices:
             return " or ".join(self.choices)
         words = {"int": "a whole number", "float": "a number", "bool": "true or false"}
@@ -73,7 +81,7 @@ def parameter(
     aliases: tuple[str, ...] = (),
     instead_of: str = "",
 ) -> Any:
-    """Declare a parameter of a rule.
+    """Declare a parameter as a field of a dataclass.
 
     Args:
         modern: Its default.
@@ -84,7 +92,7 @@ def parameter(
         choices: The only values that are valid.
         unit: What it is measured in.
         aliases: Other names it may be given by.
-        instead_of: A parameter that this one replaces when only this one is given.
+        instead_of: The parameter that this one replaces when the user gives only this one.
     """
     declared = {"classic": modern if classic is _SAME else classic, "low": low, "high": high, "above": above}
     rest = {"choices": choices, "unit": unit, "aliases": aliases, "instead_of": instead_of}
@@ -96,34 +104,20 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)), None)
 
 
-def line_of(rule: Any) -> int:
-    """Return the line at which a rule begins in its file; 1 where that cannot be told."""
-    try:
-        return inspect.getsourcelines(getattr(rule, "made_of", rule))[1]
-    except (OSError, TypeError):
-        return 1
-
-
-def place_of(rule: Any) -> str:
-    """Return ` (FILE:LINE)` of a rule that comes from a file of the user's, nothing of any other."""
-    reference = getattr(rule, "reference", "")
-    return f" ({reference.rpartition(':')[0]}:{line_of(rule)})" if reference else ""
+@cache
+def declared(owner: Any) -> tuple[Parameter, ...]:
+    """Return the parameters of a dataclass, with the sentences that follow them in its source."""
+    meanings = _meanings(owner)
+    return tuple(replace(one, meaning=one.meaning or meanings.get(one.name, "")) for one in specified(owner))
 
 
 @cache
-def declared(rule: Any) -> tuple[Parameter, ...]:
-    """Read the parameters off a rule's class, with the sentences that follow them in its source."""
-    meanings = _meanings(rule)
-    return tuple(replace(one, meaning=meanings.get(one.name, "")) for one in specified(rule))
-
-
-@cache
-def specified(rule: Any) -> tuple[Parameter, ...]:
-    """Read the parameters without their sentences: all that a check needs, and no source is parsed."""
+def specified(owner: Any) -> tuple[Parameter, ...]:
+    """Return the parameters without parsing the source for their sentences; this is enough for checks."""
     return tuple(
         Parameter(
             name=f.name,
-            type=f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type)),
+            type=_type_text(_types(owner)[f.name]),
             modern=plain(f.default),
             classic=plain(f.metadata.get("classic", f.default)),
             low=f.metadata.get("low"),
@@ -132,51 +126,65 @@ def specified(rule: Any) -> tuple[Parameter, ...]:
             choices=f.metadata.get("choices", ()),
             unit=f.metadata.get("unit", ""),
             aliases=f.metadata.get("aliases", ()),
-            meaning="",
+            instead_of=f.metadata.get("instead_of", ""),
+            meaning=f.metadata.get("meaning", ""),
         )
-        for f in fields(rule)
+        for f in fields(owner)
     )
 
 
-def resolved(rule: Any, given: Mapping[str, Any], profile: str) -> dict[str, Any]:
-    """Return the values of all parameters: those given under any name, the others by profile."""
-    if profile not in ("modern", "classic"):
-        raise BadRule(f"defaults={profile!r} is not valid; there are: modern, classic")
-    names = {p.name.casefold(): p.name for p in specified(rule)}
-    names |= {alias.casefold(): p.name for p in specified(rule) for alias in p.aliases}
-    explicit: dict[str, Any] = {}
+def by_name(owner: Any, given: Mapping[str, Any], who: str, noun: str = "parameter") -> dict[str, Any]:
+    """Return the given values by the declared names of their parameters; aliases and case are resolved.
+
+    Args:
+        owner: The dataclass.
+        given: Values by name, as a user writes them.
+        who: The subject of an error's sentence.
+        noun: The word for a parameter in an error's sentence.
+
+    Raises:
+        BadParameter: An unknown name, or a parameter that is given twice.
+    """
+    names = {p.name.casefold(): p.name for p in specified(owner)}
+    names |= {alias.casefold(): p.name for p in specified(owner) for alias in p.aliases}
+    found: dict[str, Any] = {}
     for name, value in given.items():
         known = names.get(str(name).casefold())
         if known is None:
-            valid = ", ".join(p.name for p in specified(rule)) or "none"
+            valid = ", ".join(p.name for p in specified(owner)) or "none"
             near = nearest(str(name).casefold(), names)
             hint = f"did you mean {names[near]!r}? it" if near else "it"
-            raise BadRule(
-                f"rule {rule.__name__}{place_of(rule)} has no parameter {name!r}; {hint} has: {valid}"
-            )
-        if known in explicit:
-            raise BadRule(f"rule {rule.__name__}: parameter {known!r} is given twice")
-        explicit[known] = value
-    values = {f.name: f.metadata.get("classic") if profile == "classic" else f.default for f in fields(rule)}
+            raise BadParameter(f"{who} has no {noun} {name!r}; {hint} has: {valid}")
+        if known in found:
+            raise BadParameter(f"{who}: {noun} {known!r} is given twice")
+        found[known] = value
+    return found
+
+
+def resolved(owner: Any, given: Mapping[str, Any], profile: str, who: str) -> dict[str, Any]:
+    """Return the values of all parameters: those given under any name, the others by profile."""
+    if profile not in ("modern", "classic"):
+        raise BadParameter(f"defaults={profile!r} is not valid; there are: modern, classic")
+    explicit = by_name(owner, given, who)
+    values = {f.name: f.metadata.get("classic") if profile == "classic" else f.default for f in fields(owner)}
     values |= explicit
-    for f in fields(rule):
+    for f in fields(owner):
         other = str(f.metadata.get("instead_of") or "")
         set_here = {name for name in (f.name, other) if not _absent(explicit.get(name))}
         if other and set_here:
-            # Two spellings of one limit: the one that was given counts, and the second form when both were.
+            # The two parameters express one limit: the given one counts, or the second when both are given.
             values[f.name if other in set_here else other] = None
     return values
 
 
-def checked(rule: Any, name: str, value: Any) -> Any:
-    """Return a parameter's value as its declared type; raises `BadRule` with what is valid."""
-    spec = next(p for p in specified(rule) if p.name == name)
+def checked(owner: Any, name: str, value: Any) -> Any:
+    """Return a parameter's value as its declared type; raises `BadParameter` with the valid values."""
+    spec = next(p for p in specified(owner) if p.name == name)
+    refusal = BadParameter(f"{name}={value!r} is not valid; it takes {spec.valid}")
     try:
-        typed = _parsed(value, _types(rule)[name])
+        typed = _parsed(value, _types(owner)[name])
     except (ValueError, TypeError, OverflowError):
-        raise BadRule(
-            f"{rule.__name__}{place_of(rule)}: {name}={value!r} is not valid; it takes {spec.valid}"
-        ) from None
+        raise refusal from None
     if typed is None:
         return None
     wrong = isinstance(typed, float) and not math.isfinite(typed)
@@ -187,9 +195,7 @@ def checked(rule: Any, name: str, value: Any) -> Any:
             or (spec.above is not None and typed <= spec.above)
         )
     if wrong or (spec.choices and typed not in spec.choices):
-        raise BadRule(
-            f"{rule.__name__}{place_of(rule)}: {name}={value!r} is not valid; it takes {spec.valid}"
-        )
+        raise refusal
     return typed
 
 
@@ -201,8 +207,17 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _types(rule: Any) -> dict[str, Any]:
-    return get_type_hints(rule)
+def _types(owner: Any) -> dict[str, Any]:
+    return get_type_hints(owner)
+
+
+def _type_text(hint: Any) -> str:
+    """Return a type as an annotation; values of unknown types are texts."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return " | ".join(_type_text(option) for option in get_args(hint))
+    if get_origin(hint) is tuple:
+        return f"tuple[{_type_text(get_args(hint)[0])}, ...]"
+    return "None" if hint is type(None) else hint.__name__ if hint in (int, float, bool) else "str"
 
 
 def _parsed(value: Any, wanted: Any) -> Any:
@@ -232,7 +247,7 @@ def _parsed(value: Any, wanted: Any) -> Any:
 
 
 def _listed(text: str) -> list[Any]:
-    """Split a list as users write it: `a, b` or `["a", "b"]`. Brackets of a pattern are its own."""
+    """Split a list as users write it: `a, b` or `["a", "b"]`. Other brackets are part of a value."""
     try:
         given = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError):
@@ -251,13 +266,13 @@ def _boolean(value: Any) -> bool:
     return BOOLEANS[text]
 
 
-def _meanings(rule: Any) -> dict[str, str]:
-    # Of the classes it inherits from too; its own sentence wins.
-    inherited = [_meanings(parent) for parent in rule.__bases__ if parent is not object]
+def _meanings(owner: Any) -> dict[str, str]:
+    # Inherited parameters have sentences too; the class's own sentence wins.
+    inherited = [_meanings(parent) for parent in owner.__bases__ if parent is not object]
     found = {name: meaning for each in inherited for name, meaning in each.items()}
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(rule)))
-    except (OSError, TypeError, SyntaxError):  # a rule typed at a prompt has no source
+        tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
+    except (OSError, TypeError, SyntaxError):  # a class that was typed at a prompt has no source
         return found
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     for line, after in itertools.pairwise(body):

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.cli.conftest import job, told
 
-from holter.evaluation.extent import FAR_NS
+from holter.evaluation.facts import FAR_NS
 from holter.store.job import create
 from holter.store.writer import Writer
 

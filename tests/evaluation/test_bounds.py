@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.evaluation import choose
 from holter.evaluation.evaluator import Evaluator
-from holter.evaluation.facts import Facts
+from holter.evaluation.facts import FactsTracker
 from holter.rules import catalogue
 from holter.schema.table import Table
 
@@ -82,7 +82,7 @@ def size(evaluator: Evaluator) -> int:
 
 def test_memory_and_progress_stay_as_they_are():
     runs = choose(catalogue())
-    evaluator = Evaluator(runs, Facts(start=START, interval_ms=1000, nodes={}))
+    evaluator = Evaluator(runs, FactsTracker(start=START, interval_ms=1000, nodes={}))
     sizes: dict[int, int] = {}
     kept: dict[int, int] = {}
     for minute in range(300):

@@ -11,7 +11,7 @@ import pytest
 
 from holter.evaluation import RuleRun
 from holter.evaluation.groups import ORDER, group
-from holter.evaluation.moments import grid, spacing
+from holter.evaluation.schedule import grid, spacing
 from holter.rules import Job, Lookback, Rule, Window, catalogue, find, parameter
 
 S = 10**9

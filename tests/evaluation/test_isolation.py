@@ -94,7 +94,7 @@ def test_what_is_no_issue_is_a_fault_of_the_rule():
 
     run = looks(Wrong(), 1)
     assert run.status == "Error"
-    assert "'an issue', which is no Issue" in run.error
+    assert "'an issue', which is not an Issue" in run.error
 
 
 def test_repeats_are_one_issue():

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 
 from holter.evaluation.evaluator import Evaluator
-from holter.evaluation.facts import Facts
+from holter.evaluation.facts import FactsTracker
 from holter.evaluation.selection import choose
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table, repeated
@@ -38,7 +38,7 @@ def rows(first: int, phase: str | None = None) -> Table:
 
 
 def test_memory_does_not_grow_with_the_number_of_steps():
-    facts = Facts(start=START, interval_ms=500, nodes={"node": {"cpus": 4}})
+    facts = FactsTracker(start=START, interval_ms=500, nodes={"node": {"cpus": 4}})
     evaluator = Evaluator(choose(["pack:default"]), facts)
     tracemalloc.start()
     held = {}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holter.rules import Lookback, Series
-from holter.rules.engine.lookback import Recent
+from holter.rules.engine.lookback import RecentData
 from holter.schema.table import Table
 
 S = 10**9
@@ -29,7 +29,7 @@ def steps(seed: int, ranks: int = 4, stops: int | None = None) -> Table:
 @pytest.mark.parametrize("last", [1, 7, 150])
 def test_the_last_steps_of_each_rank_are_those_that_brute_force_finds(stops, last):
     table = steps(1, stops=stops)
-    recent = Recent({"steps": Lookback(steps=last)})
+    recent = RecentData({"steps": Lookback(steps=last)})
     ends = table["time"] + table["duration"]
     judged = 0
     for moment in range(20 * S, 260 * S, 20 * S):
@@ -58,7 +58,7 @@ def test_samples_are_the_same_by_rows_and_by_series():
         for n in ("a", "b")
     ]
     table = Table.of("samples", rows).where(random.permutation(len(rows))).sorted("time")
-    one, other = Recent(), Recent()
+    one, other = RecentData(), RecentData()
     one.add("samples", table, 7 * S)
     for metric in ("gpu.util", "gpu.power"):
         for node in ("a", "b"):
@@ -78,7 +78,7 @@ def test_samples_are_the_same_by_rows_and_by_series():
 
 
 def test_what_is_asked_twice_is_worked_out_once():
-    recent = Recent()
+    recent = RecentData()
     recent.add("steps", steps(3), 0)
     assert recent.rows("steps", 0, 90 * S) is recent.rows("steps", 0, 90 * S)
     before = recent.rows("steps", 0, 90 * S).rows

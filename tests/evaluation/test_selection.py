@@ -8,8 +8,7 @@ import pytest
 
 from holter.evaluation import choose, documents, packs
 from holter.evaluation.selection import split
-from holter.rules import BadRule, catalogue, rule_configs
-from holter.rules.engine.configs import snake
+from holter.rules import BadRule, catalogue, rule_configs, snake
 from holter.rules.framework.step_outlier import StepOutlier
 from holter.rules.system.low_gpu_utilization import LowGPUUtilization
 

@@ -10,7 +10,7 @@ from tests.rules.tables import START
 
 from holter.evaluation import choose
 from holter.evaluation.evaluator import Evaluator
-from holter.evaluation.facts import Facts
+from holter.evaluation.facts import FactsTracker
 from holter.schema.table import Table
 
 SECOND = 1_000_000_000
@@ -176,7 +176,7 @@ def test_all_is_well(machine):
     runs = choose(RULES)
     gpus = [{"device": f"gpu{i}", "name": "NVIDIA H100 80GB HBM3"} for i in range(4)]
     nodes = {"n": {"cpus": 8, "memory_bytes": 64 * GIB, "gpus": gpus}}
-    evaluator = Evaluator(runs, Facts(start=START, interval_ms=5000, nodes=nodes))
+    evaluator = Evaluator(runs, FactsTracker(start=START, interval_ms=5000, nodes=nodes))
     for minute in range(MINUTES):
         for name, table in minutes(series, ranks, full_pct, minute).items():
             evaluator.take(name, table)

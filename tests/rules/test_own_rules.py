@@ -10,6 +10,7 @@ from tests.rules.rows import scalars, tensors
 
 from holter.evaluation import choose, documents
 from holter.rules import BadRule, Issue, Step, check_rule, find, rule
+from holter.rules.own.files import load
 
 FILE = '''
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ def test_a_file_with_a_parameter_through_the_manifest_and_back(own, tmp_path):
     assert kept["parameters"] == {"threshold": 5.0}
     (again,) = choose([kept])
     assert again.rule == run.rule
-    (issue,) = check_rule(run.rule, {"scalars": scalars(loss=[1.0, 6.0, 7.0])})
+    (issue,) = check_rule(load(kept["rule"])(threshold=5), {"scalars": scalars(loss=[1.0, 6.0, 7.0])})
     assert (issue.count, issue.step_start, issue.step_end) == (2, 1, 2)
 
 
@@ -140,7 +141,9 @@ def test_a_function_rule_from_a_file(own):
         "    return step.scalars['loss'] > limit\n"
     )
     (run,) = choose([f"{own(text)}:above:limit=4"])
-    assert len(check_rule(run.rule, {"scalars": scalars(loss=[4.0, 5.0])})) == 1
+    assert run.rule.values() == {"limit": 4}
+    made = load(type(run.rule).named())(**run.rule.values())
+    assert len(check_rule(made, {"scalars": scalars(loss=[4.0, 5.0])})) == 1
     with pytest.raises(
         BadRule, match=r"other\.py:2: BadRule: @rule: parameter 'limit' of above needs a default"
     ):

@@ -1,8 +1,10 @@
-"""Act on what rules find: one action, one file; its contract is `Action.act`, from an occasion to a sentence.
+"""Actions that follow issues, such as mails and webhooks; the contract is `Action.act`.
+
+Each action is one file.
 
 To add an action, add a file `my_action.py` with one frozen dataclass `MyAction(Action)`: options made by
-`parameter`, each followed by its sentence, `check` for what can be known before training starts, and `act`.
-The folder is the registry; installed packages add theirs under the entry point `holter.actions`.
+`parameter`, each followed by its sentence, `check` for errors that show before training starts, and `act`.
+The folder is the registry; installed packages add their actions under the entry point `holter.actions`.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from holter.actions._grammar import BadAction, split
 from holter.actions._secrets import Secrets
-from holter.parameters import checked, declared, nearest, plain
+from holter.parameters import BadParameter, Parameter, by_name, checked, declared, nearest, parameter, plain
 from holter.plugins import modules, strangers
-from holter.rules import BadRule, Parameter, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,22 +38,22 @@ __all__ = [
 ]
 
 
-class ActionFailed(Exception):  # noqa: N818 - what became of it, told with the issue
-    """It could not be done, and trying again would not help; the text says why."""
+class ActionFailed(Exception):  # noqa: N818 - its text is a result that is shown with the issue
+    """The action failed, and another try would not help; the text gives the reason."""
 
 
 class TryAgain(ActionFailed):
-    """It could not be done now; later it may."""
+    """The action failed now; a later try may succeed."""
 
     def __init__(self, text: str, after_s: float | None = None) -> None:
         super().__init__(text)
         self.after_s = after_s
-        """How long to wait at least, where the other side said so."""
+        """The least seconds to wait, if the other side gave them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """One issue of one job, to be acted on."""
+    """One issue of one job, for an action."""
 
     folder: JobFolder
     rule: str
@@ -60,9 +61,9 @@ class Occasion:
     issue: Mapping[str, Any]
     """The issue as `evaluations.json` holds it."""
     time: int
-    """When it is acted on, ns since the epoch."""
+    """The time of the action, ns since the epoch."""
     id: str
-    """The same whenever this action is tried again for this issue."""
+    """The identifier of this action for this issue; the same for every try."""
     statuses: Mapping[str, str] = field(default_factory=dict)
     """The status of every rule of the job."""
 
@@ -77,27 +78,27 @@ class Limits:
     """How often an action acts."""
 
     cooldown_s: float = 0.0
-    """Time that must have passed since it acted last."""
+    """The least time since it acted last."""
     dedupe_s: float = 0.0
-    """Time that must have passed since it acted for the same rule."""
+    """The least time since it acted for the same rule."""
     max_per_run: int = 20
-    """How often it acts in the life of a job."""
+    """The most actions in the life of a job."""
     retries: int = 3
-    """How often it tries again what may be temporary."""
+    """The most tries after a temporary failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What every action declares. It is its options; the same object acts for every issue, one at a time."""
+    """The base class of actions. Its fields are its options; one object acts for all issues, in turn."""
 
     description: ClassVar[str] = ""
     """What it does, in one sentence."""
     also_called: ClassVar[tuple[str, ...]] = ()
-    """Other names under which it is found; `slack:format=slack` is one that means an option."""
+    """Other names under which `find` returns it; `slack:format=slack` also sets an option."""
     needs_arming: ClassVar[bool] = False
-    """Whether a configuration file must say `armed = true` before it does more than say what it would do."""
+    """Whether a configuration file must set `armed = true`; without it the action is a dry run."""
     limits: ClassVar[Limits] = Limits()
-    """How often it acts, where the order does not say."""
+    """How often it acts, unless the order sets limits."""
 
     def __post_init__(self) -> None:
         for given in fields(self):
@@ -106,30 +107,29 @@ class Action:
                 value = tuple(one.strip() for one in value.strip("[]() ").split(",") if one.strip())
             try:
                 value = checked(type(self), given.name, value)
-            except BadRule as error:
-                text = str(error).removeprefix(type(self).__name__)
-                raise BadAction(f"{self.name()}{text}") from None
+            except BadParameter as error:
+                raise BadAction(f"{self.name()}: {error}") from None
             object.__setattr__(self, given.name, value)
 
     def check(self, secrets: Secrets) -> None:
-        """Refuse, before training starts, what cannot work here: a secret that is missing, a bad address.
+        """Refuse, before training starts, options that cannot work: a missing secret, a bad address.
 
         Raises:
-            BadAction: naming the option or the variable, and what is valid.
+            BadAction: The option or the variable is not valid; names it and what is valid.
         """
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Do it; returns what was done, in a few words.
+        """Act, and return a short description of the result.
 
         Raises:
-            TryAgain: It may work later; it is tried again with growing pauses.
-            ActionFailed: It cannot work.
+            TryAgain: A later try may succeed; it follows after growing pauses.
+            ActionFailed: Another try would not help.
         """
         raise NotImplementedError
 
     @classmethod
     def name(cls) -> str:
-        """Return its name as users write it: that of its class, in lower case with underscores."""
+        """Return its name as users write it: the class's name in lower case with underscores."""
         letters = ("_" + c.lower() if c.isupper() else c for c in cls.__name__)
         return "".join(letters).lstrip("_")
 
@@ -140,18 +140,10 @@ class Action:
         Raises:
             BadAction: An unknown option, a missing one or a value out of range; names what is valid.
         """
-        names = {option.name: option.name for option in cls.parameters()}
-        names |= {alias: option.name for option in cls.parameters() for alias in option.aliases}
-        chosen: dict[str, Any] = {}
-        for name, value in given.items():
-            if name not in names:
-                near = nearest(name, names)
-                hint = f"did you mean {near!r}? it" if near else "it"
-                valid = ", ".join(option.name for option in cls.parameters()) or "none"
-                raise BadAction(f"action {cls.name()} has no option {name!r}; {hint} has: {valid}")
-            if names[name] in chosen:
-                raise BadAction(f"action {cls.name()}: option {names[name]!r} is given twice")
-            chosen[names[name]] = value
+        try:
+            chosen = by_name(cls, given, f"action {cls.name()}", "option")
+        except BadParameter as error:
+            raise BadAction(str(error)) from None
         return cls(**chosen)
 
     @classmethod
@@ -161,35 +153,35 @@ class Action:
         return declared(action)
 
     def values(self) -> dict[str, Any]:
-        """Return every option's value, as JSON can hold it. Secrets are not among them, only their names."""
+        """Return every option's value, as JSON can hold it; options hold names of secrets, and no secrets."""
         return {given.name: plain(getattr(self, given.name)) for given in fields(self)}
 
 
 @cache
 def catalogue() -> dict[str, type[Action]]:
-    """Return every action there is by its name, sorted; ours first, then those of installed packages.
+    """Return all actions by name, sorted: those of this package, then those of installed packages.
 
     Raises:
-        BadAction: A module of the shelf without an action, or a stranger that is none.
+        BadAction: A module in this folder without an action, or a plug-in that is not an action.
     """
     found: dict[str, type[Action]] = {}
     for name, module in modules(__name__).items():
         actions = [v for v in vars(module).values() if _is_action(v) and v.__module__ == module.__name__]
         if len(actions) != 1 or actions[0].name() != name:
-            raise BadAction(f"{module.__name__} must hold one action, called as the file is")
+            raise BadAction(f"{module.__name__} must hold one action with the name of the file")
         found[name] = actions[0]
     for name, value in strangers(__name__).items():
         if not _is_action(value):
-            raise BadAction(f"plug-in {name!r} of {__name__} is no action: {value!r}")
+            raise BadAction(f"plug-in {name!r} of {__name__} is not an action: {value!r}")
         found.setdefault(value.name(), value)
     return dict(sorted(found.items()))
 
 
 def find(name: str) -> tuple[type[Action], dict[str, Any]]:
-    """Return the action called `name`, in any case and with or without underscores, and what that name means.
+    """Return the action called `name`, in any case and with or without underscores, and the options it sets.
 
     Raises:
-        BadAction: There is none; names the nearest.
+        BadAction: An unknown name; names the nearest.
     """
     actions = catalogue()
     known: dict[str, tuple[type[Action], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Carry out orders: once an issue, in order, in a thread of their own, and remember what became of each."""
+"""`Dispatcher`: carries out orders in a thread, once for each issue and in order, and keeps the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 ACTED = ("ok", "failed", "dry_run")
-"""Results that count for limits."""
+"""The results that count for limits."""
 QUEUE = 256
 BACKOFF_S, LONGEST_PAUSE_S = 1.0, 60.0
 _ABOUT = ("code", "node", "rank", "device", "tensor")
@@ -31,7 +31,7 @@ _TEXT = 500
 
 @dataclass(slots=True)
 class Result:
-    """What became of one order for one issue."""
+    """The result of one order for one issue."""
 
     result: str
     """pending, ok, failed, skipped_cooldown, skipped_limit or dry_run."""
@@ -42,10 +42,10 @@ class Result:
 
 
 class Dispatcher:
-    """Takes issues once they are stored and has them acted upon; nothing in it ever raises or waits.
+    """Takes stored issues and runs the actions of orders for them; its methods neither raise nor block.
 
-    An order follows an issue once: what was done is part of `state`, which the caller keeps with the issues.
-    What was under way when a process died is done again by the next: a mail may come twice, but none is lost.
+    An order acts once for an issue: the results are part of `state`, which the caller stores with the issues.
+    An action that was running when the process died is repeated: a mail may come twice, but is not lost.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class Dispatcher:
         wait: Callable[[float], object] | None = None,
         size: int = QUEUE,
     ) -> None:
-        """Start, or go on.
+        """Start, or continue.
 
         Args:
-            orders: What to do; none makes a dispatcher that does nothing.
+            orders: The orders; without any the dispatcher does nothing.
             folder: The job.
-            state: What `state` said before a restart.
-            rules: Names of the rules whose issues count; every rule's by default.
-            secrets: The environment; the process's by default.
-            clock: Now, ns since the epoch.
-            wait: Waits so many seconds between two tries.
-            size: How many may wait; issues beyond are taken when they are offered again.
+            state: The result of `state` before a restart.
+            rules: Names of the rules whose issues count; by default all rules.
+            secrets: The environment; by default that of the process.
+            clock: Returns the present time, ns since the epoch.
+            wait: Waits the given seconds between two tries.
+            size: The length of the queue; further issues are taken when they are offered again.
         """
         self._orders = {order.name: order for order in orders}
         self._folder = folder
@@ -100,14 +100,14 @@ class Dispatcher:
 
         Args:
             folder: The job.
-            actions: What whoever started the job asked for, as `documents` returns it; never what lies in a
-                store, to which others may write.
+            actions: The actions from the command that started the job, as `documents` returns them; never
+                those in a store, to which others may write.
             rules: The rules whose issues count, each with `name` and `rule`.
-            state: What `state` said before a restart.
-            more: As `__init__` takes it.
+            state: The result of `state` before a restart.
+            more: Further arguments of `__init__`.
 
         Raises:
-            BadAction: An action, an option or a rule that there is not.
+            BadAction: An unknown action, option or rule.
         """
         names = [str(rule["name"]) for rule in rules]
         kept = state if isinstance(state, dict) else None
@@ -115,11 +115,11 @@ class Dispatcher:
 
     @property
     def changed(self) -> bool:
-        """Whether there are results that `state` has not told yet."""
+        """Whether there are results since the last call of `state`."""
         return self._changed
 
     def offer(self, rules: Iterable[Mapping[str, Any]]) -> None:
-        """Take the issues that are stored, as `evaluations.json` holds them; known ones cost nothing."""
+        """Take the stored issues, as `evaluations.json` holds them; known ones are skipped."""
         if not self._orders:
             return
         rules = list(rules)
@@ -150,7 +150,7 @@ class Dispatcher:
         return True
 
     def annotate(self, rules: Iterable[dict[str, Any]]) -> None:
-        """Put `actions`, a list of name, result, time and text, into issues that were acted upon."""
+        """Add `actions`, a list of name, result, time and text, to issues that have results."""
         for rule in rules if self._orders else ():
             for issue in rule.get("issues") or ():
                 key = key_of(rule["name"], issue)
@@ -164,7 +164,7 @@ class Dispatcher:
                     issue["actions"] = done
 
     def state(self) -> dict[str, Any]:
-        """Return what was done, as JSON can hold it."""
+        """Return the results, as JSON can hold them."""
         with self._lock:
             self._changed = False
             return {
@@ -174,15 +174,15 @@ class Dispatcher:
             }
 
     def close(self, patience_s: float, *, last: bool = False) -> None:
-        """Take nothing more, and wait for what is under way.
+        """Take no more issues, and wait for running actions.
 
         Args:
             patience_s: How long to wait.
-            last: Nobody will go on after this: what is not done by then has failed.
+            last: No later process continues: actions that are not done by then have failed.
         """
         thread = self._thread
         if thread is not None:
-            with contextlib.suppress(queue.Full):  # then it ends with the process
+            with contextlib.suppress(queue.Full):  # then the thread ends with the process
                 self._queue.put_nowait(None)
             thread.join(patience_s)
         self._closing.set()
@@ -208,13 +208,13 @@ class Dispatcher:
     ) -> None:
         now, rule = self._clock(), str(json.loads(key)[0])
         if (why := self._limited(order, rule, now)) is not None:
-            self._say(order, key, Result(why[0], now, why[1]))
+            self._set_result(order, key, Result(why[0], now, why[1]))
             return
         if order.dry_run:
             values = masked_in(order.action.values())
             options = ", ".join(f"{name}={value}" for name, value in values.items() if value)
             text = f"would do: {order.action.name()}" + (f" ({options})" if options else "")
-            self._say(order, key, Result("dry_run", now, text))
+            self._set_result(order, key, Result("dry_run", now, text))
             return
         digest = hashlib.sha256(f"{self._folder.name} {order.name} {key}".encode()).hexdigest()[:24]
         occasion = Occasion(
@@ -226,11 +226,11 @@ class Dispatcher:
                 break
             self._wait(max(pause, min(BACKOFF_S * 2 ** (tried - 1), LONGEST_PAUSE_S)))
             if self._closing.is_set():
-                return  # it stays pending, and whoever goes on tries again
-        self._say(order, key, result)
+                return  # it stays pending, and the next process tries again
+        self._set_result(order, key, result)
 
     def _try(self, order: Order, occasion: Occasion, tried: int) -> tuple[Result, float | None]:
-        """Act once; returns what became of it and, where another try may help, the least pause before it."""
+        """Act once; returns the result and, if another try may help, the least pause before it."""
         pause: float | None = None
         try:
             result, text = "ok", order.action.act(occasion, self._secrets)
@@ -239,12 +239,12 @@ class Dispatcher:
         except (ActionFailed, BadAction) as error:
             result, text = "failed", str(error)
         except Exception as error:
-            # An action is never worth the evaluation.
+            # A failed action must not stop the evaluation.
             result, text = "failed", f"{type(error).__name__}: {error}"
         return Result(result, self._clock(), masked_text(self._secrets.hide(text))[:_TEXT], tried), pause
 
     def _limited(self, order: Order, rule: str, now: int) -> tuple[str, str] | None:
-        """Return why it must not act now, if it must not."""
+        """Return the limit that forbids an action now, or None."""
         with self._lock:
             acted = [(key, r.time) for key, r in self._results[order.name].items() if r.result in ACTED]
         if len(acted) >= order.limits.max_per_run:
@@ -263,11 +263,11 @@ class Dispatcher:
         if since < order.limits.dedupe_s * 1e9:
             return (
                 "skipped_cooldown",
-                f"it told of {rule} {since / 1e9:.0f} s ago, dedupe_s={order.limits.dedupe_s:g}",
+                f"it reported {rule} {since / 1e9:.0f} s ago, dedupe_s={order.limits.dedupe_s:g}",
             )
         return None
 
-    def _say(self, order: Order, key: str, result: Result) -> None:
+    def _set_result(self, order: Order, key: str, result: Result) -> None:
         with self._lock:
             if self._results[order.name][key].result == "pending":
                 self._results[order.name][key] = result
@@ -276,15 +276,15 @@ class Dispatcher:
     def _restore(self, state: Mapping[str, Any]) -> None:
         for name, results in self._results.items():
             kept = state.get(name)
-            for key, told in kept.items() if isinstance(kept, dict) else ():
+            for key, one in kept.items() if isinstance(kept, dict) else ():
                 try:
-                    result = Result(str(told[0]), int(told[1]), str(told[2]), int(told[3]))
+                    result = Result(str(one[0]), int(one[1]), str(one[2]), int(one[3]))
                 except (TypeError, ValueError, IndexError):
                     continue
-                if result.result != "pending":  # what nobody finished is offered again
+                if result.result != "pending":  # an unfinished action is offered again
                     results[str(key)] = result
 
 
 def key_of(rule: str, issue: Mapping[str, Any]) -> str:
-    """Return what tells an issue from others of the job."""
+    """Return the identity of an issue among those of the job."""
     return json.dumps([rule, *(issue.get(name) for name in _ABOUT)])

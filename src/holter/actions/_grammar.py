@@ -1,9 +1,11 @@
-"""How actions are written: `NAME:key=value,key=value`, and SageMaker's `action_json`."""
+"""Parses actions as users write them: `NAME:key=value,key=value`, and SageMaker's `action_json`."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from holter.parameters import BadParameter
 
 _UPSTREAM: dict[str, tuple[str, dict[str, str]]] = {
     "stoptraining": ("stop_training", {"training_job_prefix": "job_prefix"}),
@@ -12,8 +14,8 @@ _UPSTREAM: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-class BadAction(ValueError):  # noqa: N818 - it is a sentence where it is raised
-    """An action, an option or a value that there is not; the text names what is valid."""
+class BadAction(BadParameter):
+    """An unknown action or option, or a value that is not valid; the text names what is valid."""
 
 
 def split(text: str) -> tuple[str, dict[str, Any]]:
@@ -61,12 +63,12 @@ def _pieces(text: str, name: str) -> list[str]:
 
 
 def upstream(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Translate SageMaker's `action_json`, a list of `{"name": …}`, into names and options of ours.
+    """Translate SageMaker's `action_json`, a list of `{"name": …}`, into names and options of actions.
 
-    Names are taken in any case, values keep theirs; upstream lowered everything.
+    Names may have any case, and values keep their case; SageMaker lowers everything.
 
     Raises:
-        BadAction: No such list, or an action that there is not.
+        BadAction: The text is not such a list, or an action is unknown.
     """
     try:
         given = json.loads(text)
@@ -79,7 +81,7 @@ def upstream(text: str) -> list[tuple[str, dict[str, Any]]]:
         name = one["name"].lower().replace("_", "")
         if name not in _UPSTREAM:
             raise BadAction(f"action_json: no action {one['name']!r}; there are: {', '.join(_UPSTREAM)}")
-        ours, names = _UPSTREAM[name]
+        known, names = _UPSTREAM[name]
         options = {names.get(str(key), str(key)): value for key, value in one.items() if key != "name"}
-        found.append((ours, {key: value for key, value in options.items() if value not in (None, "")}))
+        found.append((known, {key: value for key, value in options.items() if value not in (None, "")}))
     return found

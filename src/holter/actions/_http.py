@@ -19,20 +19,20 @@ _LONGEST_WAIT_S = 60.0
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the message, and its secrets, to who was not named."""
+    """Refuses redirects: they would carry the message and its secrets to another server."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow none."""
+        """Return no new request."""
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def check_url(url: str, who: str) -> str:
-    """Return a URL that can be sent to; raises `BadAction`, which does not repeat it: it may be secret."""
+    """Return a valid URL; raises `BadAction` without the URL in its text, because it may be secret."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - raises when it is none
+        parts.port  # noqa: B018 - raises for an invalid port
     except ValueError:
         raise BadAction(f"{who} holds no URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in url):
@@ -41,11 +41,11 @@ def check_url(url: str, who: str) -> str:
 
 
 def send(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float, method: str = "POST") -> str:
-    """Send a request; returns the answer in a few words.
+    """Send a request; returns the status of the answer.
 
     Raises:
-        TryAgain: No answer, or one that says the trouble is temporary.
-        ActionFailed: The other side will not have it.
+        TryAgain: There is no answer, or it reports a temporary error.
+        ActionFailed: The server refuses the request.
     """
     try:
         request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310 - see check_url
@@ -66,7 +66,7 @@ def send(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
 
 
 def _seconds(given: str | None) -> float | None:
-    """Read `Retry-After`, where it is a number of seconds."""
+    """Return the seconds of `Retry-After`, if it is a number."""
     if given is None or not given.strip().isdigit():
         return None
     return min(float(given), _LONGEST_WAIT_S)

@@ -1,4 +1,4 @@
-"""Orders: which action follows which issues, how often; from the command line, TOML, and job manifests."""
+"""Orders: which action follows which issues, and how often; from the command line, TOML and manifests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holter.actions import Action, BadAction, Limits, find
 from holter.actions._grammar import split, upstream
 from holter.parameters import nearest
-from holter.rules import SEVERITIES
+from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,35 +25,35 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 """The lowest and the highest value of each limit."""
 SWITCHES = ("dry_run", "armed")
 OPTIONS = ("on", "severity", *LIMITS, *SWITCHES)
-"""Options that every action takes beside its own."""
+"""Options that every action takes besides its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One action, and what it is bound to."""
+    """One action, with its rules, severity and limits."""
 
     name: str
-    """What it is called in results; unlike any other of the job."""
+    """Its name in results; unique in the job."""
     action: Action
     on: tuple[str, ...] = ()
-    """Names of the rules; none means every rule."""
+    """Names of the rules; empty for all rules."""
     severity: str = "info"
     """The least severity it follows."""
     limits: Limits = field(default_factory=Limits)
-    """How often."""
+    """How often it acts."""
     dry_run: bool = False
-    """Say what it would do, and do nothing."""
+    """Whether it only reports what it would do."""
 
     def wants(self, rule: Mapping[str, Any], issue: Mapping[str, Any]) -> bool:
-        """Whether it follows this issue of this rule, both as `evaluations.json` holds them."""
+        """Return whether it follows an issue of a rule, both as `evaluations.json` holds them."""
         if self.on and not {rule["name"], rule.get("rule")} & set(self.on):
             return False
-        # A stranger's rule may call it what it likes; that is no reason not to tell of it.
-        told = issue["severity"] if issue["severity"] in SEVERITIES else "critical"
-        return SEVERITIES.index(told) >= SEVERITIES.index(self.severity)
+        # A rule of a user may use another word; its issues still deserve an action.
+        severity = issue["severity"] if issue["severity"] in SEVERITIES else "critical"
+        return SEVERITIES.index(severity) >= SEVERITIES.index(self.severity)
 
     def document(self) -> dict[str, Any]:
-        """Return it as a job's manifest holds it; `choose` reads it. Secrets are in none."""
+        """Return it as a job's manifest holds it, without secrets; `choose` reads it."""
         return {
             "name": self.name,
             "action": self.action.name(),
@@ -66,11 +66,11 @@ class Order:
 
 
 def choose(given: Iterable[str | Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = ()) -> list[Order]:
-    """Make the orders that were given, in their order.
+    """Make orders from all their spellings.
 
     Args:
-        given: `NAME[:k=v,…]`, SageMaker's `action_json`, a table of TOML with `on` and `do`, or what a
-            manifest holds.
+        given: `NAME[:k=v,…]`, SageMaker's `action_json`, a TOML table with `on` and `do`, or a document of
+            a manifest.
         rules: The rules of the job, each with `name` and `rule`.
 
     Raises:
@@ -85,13 +85,13 @@ def choose(given: Iterable[str | Mapping[str, Any]], rules: Sequence[Mapping[str
 
 
 def check(orders: Iterable[Order], secrets: Secrets) -> None:
-    """Refuse before training starts what cannot work: raises `BadAction`."""
+    """Check orders before training starts; raises `BadAction` for one that cannot work."""
     for order in orders:
         order.action.check(secrets)
 
 
 def _read(given: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any], bool]]:
-    """Yield name, own options, common options, and whether a person typed it at the command line."""
+    """Yield name, own options, common options, and whether it comes from the command line."""
     if isinstance(given, str):
         if given.lstrip().startswith(("[", "{")):
             for name, options in upstream(given):
@@ -100,7 +100,7 @@ def _read(given: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any], boo
         name, options = split(given)
         yield name, options, {}, True
         return
-    if "action" in given:  # what a manifest holds
+    if "action" in given:  # a document of a manifest
         common = {key: given[key] for key in ("name", "on", "severity", *LIMITS, "dry_run") if key in given}
         yield given["action"], dict(given.get("options") or {}), common, True
         return
@@ -250,5 +250,5 @@ def _folded(name: str) -> str:
 def documents(orders: Iterable[Order]) -> list[dict[str, Any]]:
     """Return orders as a job's manifest holds them."""
     made = [order.document() for order in orders]
-    json.dumps(made)  # what a stranger's action cannot be written down as is said now, not later
+    json.dumps(made)  # options that JSON cannot hold are refused now, not later
     return made

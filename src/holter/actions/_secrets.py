@@ -1,4 +1,4 @@
-"""Secrets: read from the environment or from a file it names, and kept out of every text we write."""
+"""Secrets: read from the environment or a file that it names, and hidden in all texts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 HIDDEN = "***"
 _SHORTEST = 4
-"""Shorter pieces of a secret are not looked for: hiding them would make every text unreadable."""
+"""Shorter pieces of a secret are not hidden: hiding them would make texts unreadable."""
 _PIECE = 8
 
 
 class Secrets:
-    """The environment as actions may see it. What was read as a secret is hidden by `hide` from then on."""
+    """The environment for actions. `hide` hides every secret that was read."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
         self._known: set[str] = set()
 
     def setting(self, name: str, default: str = "") -> str:
-        """Return a variable that is no secret, such as a host name."""
+        """Return a public variable, such as a host name."""
         return self._environment.get(name, "").strip() or default
 
     def get(self, name: str) -> str | None:
@@ -63,13 +63,13 @@ class Secrets:
         return found
 
     def hide(self, text: str) -> str:
-        """Return a text without any secret that was read."""
+        """Return a text with all secrets hidden."""
         for known in sorted(self._known, key=len, reverse=True):
             text = text.replace(known, HIDDEN)
         return text
 
     def keep(self, value: str) -> None:
-        """Hide this from now on, in the forms in which others may repeat it: encoded, or parts of a URL."""
+        """Hide a value from now on, also encoded and as parts of a URL."""
         forms = {value, quote(value, safe=""), repr(value)[1:-1]}
         forms |= {base64.b64encode(value.encode()).decode().rstrip("=")}
         if "://" in value:

@@ -1,4 +1,4 @@
-"""An occasion in words: a subject, a text, a line for a telephone, and a document for programs."""
+"""Texts about an occasion: a subject, a message, a line for a telephone, and a document for programs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _PLACES = ("node", "rank", "device", "tensor")
 
 
 def subject(occasion: Occasion) -> str:
-    """Return one line: how bad, which rule, which job."""
+    """Return one line with severity, rule and job."""
     return _line(f"holter: {occasion.issue['severity']}: {occasion.rule} in job {occasion.folder.name}")
 
 
 def short(occasion: Occasion, length: int = SMS_LENGTH) -> str:
-    """Return one line of at most so many characters."""
+    """Return one line of at most `length` characters."""
     text = _line(f"{occasion.folder.name}: {occasion.rule}: {occasion.issue['summary']}")
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def text(occasion: Occasion) -> str:
-    """Return the whole finding, a fact a line."""
+    """Return the whole finding, one fact per line."""
     issue, folder = occasion.issue, occasion.folder
     places = [f"{name} {issue[name]}" for name in _PLACES if issue.get(name) is not None]
     lines = [f"{occasion.rule} ({issue['severity']}): {issue['summary']}"]
@@ -41,7 +41,7 @@ def text(occasion: Occasion) -> str:
 
 
 def span(occasion: Occasion) -> str | None:
-    """Return the steps it is about: `step 7`, `steps 7 to 9`."""
+    """Return the steps of the issue: `step 7`, `steps 7 to 9`."""
     first, last = occasion.issue.get("step_start"), occasion.issue.get("step_end")
     first, last = first if first is not None else last, last if last is not None else first
     if first is None:
@@ -64,7 +64,7 @@ def document(occasion: Occasion) -> dict[str, Any]:
 
 
 def moment(time_ns: int) -> str:
-    """Return a time as RFC 3339 writes it, in UTC."""
+    """Return a time in RFC 3339 format, in UTC."""
     return datetime.fromtimestamp(time_ns / 1e9, timezone.utc).isoformat(timespec="milliseconds")
 
 

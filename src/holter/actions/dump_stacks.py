@@ -1,4 +1,4 @@
-"""Have every rank write down where its code stands."""
+"""Record the Python stacks of every rank."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, TryA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpStacks(Action):
-    """Write a request into `control.json`; the agents ask every process and keep events `stacks`."""
+    """Write a request into `control.json`; the agents ask every process and store events `stacks`."""
 
     description = "has every process of the job write its Python stacks into the table of events"
     also_called = ("stacks",)
     limits = Limits(cooldown_s=60)
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Ask for them."""
+        """Write the request."""
         if occasion.over:
             raise ActionFailed("refused: the job has ended")
         if not any("stacks" in (node.get("obeys") or ()) for node in occasion.folder.nodes().values()):

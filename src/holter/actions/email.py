@@ -23,7 +23,7 @@ SECURITY = ("starttls", "tls", "none")
 
 
 class Server(NamedTuple):
-    """Where mail is handed in, from variables `SMTP_…`."""
+    """The mail server, from the variables `SMTP_…`."""
 
     host: str
     port: int
@@ -45,7 +45,7 @@ class Email(Action):
     to: tuple[str, ...] = parameter((), aliases=("email_address",))
     """Addresses, as in [a@example.org,b@example.org]."""
     timeout_s: float = parameter(15.0, above=0, high=120, unit="s")
-    """How long the server may take to answer."""
+    """The longest wait for the server."""
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
@@ -59,7 +59,7 @@ class Email(Action):
         server(secrets)
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Hand the mail to the server."""
+        """Send the mail to the server."""
         where = server(secrets)
         mail = EmailMessage()
         mail["Subject"] = subject(occasion)
@@ -72,12 +72,12 @@ class Email(Action):
             with _connected(where, self.timeout_s) as connection:
                 refused = connection.send_message(mail)
         except (smtplib.SMTPAuthenticationError, smtplib.SMTPNotSupportedError) as error:
-            raise ActionFailed(f"{where.host}: {_said(error)}") from None
+            raise ActionFailed(f"{where.host}: {_answer(error)}") from None
         except smtplib.SMTPRecipientsRefused as error:
             codes = [code for code, _ in error.recipients.values()]
             raise _kind(codes)(f"{where.host} refuses every recipient ({codes[0]})") from None
         except smtplib.SMTPResponseException as error:
-            raise _kind([error.smtp_code])(f"{where.host}: {_said(error)}") from None
+            raise _kind([error.smtp_code])(f"{where.host}: {_answer(error)}") from None
         except ssl.SSLCertVerificationError as error:
             raise ActionFailed(
                 f"{where.host}: its certificate is not valid: {error.verify_message}"
@@ -90,7 +90,7 @@ class Email(Action):
 
 
 def check_address(address: str, who: str) -> None:
-    """Raise `BadAction` when this is no address that mail can be sent to; its case is kept."""
+    """Raise `BadAction` for an invalid mail address; its case is kept."""
     local, at, domain = address.partition("@")
     dots = local.startswith(".") or local.endswith(".") or ".." in local
     good = at and _LOCAL.fullmatch(local) and not dots and _DOMAIN.fullmatch(domain)
@@ -128,7 +128,7 @@ def server(secrets: Secrets) -> Server:
 
 
 def _connected(where: Server, timeout_s: float) -> smtplib.SMTP:
-    """Connect, encrypt, and say who we are."""
+    """Connect, encrypt and log in."""
     context = ssl.create_default_context(cafile=where.ca_file)
     connection: smtplib.SMTP
     if where.security == "tls":
@@ -147,11 +147,11 @@ def _connected(where: Server, timeout_s: float) -> smtplib.SMTP:
 
 
 def _kind(codes: list[int]) -> type[ActionFailed]:
-    """A server's 4xx is temporary, 5xx is for good."""
+    """Return the kind of failure: a server's 4xx is temporary, 5xx is permanent."""
     return TryAgain if all(400 <= code < 500 for code in codes) else ActionFailed
 
 
-def _said(error: Exception) -> str:
+def _answer(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPResponseException):
         said = error.smtp_error
         return f"{error.smtp_code} {said.decode(errors='replace') if isinstance(said, bytes) else said}"

@@ -1,4 +1,4 @@
-"""Say it in Python's log, and in a file as one JSON document a line."""
+"""Write the issue to Python's log, and to a file as one JSON document per line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Log(Action):
     limits = Limits(max_per_run=1000)
 
     level: str = parameter("warning", choices=("debug", "info", "warning", "error", "critical"))
-    """How loud."""
+    """The log level."""
     file: str = parameter("")
-    """A file to which each issue is appended as one line of JSON."""
+    """The file to which each issue is appended as one line of JSON."""
 
     def check(self, secrets: Secrets) -> None:
         """Refuse a file in a folder that does not exist."""

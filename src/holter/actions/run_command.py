@@ -20,7 +20,7 @@ _SAID = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand(Action):
-    """Start a program of the user's; its exit code says whether it worked."""
+    """Start a program of the user; its exit code shows success or failure."""
 
     description = "runs a command with the finding as JSON on its standard input"
     also_called = (
@@ -31,9 +31,9 @@ class RunCommand(Action):
     limits = Limits(retries=0)
 
     argv: tuple[str, ...] = parameter(())
-    """The program and its arguments; a text is split as a shell would, but no shell runs."""
+    """The program and its arguments; a text is split as in a shell, but no shell runs."""
     timeout_s: float = parameter(60.0, above=0, high=3600, unit="s")
-    """After so long it and what it started are killed."""
+    """The time after which it and its child processes are killed."""
 
     def __post_init__(self) -> None:
         given: Any = self.argv
@@ -48,12 +48,12 @@ class RunCommand(Action):
             raise BadAction("run_command: argv is missing; write run_command:argv='./notify.sh --loud'")
 
     def check(self, secrets: Secrets) -> None:
-        """Refuse a program that there is not."""
+        """Refuse a program that does not exist."""
         if shutil.which(self.argv[0]) is None:
             raise BadAction(f"run_command: {self.argv[0]!r} is no program that can be run")
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Run it to its end."""
+        """Run the program to its end."""
         try:
             process = subprocess.Popen(
                 self.argv,

@@ -28,13 +28,13 @@ class Sms(Action):
     token_env: str = parameter("SMS_GATEWAY_TOKEN")
     """The variable that holds the gateway's token, sent as `Authorization: Bearer`."""
     format: str = parameter("json", choices=("json", "form"))
-    """How the gateway wants its fields."""
+    """The encoding of the gateway's fields."""
     to_field: str = parameter("to")
-    """What the gateway calls the number."""
+    """The gateway's field for the number."""
     text_field: str = parameter("text")
-    """What the gateway calls the text."""
+    """The gateway's field for the text."""
     timeout_s: float = parameter(5.0, above=0, high=120, unit="s")
-    """How long the gateway may take to answer."""
+    """The longest wait for the gateway."""
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
@@ -49,7 +49,7 @@ class Sms(Action):
         secrets.need(self.token_env, "sms")
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Hand a message for each number to the gateway."""
+        """Send a message for each number to the gateway."""
         url, token = secrets.need(self.url_env, "sms"), secrets.need(self.token_env, "sms")
         kind = "application/json" if self.format == "json" else "application/x-www-form-urlencoded"
         headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Idempotency-Key": occasion.id}
@@ -63,7 +63,7 @@ class Sms(Action):
 
 
 def check_number(number: str, who: str) -> None:
-    """Raise `BadAction` when this is no telephone number as E.164 writes it."""
+    """Raise `BadAction` for a number that is not in E.164 format."""
     if _NUMBER.fullmatch(number) is None:
         raise BadAction(
             f"{who}={number[:40]!r} is no telephone number; valid: + and 7 to 15 digits, the first not 0, "

@@ -1,4 +1,4 @@
-"""Ask for a window of detailed profiling: the automatic "now look closer"."""
+"""Request a window of detailed profiling."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class StartProfiling(Action):
     limits = Limits(cooldown_s=600, max_per_run=5)
 
     steps: int = parameter(5, low=1, high=10_000)
-    """How many steps the window has."""
+    """The number of steps in the window."""
     operators: bool = parameter(True)
     """Whether operators and kernels are recorded."""
     python: str = parameter("", choices=("", "cprofile", "pyinstrument"))
-    """A profiler of Python code, none by default."""
+    """The profiler of Python code, by default none."""
     dataloader: bool = parameter(False)
     """Whether the workers of the data loader are profiled."""
     rank: int | None = parameter(None, low=0)
-    """Which rank; by default that of the issue, and every rank when it names none."""
+    """The rank; by default that of the issue, or every rank if the issue has none."""
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Write the request, and say when nobody will follow it."""
+        """Write the request; refuse when no agent follows it."""
         if occasion.over:
             raise ActionFailed("refused: the job has ended")
         given = occasion.issue.get("rank")
@@ -61,5 +61,5 @@ class StartProfiling(Action):
                 f"refused: no agent of this job{where} starts profiling windows; they are older than this "
                 "command: run the job with this version of holter. The request is written"
             )
-        told = f"asked for {counted(self.steps, 'step')}" + (f" of rank {rank}" if rank is not None else "")
-        return told + (f"; not on {', '.join(deaf)}, whose agent is too old" if deaf else "")
+        done = f"asked for {counted(self.steps, 'step')}" + (f" of rank {rank}" if rank is not None else "")
+        return done + (f"; not on {', '.join(deaf)}, whose agent is too old" if deaf else "")

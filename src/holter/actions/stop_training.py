@@ -1,4 +1,4 @@
-"""Stop the job: SIGTERM by its agents, SIGKILL after a grace, and the reason in its record."""
+"""Stop the job: SIGTERM by its agents, SIGKILL after a grace period, and the reason in its manifest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9._\-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopTraining(Action):
-    """End this job, or exactly one whose name begins so, by the path of `holter stop`."""
+    """Stop this job, or the one job with a prefix, in the same way as `holter stop`."""
 
     description = "stops the job gracefully and writes down which rule did"
     also_called = ("stop",)
@@ -28,7 +28,7 @@ class StopTraining(Action):
     grace_s: float = parameter(60.0, low=0, high=86_400, unit="s")
     """Time between SIGTERM and SIGKILL."""
     job_prefix: str = parameter("", aliases=("training_job_prefix",))
-    """Stop the job whose name begins so instead; looked for when the rule fires, refused unless it is one."""
+    """The prefix of the job to stop instead; refused unless exactly one running job matches."""
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
@@ -39,7 +39,7 @@ class StopTraining(Action):
             )
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Write the order; the agents look for one about every second."""
+        """Write the order; the agents read it about once a second."""
         target = self._target(occasion)
         if target.manifest().get("end") is not None:
             raise ActionFailed("the job has ended already")

@@ -1,4 +1,4 @@
-"""Put a word on the job's record."""
+"""Put a tag on the job."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Tag(Action):
     limits = Limits(max_per_run=100)
 
     key: str = parameter("issue")
-    """What it is called."""
+    """The key of the tag."""
     value: str = parameter("")
-    """What it says; the rule's name by default."""
+    """The value of the tag; by default the rule's name."""
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
@@ -29,7 +29,7 @@ class Tag(Action):
             raise BadAction(f"tag: key={self.key!r} is not valid; it takes letters, digits and '._/-'")
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Write it."""
+        """Write the tag."""
         value = self.value or occasion.rule
         try:
             occasion.folder.update(tags={**(occasion.folder.manifest().get("tags") or {}), self.key: value})

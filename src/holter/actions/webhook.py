@@ -21,26 +21,26 @@ _SECRET_HOSTS = re.compile(r"(^|\.)(slack\.com|discord\.com|discordapp\.com|offi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook(Action):
-    """Post the finding; signed with HMAC-SHA256 when `secret_env` is given."""
+    """Post the finding; with `secret_env` it is signed with HMAC-SHA256."""
 
     description = "posts the finding to a URL: Slack, Discord, or JSON as CloudEvents has it"
     also_called = ("http", "slack:format=slack", "discord:format=discord")
     limits = Limits(max_per_run=100)
 
     url_env: str = parameter("")
-    """The variable that holds the URL; whoever knows a chat's URL can write to it, so it is a secret."""
+    """The variable that holds the URL; the URL of a chat is a secret, because it allows writing to it."""
     url: str = parameter("")
-    """The URL itself, when it is no secret: it will stand in the store."""
+    """A public URL; it is written to the store."""
     format: str = parameter("generic", choices=("generic", "slack", "discord"))
-    """What the receiver understands."""
+    """The format of the message."""
     method: str = parameter("POST", choices=("POST", "PUT"))
-    """How it is sent."""
+    """The HTTP method."""
     secret_env: str = parameter("")
     """The variable that holds the key of the signature."""
     headers_env: str = parameter("")
-    """The variable that holds more headers, as a JSON object."""
+    """The variable that holds further headers, as a JSON object."""
     timeout_s: float = parameter(5.0, above=0, high=120, unit="s")
-    """How long the receiver may take to answer."""
+    """The longest wait for the receiver."""
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
@@ -59,14 +59,14 @@ class Webhook(Action):
         self._headers(secrets)
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
-        """Send it."""
+        """Send the finding."""
         body = json.dumps(self._body(occasion)).encode()
         kind = "application/cloudevents+json" if self.format == "generic" else "application/json"
         headers = {"Content-Type": kind, "User-Agent": "holter", **self._headers(secrets)}
         if self.secret_env:
             sent = str(occasion.time // 1_000_000_000)
             key = secrets.need(self.secret_env, "webhook").encode()
-            # The time is signed too, so that a receiver can refuse what somebody sends once more.
+            # The time is signed too, so that a receiver can refuse repeated messages.
             signature = hmac.new(key, sent.encode() + b"." + body, hashlib.sha256).hexdigest()
             headers |= {"X-Holter-Timestamp": sent, "X-Holter-Signature": f"sha256={signature}"}
         said = send(self._url(secrets), body, headers, timeout_s=self.timeout_s, method=self.method)
@@ -108,12 +108,12 @@ class Webhook(Action):
 
 
 def _slack(said: str) -> str:
-    """Escape what Slack would take for its own marks: a name in a training must not call a whole channel."""
+    """Escape Slack's markup: a name in a training must not notify a whole channel."""
     return said.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _check_public(url: str) -> None:
-    """Refuse a URL in the open that has a secret in it."""
+    """Refuse a public URL that contains a secret."""
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query or _SECRET_HOSTS.search(parts.hostname or ""):
         raise BadAction(

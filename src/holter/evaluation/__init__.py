@@ -1,4 +1,4 @@
-"""Let rules judge a job: live beside it, or afterwards; with the same findings either way."""
+"""Evaluates the rules of a job, live or afterwards, with the same findings either way."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from holter.evaluation.baselines import baselines as read_baselines
 from holter.evaluation.baselines import compared
+from holter.evaluation.compaction import BackgroundCompaction
 from holter.evaluation.evaluator import Evaluator
-from holter.evaluation.executors import Limits, Own
-from holter.evaluation.extent import began, until
-from holter.evaluation.facts import Facts
+from holter.evaluation.facts import FactsTracker, began, until
 from holter.evaluation.groups import shown
 from holter.evaluation.progress import Progress, reread_from
 from holter.evaluation.selection import Choice, choose, documents, packs, stored
 from holter.evaluation.sources import Stream, replay
 from holter.evaluation.status import RuleRun, Status
-from holter.evaluation.tidying import Tidying
+from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.store.follow import Follow
 from holter.store.trial import Trial
@@ -34,20 +33,20 @@ __all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "eval
 NO_ISSUES, RULE_FAILED, ISSUES_FOUND = 0, 1, 3
 _SAVE_FIRST_S, _SAVE_LAST_S = 5.0, 60.0
 _PATIENCE_S, _HURRY_S = 15.0, 1.0
-"""How long actions may take once the job has ended; and when another evaluator goes on with them."""
+"""Seconds that actions may take once the job has ended; and when another evaluation continues them."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """What the rules made of a job."""
+    """The result of evaluating a job's rules."""
 
     rules: list[dict[str, Any]]
-    """One document a rule, as in `evaluations.json`."""
+    """One document per rule, as in `evaluations.json`."""
     judged_until: int
     """The moment up to which the job was judged, ns since the epoch."""
     cost: dict[str, Any]
     left_out: list[str] = field(default_factory=list)
-    """Rules of the manifest that did not run, a sentence each."""
+    """A sentence for each rule of the manifest that did not run."""
     strict_coverage: bool = False
 
     @property
@@ -69,31 +68,31 @@ def evaluate(
     stopping: Callable[[], bool] = lambda: False,
     wait: Callable[[float], object] = time.sleep,
     baselines: Mapping[str, JobFolder] | None = None,
-    limits: Limits | None = None,
-    executor: Callable[[Limits], Executor] = Own,
+    limits: ProcessLimits | None = None,
+    executor: Callable[[ProcessLimits], Executor] = SandboxExecutor,
     strict_coverage: bool = False,
 ) -> EvaluationResult:
-    """Let rules judge a job.
+    """Evaluate the rules of a job.
 
     Args:
         folder: The job.
-        rules: What to judge by. By default the rules of the job's manifest, without those of files: whoever
-            can write to a store must not run code through it.
-        actions: What to do about issues, as `actions._orders.documents` returns it; nothing by default. A
-            manifest only shows its actions.
-        live: Go on until the job has ended. Otherwise judge what there is, as if nothing more came.
-        record: Keep statuses, issues, progress and steps in the store, and go on from what is kept there. By
-            default when the job has ended or `live`; a look at a running job leaves the store alone.
-        stopping: Asked between reads; when true, what is there is judged and the statuses become Stopped.
-        wait: Waits so many seconds for new data.
-        baselines: Jobs that rules compare with, by name; others that rules name are looked for in the store.
-        limits: What a rule of strangers may use; each runs in a process of its own.
-        executor: Makes the executors for those.
-        strict_coverage: A rule that never could judge has failed.
+        rules: The rules. By default those of the job's manifest, without rules of files: a store to which
+            others can write must not run code.
+        actions: What to do about issues, as `actions._orders.documents` returns it; by default nothing. The
+            actions in a manifest are for display only.
+        live: Continue until the job has ended. Otherwise evaluate the present rows as if they were all.
+        record: Write statuses, issues, progress and steps to the store, and continue from what is there. By
+            default if the job has ended or `live`; otherwise a running job's store is not changed.
+        stopping: Called between reads; once true, present rows are judged and the statuses become Stopped.
+        wait: Waits the given seconds for new data.
+        baselines: Jobs that rules compare with, by name; other names are looked up in the store.
+        limits: The limits of rules that run in sandbox processes.
+        executor: Makes the executors of those.
+        strict_coverage: A rule that could never judge has failed.
 
     Raises:
-        BadRule: A rule or parameter that there is not; before anything is read.
-        ValueError: The rows of a job that has ended lie further apart than any training lasts.
+        BadRule: An unknown rule or parameter; before anything is read.
+        ValueError: The times of a finished job's rows are further apart than any training lasts.
     """
     manifest = folder.manifest()
     runs, left_out = stored(manifest.get("rules")) if rules is None else (choose(rules), [])
@@ -103,9 +102,9 @@ def evaluate(
     ended = manifest.get("end") is not None
     record = (ended or live) if record is None else record
     progress = Progress(folder, record=record, actions=actions, rules=documents(runs))
-    strangers = {"limits": limits, "executor": executor}
+    sandbox = {"limits": limits, "executor": executor}
     others = read_baselines(runs, folder, baselines, anywhere=rules is not None)
-    evaluator, since = _evaluator(folder, manifest, runs, progress, baselines=others, **strangers)
+    evaluator, since = _evaluator(folder, manifest, runs, progress, baselines=others, **sandbox)
     if ended and progress.finished and since is not None:
         for run in runs:
             run.phase = "Done"
@@ -131,9 +130,9 @@ def evaluate(
 def _evaluator(
     folder: JobFolder, manifest: dict[str, Any], runs: list[RuleRun], progress: Progress, **more: Any
 ) -> tuple[Evaluator, int | None]:
-    """Make the evaluator as an earlier run left it; returns it and from when on it needs rows again."""
+    """Return the evaluator as an earlier run left it, and the time from which it needs rows again."""
     trial = Trial(folder, threads=1)
-    facts = Facts(
+    facts = FactsTracker(
         start=began(trial),
         interval_ms=manifest.get("interval_ms") or DEFAULT_INTERVAL_MS,
         nodes=folder.nodes(),
@@ -154,7 +153,7 @@ def _evaluator(
 
 
 def _steps_before(trial: Trial, since: int, count: int) -> Table:
-    """Read the steps that a restart has to look back on: the last so many of each rank before a moment."""
+    """Read the steps of a restart's lookback: the last `count` steps of each rank before a moment."""
     last = trial.sql(f"SELECT rank, max(step) AS step FROM steps WHERE time < {since} GROUP BY rank")  # noqa: S608
     low = int(last["step"].min()) - count if last.rows else 0
     return trial.table("steps", end_ns=since, where=f"step > {low}")
@@ -169,7 +168,7 @@ def _replay(folder: JobFolder, evaluator: Evaluator, since: int | None, *, ended
 
 
 def _all_here(nodes: Mapping[str, Mapping[str, Any]], expected: int) -> bool:
-    """Say whether every node of the launch has told its facts; some come later than others."""
+    """Return whether every node of the launch has written its facts; nodes may start later."""
     return len(nodes) >= expected and all("cpus" in facts for facts in nodes.values())
 
 
@@ -185,7 +184,7 @@ def _follow(
     follow = Follow(folder)
     stream = Stream(follow, evaluator, since=since)
     saved, statuses, pause = time.monotonic(), list[tuple[Status, int]](), _SAVE_FIRST_S
-    tidying = Tidying(folder)
+    compaction = BackgroundCompaction(folder)
     expected = int((folder.manifest().get("launch") or {}).get("nodes") or 1)
     while True:
         stop = stopping()
@@ -201,15 +200,15 @@ def _follow(
         if drained and ended is not None and follow.finished:
             newest = max(evaluator.newest, evaluator.facts.start)
             evaluator.advance(until(Trial(folder, threads=1), newest), ended=True)
-            tidying.close()
+            compaction.close()
             return True
         if drained and stop:
-            tidying.close()
+            compaction.close()
             return False
         now = [(run.status, len(run.issues)) for run in evaluator.runs]
         if now != statuses or progress.actions.changed or time.monotonic() - saved >= pause:
             progress.save(evaluator.runs, evaluator)
             saved, statuses, pause = time.monotonic(), now, min(_SAVE_LAST_S, pause * 1.3)
-        tidying.tick()
+        compaction.tick()
         if drained:
             wait(2.0 if time.time_ns() - evaluator.facts.start < 60e9 else 5.0)

@@ -1,7 +1,7 @@
 """`python -m holter.evaluation [--told] JOB_URL` (or `STORE_URL JOB`): judge a job while it runs.
 
-With `--told` standard input says by which rules, and what to do about issues: whoever started the job says
-so, and nobody who can only write to its store.
+With `--told` the rules and actions come from standard input, so from the command that started the job;
+access to its store is not enough to set them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ USAGE, NOT_FOUND = 64, 4
 
 
 def main(words: list[str]) -> int:
-    """Evaluate until the job has ended, or until SIGTERM; returns 0 no issue, 3 issues, 1 a rule failed."""
+    """Evaluate until the job has ended, or until SIGTERM; returns 0, 3 for issues, or 1 for a failed rule."""
     told, words = words[:1] == ["--told"], words[words[:1] == ["--told"] :]
     if len(words) not in (1, 2) or words[0].startswith("-"):
         print("usage: python -m holter.evaluation [--told] JOB_URL | STORE_URL JOB", file=sys.stderr)

@@ -33,7 +33,7 @@ def _named(rule: Rule) -> tuple[str, ...]:
 
 
 def compared(runs: Iterable[RuleRun], jobs: Sequence[str]) -> None:
-    """Let rules that compare with other jobs, and were told none, compare with these."""
+    """Set the other jobs of rules that compare jobs and have none given."""
     for run in runs:
         name = _parameter(run.rule)
         if jobs and name is not None and not _named(run.rule):
@@ -47,13 +47,13 @@ def baselines(
     *,
     anywhere: bool = True,
 ) -> dict[str, dict[str, Table]]:
-    """Read what rules need of the jobs that they name; a job that is not found is left out.
+    """Read the tables of the jobs that rules name; a job that is not found is left out.
 
     Args:
         runs: The rules.
-        folder: The job that is judged; others are looked for in its store, or by their URL.
-        given: Jobs that are known already, by name.
-        anywhere: Whether a URL outside of the store is one too; rules of a manifest must not lead there.
+        folder: The job that is judged; other jobs are looked up in its store, or by URL.
+        given: Jobs that are already open, by name.
+        anywhere: Whether URLs outside of the store are allowed; for rules of a manifest they are not.
 
     Returns:
         Tables by job and name.

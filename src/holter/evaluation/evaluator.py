@@ -1,4 +1,4 @@
-"""Many rules over one job: every row is read once, the same moments are judged live and afterwards."""
+"""`Evaluator`: evaluates many rules over one job at fixed moments and reads every row once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.steps import StepBuilder
-from holter.evaluation.apart import Apart, is_stranger
-from holter.evaluation.executors import Limits, Own
-from holter.evaluation.moments import grid
+from holter.evaluation.schedule import grid
 from holter.evaluation.status import MAX_THINNED
-from holter.rules import Lookback, Series, Window
-from holter.rules.engine.lookback import Recent
+from holter.rules import Lookback, SampleSeries, Window
+from holter.rules.engine.lookback import RecentData
+from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
+from holter.rules.sandbox.sandboxed_rule import SandboxedRule, runs_in_sandbox
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -22,48 +22,48 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.evaluation.facts import Facts
+    from holter.evaluation.facts import FactsTracker
     from holter.evaluation.status import RuleRun
-    from holter.rules import Job
+    from holter.rules import JobFacts
     from holter.rules.engine.lookback import Place
 
 STEP_PHASES = (*(part for part in BREAKDOWN if part != "other"), "step", "compile")
 _PAST = -(2**62)
-"""Judged up to then: all that was judged before a restart counts as in time."""
+"""A moment before all rows: rows that were judged before a restart are not late."""
 KEYS = {"samples": "metric", "spans": "phase", "events": "kind"}
-"""The column that narrows a table in a rule's `reads`."""
+"""The column that a rule's `reads` filters, by table."""
 
 
 class Evaluator:
-    """Takes rows as they come, in any order; looks at moments on a fixed grid of the job's time.
+    """Takes rows in any order and evaluates the rules at moments on a fixed grid of the job's time.
 
-    A moment is judged once all rows that ended before it are here. So the same data give the same findings,
-    whether they come at once or over a month, in whatever pieces.
+    A moment is judged once all rows that ended before it have arrived. So the same data give the same
+    findings, whether they arrive at once or over a month.
     """
 
     def __init__(
         self,
         runs: Sequence[RuleRun],
-        facts: Facts,
+        facts: FactsTracker,
         *,
         keep_steps: Callable[[Table], None] | None = None,
         steps_done: Mapping[int, int] | None = None,
         judged: int | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
-        limits: Limits | None = None,
-        executor: Callable[[Limits], Executor] = Own,
+        limits: ProcessLimits | None = None,
+        executor: Callable[[ProcessLimits], Executor] = SandboxExecutor,
     ) -> None:
-        """Start, or go on after `judged`.
+        """Start, or continue after `judged`.
 
         Args:
             runs: The rules.
             facts: The job's facts.
-            keep_steps: What to do with steps that were worked out.
-            steps_done: Rank → end of the last step that is stored already.
-            judged: Up to when all was judged before a restart, ns.
+            keep_steps: Stores steps that were computed from spans.
+            steps_done: Rank → end of the last step in the store.
+            judged: The moment up to which an earlier run judged, ns.
             baselines: Tables of other jobs that rules compare with, by the jobs' names.
-            limits: What the rules of strangers may use, each in a process of its own.
-            executor: Makes the executors on which those run.
+            limits: The limits of rules that run in sandbox processes.
+            executor: Makes the executors of those.
         """
         self.runs = list(runs)
         self.facts = facts
@@ -78,12 +78,12 @@ class Evaluator:
         self._builder = StepBuilder()
         self._pending: list[Table] = []
         self._known: list[Table] = []
-        """Spans, and steps from the store, that are not due yet."""
+        """Steps from the store that are not due yet."""
         self._baselines = baselines
-        own = [run for run in self.runs if not is_stranger(run.rule)]
-        self._recent = Recent(lookbacks(own))
-        self._apart = {
-            run.name: Apart(
+        own = [run for run in self.runs if not runs_in_sandbox(run.rule)]
+        self._recent = RecentData(lookbacks(own))
+        self._sandboxed = {
+            run.name: SandboxedRule(
                 run.name,
                 run.rule,
                 lookbacks([run]),
@@ -93,7 +93,7 @@ class Evaluator:
                 baselines=baselines,
             )
             for run in self.runs
-            if is_stranger(run.rule) and not run.disabled
+            if runs_in_sandbox(run.rule) and not run.disabled
         }
         for run in self.runs:
             if run.judged_until is None:
@@ -101,16 +101,16 @@ class Evaluator:
 
     @property
     def steps_done(self) -> Mapping[int, int]:
-        """Rank → up to when its steps are stored."""
+        """Rank → end of its last step in the store."""
         return self._steps_done
 
     @property
     def late_spans(self) -> int:
-        """Spans that came after their step had been worked out."""
+        """The number of spans that arrived after their step was computed."""
         return self._builder.late
 
     def take(self, table: str, rows: Table) -> None:
-        """Take rows of a table; steps given here are stored already and are not kept again."""
+        """Take rows of a table; steps that come here are in the store already."""
         if not rows.rows:
             return
         ends = rows["time"] + rows["duration"] if "duration" in rows else rows["time"]
@@ -125,23 +125,23 @@ class Evaluator:
             return
         self._remember(table, rows, ends)
 
-    def take_series(self, metric: str, place: Place, series: Series) -> None:
-        """Take the readings of one series, in the order of time: the cheaper way for many."""
+    def take_series(self, metric: str, place: Place, series: SampleSeries) -> None:
+        """Take the readings of one series, in the order of time; faster than rows."""
         self.newest = max(self.newest, int(series.time[-1]))
         resumed = self._resumed
         cut = 0 if resumed is None else int(series.time.searchsorted(resumed, side="right"))
-        past = Series(series.time[:cut], series.value[:cut])
-        new = Series(series.time[cut:], series.value[cut:])
+        past = SampleSeries(series.time[:cut], series.value[:cut])
+        new = SampleSeries(series.time[cut:], series.value[cut:])
         for part, judged in ((past, _PAST), (new, self.judged)):
             if len(part.time):
                 self._recent.add_series(metric, place, part, judged)
-                for apart in self._apart.values():
-                    apart.add_series(metric, place, part, judged)
+                for sandboxed in self._sandboxed.values():
+                    sandboxed.add_series(metric, place, part, judged)
 
     def advance(self, until: int, *, ended: bool = False) -> None:
-        """Judge every moment of the grid up to `until`: all rows that ended by then are here.
+        """Judge every moment of the grid up to `until`; all rows that ended by then have arrived.
 
-        With `ended` nothing will come any more: the last moment is `until` itself.
+        With `ended` no more rows will arrive, and `until` itself is the last moment.
         """
         until = max(until, self.newest) if ended else until
         self._bring_steps(until)
@@ -156,25 +156,25 @@ class Evaluator:
     def _look(self, moment: int, *, ended: bool = False) -> None:
         elapsed = moment - self.facts.start
         due = [run for run in self.runs if not run.disabled and (ended or run.due(moment, elapsed))]
-        if not due:  # nearly all moments of a long job
+        if not due:  # the usual case in a long job
             self.judged = moment
             return
         job = self.facts.at(moment, ended=ended)
         windows = {run.name: self._window(run, moment, job) for run in due}
-        # Strangers first, so that they judge while ours do.
+        # Sandboxed rules first, so that they run in parallel with the others.
         for run in due:
-            if run.name in self._apart:
-                self._apart[run.name].ask(windows[run.name].start, moment, job)
+            if run.name in self._sandboxed:
+                self._sandboxed[run.name].ask(windows[run.name].start, moment, job)
         for run in due:
-            if run.name not in self._apart:
+            if run.name not in self._sandboxed:
                 run.look(windows[run.name])
         for run in due:
-            if run.name in self._apart:
+            if run.name in self._sandboxed:
                 self._take(run, windows[run.name])
         self.looks += len(due)
         self.judged = moment
 
-    def _window(self, run: RuleRun, moment: int, job: Job) -> Window:
+    def _window(self, run: RuleRun, moment: int, job: JobFacts) -> Window:
         start = self.judged if run.judged_until is None else run.judged_until
         return Window(
             self._recent,
@@ -187,29 +187,29 @@ class Evaluator:
         )
 
     def _take(self, run: RuleRun, window: Window) -> None:
-        """Take what a stranger's rule answers; a slow one is asked less often, one that hangs no more."""
-        apart = self._apart[run.name]
-        outcome = apart.answer()
+        """Take the result of a sandboxed rule; evaluate a slow rule less often, and stop one that hangs."""
+        sandboxed = self._sandboxed[run.name]
+        outcome = sandboxed.answer()
         if outcome.state is not None:
             run.state = outcome.state
-        if outcome.seconds > apart.limits.soft_s:
+        if outcome.seconds > sandboxed.limits.soft_s:
             run.thinned = min(2 * run.thinned, MAX_THINNED)
         run.take(outcome, window)
         if run.disabled:
-            self._apart.pop(run.name).close()
+            self._sandboxed.pop(run.name).close()
 
     def close(self) -> None:
-        """End the processes of strangers' rules."""
-        while self._apart:
-            self._apart.popitem()[1].close()
+        """End the sandbox processes."""
+        while self._sandboxed:
+            self._sandboxed.popitem()[1].close()
 
     def _bring_steps(self, until: int) -> None:
-        """Bring the steps that ended by `until`: those that are stored, and those worked out from spans."""
+        """Add the steps that ended by `until`: those from the store, and those computed from spans."""
         self._known, known = _split(self._known, until)
         self._pending, spans = _split(self._pending, until)
         found = [] if known is None else [known]
         if spans is not None:
-            # With all spans that ended by then, every step that ended by then is complete.
+            # All spans that ended by then are here, so every step that ended by then is complete.
             steps = Table.concat([self._builder.feed(spans), self._builder.finish()])
             if self._steps_done:
                 steps = steps.where(steps["time"] >= self._done(steps))
@@ -242,19 +242,19 @@ class Evaluator:
         if self._resumed is None:
             self._add(table, rows, self.judged)
             return
-        # What a run before this one has judged is past, not late.
+        # Rows that an earlier run judged are past, not late.
         past = ends <= self._resumed
         self._add(table, rows.where(past), _PAST)
         self._add(table, rows.where(~past), self.judged)
 
     def _add(self, table: str, rows: Table, judged: int) -> None:
         self._recent.add(table, rows, judged)
-        for apart in self._apart.values():
-            apart.add(table, rows, judged)
+        for sandboxed in self._sandboxed.values():
+            sandboxed.add(table, rows, judged)
 
 
 def wanted(runs: Sequence[RuleRun]) -> dict[str, frozenset[str] | None]:
-    """Return which tables the rules read, and of each which metrics, phases, or kinds; `None` = all."""
+    """Return the tables that the rules read, each with its metrics, phases or kinds; None for all."""
     found: dict[str, frozenset[str] | None] = {}
     for run in runs:
         for text in type(run.rule).reads:

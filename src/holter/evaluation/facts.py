@@ -1,4 +1,4 @@
-"""Facts of a job as they become known: its first step, its warm-up, who was active last."""
+"""Facts of a job for its rules: start and end, and what becomes known later (steps, warm-up, activity)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Job
-from holter.rules.engine.job import WARMUP_STEPS
+from holter.rules import JobFacts
+from holter.rules.engine.job_facts import WARMUP_STEPS
+from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +17,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
+    from holter.store.trial import Trial
+
+_DAY_NS = 24 * 3_600_000_000_000
+FAR_NS = _DAY_NS
+"""A manifest whose times differ this much from the rows is wrong: agents write rows all the time."""
+LONGEST_NS = 1000 * _DAY_NS
+"""The longest training; a longer one has damaged times, and its evaluation would take hours."""
 
 
-class Facts:
-    """Collects facts from rows; `at` tells them as they were known at a moment, never what came later."""
+class FactsTracker:
+    """Collects facts from rows; `at` returns the facts that were known at a moment."""
 
     def __init__(
         self, *, start: int, interval_ms: int, nodes: Mapping[str, Mapping[str, Any]], url: str = ""
@@ -29,7 +37,7 @@ class Facts:
         self.interval_ms = interval_ms
         self.nodes = nodes
         self.first: tuple[int, int] | None = None
-        """Begin of the first step, and when it was known."""
+        """The begin of the first step, and its end."""
         self.counts: dict[int, int] = {}
         self.warm: dict[int, int] = {}
         self.trainer: int | None = None
@@ -42,7 +50,7 @@ class Facts:
             return
         ends = steps["time"] + steps["duration"]
         if self.first is None:
-            # The one that ended first, not the one that began first: the rows may come in any pieces.
+            # The step that ended first is the first to be known; the batches of rows do not change that.
             first = np.lexsort((steps["time"], ends))[0]
             self.first = (int(steps["time"][first]), int(ends[first]))
         for rank in np.unique(steps["rank"]).tolist():
@@ -53,7 +61,7 @@ class Facts:
             self.counts[rank] = before + len(mine)
 
     def spans(self, ranks: NDArray[Any], ends: NDArray[np.int64]) -> None:
-        """Take rank and end of new spans."""
+        """Take the ranks and ends of new spans."""
         order = np.lexsort((ends, ranks))
         ranks, ends = ranks[order], ends[order]
         for rank in np.unique(ranks).tolist():
@@ -68,17 +76,17 @@ class Facts:
                 self.trainer = min(row["time"], self.trainer or row["time"])
 
     def forget(self, until: int) -> None:
-        """Drop what no moment after `until` will be asked for."""
+        """Remove activity that no moment after `until` needs."""
         for rank, ends in self._active.items():
             self._active[rank] = ends[max(0, int(np.searchsorted(ends, until, side="right")) - 1) :].copy()
 
-    def at(self, moment: int, *, ended: bool = False) -> Job:
+    def at(self, moment: int, *, ended: bool = False) -> JobFacts:
         """Return the facts as known at a moment."""
         active = {}
         for rank, ends in self._active.items():
             if i := int(np.searchsorted(ends, moment, side="right")):
                 active[rank] = int(ends[i - 1])
-        return Job(
+        return JobFacts(
             start=self.start,
             interval_ms=self.interval_ms,
             nodes=self.nodes,
@@ -91,7 +99,7 @@ class Facts:
         )
 
     def kept(self, moment: int) -> dict[str, Any]:
-        """Return what a restart needs; JSON knows only text as keys."""
+        """Return the data for a restart; keys are texts, as in JSON."""
         return {
             "first": self.first,
             "counts": {str(r): n for r, n in self.counts.items()},
@@ -101,7 +109,7 @@ class Facts:
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Take up what `kept` returned."""
+        """Restore the result of `kept`."""
         first = kept.get("first")
         self.first = (first[0], first[1]) if first else None
         self.counts = {int(r): n for r, n in kept.get("counts", {}).items()}
@@ -116,3 +124,42 @@ def _detail(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return detail if isinstance(detail, dict) else {}
+
+
+def began(trial: Trial) -> int:
+    """Return when a job began, ns since the epoch: the time in its manifest, unless its rows are far off."""
+    manifest = trial.manifest
+    said = manifest.get("start") or manifest.get("created")
+    oldest, newest = _rows(trial)
+    if oldest is None:
+        end = manifest.get("end")
+        far = said is None or (end is not None and end - said > FAR_NS)
+        return (end or 0) if far else said or 0
+    if newest is not None and newest - oldest > LONGEST_NS:
+        days = (newest - oldest) // _DAY_NS
+        raise ValueError(
+            f"the rows of job {trial.folder.name} lie {days:,} days apart, so its times are damaged; "
+            f"rules judge jobs of at most {LONGEST_NS // _DAY_NS:,} days"
+        )
+    return oldest if said is None or abs(oldest - said) > FAR_NS else said
+
+
+def until(trial: Trial, newest: int) -> int:
+    """Return the last moment to judge: the end in the manifest, unless the rows end long before it.
+
+    Args:
+        trial: The job.
+        newest: The end of the newest row that was read, or the start of the job.
+    """
+    said = trial.manifest.get("end")
+    if said is None:
+        return newest
+    latest = max(newest, _rows(trial)[1] or 0)
+    return latest if said - latest > FAR_NS else int(said)
+
+
+def _rows(trial: Trial) -> tuple[int | None, int | None]:
+    """Return the oldest and the newest time of a job's rows, as recorded with its files."""
+    oldest = [time for name in TABLES if (time := trial.oldest(name)) is not None]
+    newest = [time for name in TABLES if (time := trial.newest(name)) is not None]
+    return min(oldest, default=None), max(newest, default=None)

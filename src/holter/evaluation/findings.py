@@ -1,4 +1,4 @@
-"""What a rule found so far: repeats are one issue, and one that is no longer so is resolved."""
+"""The findings of a rule: merges repeated issues and resolves those that no longer hold."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.evaluation.judging import finite
-from holter.rules import SEVERITIES, Issue
+from holter.rules import Issue
+from holter.rules.engine.judging import finite
+from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 MAX_ISSUES = 100
-"""Issues a rule may keep; later ones are counted only."""
+"""The most issues of a rule that are kept; later ones are counted."""
 QUIET_WINDOWS = 3
-"""An issue is resolved when its condition has been false for so many of the rule's windows."""
+"""An issue is resolved when its condition was false for so many of the rule's windows."""
 
 Key = tuple[Any, ...]
 
 
 @dataclass(slots=True)
 class Finding:
-    """An issue, and whether it still is one."""
+    """An issue and its state, open or resolved."""
 
     issue: Issue
     last: int
@@ -31,11 +32,11 @@ class Finding:
     """When its condition had been false for long enough."""
 
     def merge(self, issue: Issue, moment: int) -> None:
-        """Take the same issue as found again. What is told is the worst that was seen, of equals the last."""
+        """Merge the same issue from a later window; the text of the most severe one is kept, or the last."""
         before = self.issue
-        told = issue if SEVERITIES.index(issue.severity) >= SEVERITIES.index(before.severity) else before
+        worst = issue if SEVERITIES.index(issue.severity) >= SEVERITIES.index(before.severity) else before
         self.issue = dataclasses.replace(
-            told,
+            worst,
             count=before.count + issue.count,
             step_start=_least(before.step_start, issue.step_start),
             step_end=_most(before.step_end, issue.step_end),
@@ -55,13 +56,13 @@ class Finding:
 
 
 class Findings(dict[Key, Finding]):
-    """Findings by what they are about."""
+    """Findings by the identity of their issues."""
 
     more: int = 0
-    """Findings beyond those that are kept."""
+    """The number of findings that were not kept."""
 
     def take(self, issues: Iterable[Issue], moment: int) -> None:
-        """Take what was found in the window that ended at `moment`."""
+        """Take the issues of the window that ended at `moment`."""
         for issue in issues:
             if issue.key in self:
                 self[issue.key].merge(issue, moment)
@@ -71,7 +72,7 @@ class Findings(dict[Key, Finding]):
                 self.more += issue.count
 
     def settle(self, held: Iterable[Key], moment: int, window_ns: int, once: Collection[str] = ()) -> None:
-        """Resolve what is not among `held` and was not found for long enough, but for codes told `once`."""
+        """Resolve issues that were not found for long enough, except codes in `once`."""
         held = set(held)
         for key, finding in self.items():
             if key in held:
@@ -82,11 +83,11 @@ class Findings(dict[Key, Finding]):
                 finding.resolved = moment
 
     def kept(self) -> list[dict[str, Any]]:
-        """Return what a restart needs."""
+        """Return the data for a restart."""
         return [finding.shown() for finding in self.values()]
 
     def restore(self, kept: Iterable[dict[str, Any]], more: int) -> None:
-        """Take up what `kept` returned."""
+        """Restore the result of `kept`."""
         names = {f.name for f in dataclasses.fields(Issue)}
         self.clear()
         self.more = more

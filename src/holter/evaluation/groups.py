@@ -1,8 +1,7 @@
-"""Issues of several rules that have one cause: the most specific of them is what to look at first.
+"""Groups issues of several rules that have one cause, and names the most specific one as the cause.
 
-No rule waits for what another finds: what two of them need (how a loss jumps, who waits for whom) is worked
-out by one module for both, so the order in which rules are asked changes nothing. What belongs together is
-said here, once all have spoken.
+Rules do not depend on each other's findings: shared analysis is in shared modules, so the order of rules has
+no effect. This module groups the issues after all rules have run.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ ORDER = (
     "StepOutlier",
     "ThroughputRegression",
 )
-"""Rules about time that is lost, causes first and symptoms last."""
+"""Rules about lost time, causes first and symptoms last."""
 
 BROKEN = ("NonFiniteGradient", "NonFiniteLoss")
-"""Rules that say where numbers stopped being finite, the one that knows most first."""
+"""Rules that find where numbers stopped being finite, the most specific one first."""
 FOLLOW = (
     "ExplodingTensor",
     "LossSpike",
@@ -46,17 +45,17 @@ FOLLOW = (
     "UnchangedTensor",
     "LossScaleCollapse",
 )
-"""Rules about numbers that find something too once numbers are not finite."""
+"""Rules about numbers that also fire once numbers are not finite."""
 JUMPS = ("GradientNormSpike", "LossSpike")
-"""Rules about numbers that jump: a loss that does so soon after the gradients did was thrown by them."""
+"""Rules about jumps: a loss that jumps soon after the gradients follows from them."""
 SOON = 20
-"""So many steps."""
+"""The steps between a jump of gradients and the jump of a loss that it causes."""
 _THROWS = ("spike", "followed")
-"""Codes of jumps of gradients; that they vanish, or are clipped always, throws no loss."""
+"""Codes of gradient jumps that can move a loss; vanishing and clipped gradients cannot."""
 
 
 def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
-    """Return what everybody may know of rules, their issues grouped."""
+    """Return the documents of rules, with their issues grouped."""
     rules = [run.shown() for run in runs]
     group(rules)
     _gather(rules)
@@ -64,7 +63,7 @@ def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
 
 
 def _gather(rules: Sequence[dict[str, Any]]) -> None:
-    """Give a report of rules, once the job has ended, the status of those that it reports on."""
+    """Set the status of `ProfilerReport`, once the job has ended, from the rules that it reports on."""
     for report in rules:
         reported = report["details"].get("rules") if report["rule"] == "ProfilerReport" else None
         if not isinstance(reported, dict) or report["status"] != "NoIssuesFound":
@@ -76,7 +75,7 @@ def _gather(rules: Sequence[dict[str, Any]]) -> None:
 
 
 def group(rules: Sequence[Mapping[str, Any]]) -> None:
-    """Give issues of one cause the same `group_id`: that of the most specific one among them.
+    """Give issues of one cause the same `group_id`, named after the most specific one.
 
     Rules about lost time have one cause when they overlap in time; rules about numbers, when they begin
     no earlier than numbers that are not finite, or when a loss jumps soon after its gradients.
@@ -121,7 +120,7 @@ def _group_broken(rules: Sequence[Mapping[str, Any]]) -> None:
         ),
         key=lambda one: one[:3],
     )
-    # An overflow that a gradient scaler skipped is worth knowing, and the cause of nothing.
+    # An overflow that a gradient scaler skipped is not the cause of other issues.
     heads = [one for one in found if one[0] < len(BROKEN) and one[3]["severity"] == "critical"]
     if not heads:
         return
@@ -152,7 +151,7 @@ def _group_jumps(rules: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _together(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two issues overlap in time, and are not of two different nodes."""
+    """Return whether two issues overlap in time and are not on two different nodes."""
     nodes = {one["node"], other["node"]} - {None}
     overlap = one["time_start"] <= other["time_end"] and other["time_start"] <= one["time_end"]
     return overlap and len(nodes) < 2

@@ -1,4 +1,4 @@
-"""How far the rules got, kept in the store as `evaluations.json`, so that a restart goes on."""
+"""Stores the results and the progress of rules in `evaluations.json`, so that a restart continues."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.evaluation.evaluator import Evaluator
-    from holter.evaluation.facts import Facts
+    from holter.evaluation.facts import FactsTracker
     from holter.evaluation.status import RuleRun
     from holter.schema.table import Table
     from holter.store.job import JobFolder
 
 VERSION = 1
 KEPT = 3
-"""Version of what a restart needs; a restart from another one starts over."""
+"""The version of the data for a restart; another version starts over."""
 _WIDEST_STEP_NS = 3_600_000_000_000
-"""A rank whose last step is older than this does not make a restart read everything since then."""
+"""A restart does not read rows since the last step of a rank if that step is older than this."""
 
 
 class Progress:
-    """Writes statuses, issues and progress of a job's rules, and the steps that were worked out.
+    """Writes statuses, issues and progress of a job's rules, and the steps that were computed.
 
-    Steps are flushed before the progress that depends on them: what the store holds is what was done, so a
-    crash in between costs nothing and doubles nothing.
+    Steps are flushed before the progress that depends on them, so a crash in between neither loses nor
+    repeats steps.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Progress:
         self._began = time.process_time()
         self._cost = dict(self.before.get("cost") or {})
 
-    def restore(self, runs: Sequence[RuleRun], facts: Facts) -> int | None:
-        """Put rules and facts back to where they were; returns up to when all was judged, `None` = nothing.
+    def restore(self, runs: Sequence[RuleRun], facts: FactsTracker) -> int | None:
+        """Restore rules and facts; returns the moment up to which all was judged, or None to start over.
 
-        Other rules than before start over, all of them, since they share one pass.
+        A different set of rules starts over, because all rules share one pass.
         """
         progress = self.before.get("progress") or {}
         if progress.get("version") != KEPT or progress.get("judged") is None:
@@ -77,7 +77,7 @@ class Progress:
         return bool((self.before.get("progress") or {}).get("finished"))
 
     def keep_steps(self, steps: Table) -> None:
-        """Put steps into the store, in the tables of their nodes."""
+        """Write steps to the store, in the tables of their nodes."""
         if not self.record:
             return
         for node in sorted(set(steps["node"].tolist())):
@@ -86,7 +86,7 @@ class Progress:
             writer.append("steps", {name: c for name, c in mine.columns.items() if name != "node"})
 
     def save(self, runs: Sequence[RuleRun], evaluator: Evaluator, *, finished: bool = False) -> None:
-        """Write everything. A store that cannot be written costs this save, not the evaluation."""
+        """Write everything. A failed write does not stop the evaluation."""
         if not self.record:
             return
         flushed = all(writer.flush("steps") for writer in self._writers.values())
@@ -111,11 +111,11 @@ class Progress:
                 "rules": {run.name: run.kept() for run in runs},
             }
         if self._write(document):
-            # Only now: who is told of an issue shall find it in the store.
+            # Only now, so that an action's receiver finds the issue in the store.
             self.actions.offer(document["rules"])
 
     def settle(self, patience_s: float, *, last: bool) -> None:
-        """Wait for the actions that are under way, and write down what became of them."""
+        """Wait for the running actions and write their results."""
         self.actions.offer(self.before.get("rules") or ())
         self.actions.close(patience_s, last=last)
         if self.actions.changed:
@@ -133,7 +133,7 @@ class Progress:
         return True
 
     def cost(self, evaluator: Evaluator) -> dict[str, Any]:
-        """Return what judging cost so far, earlier runs included."""
+        """Return the cost of the evaluation so far, with earlier runs."""
         return {
             "cpu_s": round(self._cost.get("cpu_s", 0.0) + time.process_time() - self._began, 3),
             "looks": self._cost.get("looks", 0) + evaluator.looks,
@@ -141,12 +141,12 @@ class Progress:
         }
 
     def close(self) -> None:
-        """Write what steps still wait."""
+        """Write the steps that are not written yet."""
         for writer in self._writers.values():
             writer.close()
 
 
 def reread_from(judged: int, lookback_s: float, steps_done: dict[int, int]) -> int:
-    """Return from when on rows are needed again after a restart: for lookbacks, and for unfinished steps."""
+    """Return the time from which a restart needs rows again: for lookbacks and unfinished steps."""
     recent = [done for done in steps_done.values() if done > judged - _WIDEST_STEP_NS]
     return min([judged - round(lookback_s * 1e9), *recent])

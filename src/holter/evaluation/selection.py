@@ -1,4 +1,4 @@
-"""Which rules run with which parameters: from `NAME[:k=v,…]`, packs, and what a job's manifest holds."""
+"""Chooses rules and their parameters: from `NAME[:k=v,…]`, packs, and the documents in a job's manifest."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from holter.rules.own.when import WHEN
 
 PACK = "pack:"
 Choice = str | Mapping[str, Any] | Rule
-"""A rule as a user writes it, as a manifest holds it, or made already."""
+"""A rule as a user writes it, as a manifest holds it, or as an object."""
 
 
 def packs() -> dict[str, list[str]]:
-    """Return the packs there are, each with its rules."""
+    """Return all packs, each with its rules."""
     found: dict[str, list[str]] = {}
     for name, rule in catalogue().items():
         for pack in rule.packs:
@@ -33,16 +33,16 @@ def choose(
     defaults: str = "modern",
     files: Container[str] | None = None,
 ) -> list[RuleRun]:
-    """Make the rules that were chosen.
+    """Make the chosen rules.
 
-    A rule that is chosen by name replaces the one that a pack brought; chosen again with other parameters it
-    runs beside itself, as `NAME-2`.
+    A rule that is chosen by name replaces the same rule from a pack; chosen again with other parameters it
+    runs a second time, as `NAME-2`.
 
     Args:
         choices: `NAME`, `NAME:k=v,…`, `pack:NAME`, a mapping with `name` and optionally `rule`,
             `parameters`, `defaults`, or a rule.
         defaults: Profile for parameters that are not given: modern or classic.
-        files: The rules of files that may be imported, as documents name them; by default any.
+        files: The rules of files that may be loaded, as documents name them; by default any.
 
     Raises:
         BadRule: An unknown rule, pack, parameter or profile, or a value out of range; names what is valid.
@@ -71,7 +71,7 @@ def choose(
 
 
 def _brought(run: RuleRun) -> list[RuleRun]:
-    """Return the rules that a rule brings along."""
+    """Return the additional rules that a rule brings."""
     return [RuleRun(type(rule).__name__, rule, run.defaults) for rule in run.rule.brings()]
 
 
@@ -91,17 +91,16 @@ def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
 
 
 def stored(rules: Any, own: Sequence[Mapping[str, Any]] = ()) -> tuple[list[RuleRun], list[str]]:
-    """Make the rules that a manifest holds. Whoever can write to a store must not run code through it.
+    """Make the rules in a manifest. A store to which others can write must not run code.
 
-    So they are rules of the catalogue and expressions. A rule of a file is one only if this command line
-    names the same.
+    So only rules of the catalogue and expressions are made, and rules of files that this command line names.
 
     Args:
-        rules: What the manifest holds under `rules`.
+        rules: The entry `rules` of the manifest.
         own: The rules that this command line names, as `documents` returns them.
 
     Returns:
-        The rules, and a sentence for each that is left out.
+        The rules, and a sentence for each rule that is left out.
 
     Raises:
         BadRule: An unknown rule or parameter, or a value out of range.
@@ -150,7 +149,7 @@ def split(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Split a rule's name, which may be that of a file or an expression, from its parameters."""
+    """Split the name of a rule, a file or an expression from the parameters."""
     if text.startswith(WHEN):
         return text, ""
     if (reference := split_reference(text)) is not None:
@@ -173,7 +172,7 @@ def _runs(choice: Choice, defaults: str, files: Container[str] | None) -> list[R
         key: given.pop(key, choice.get(key)) for key in ("defaults", "on_first_fire", "strict_coverage")
     }
     own = str(options["defaults"] or defaults)
-    # A manifest holds every parameter; then no profile has a say.
+    # A manifest holds every parameter; then the profile has no effect.
     whole = set(given) == {field.name for field in dataclasses.fields(rule)}
     made = rule(**given) if whole else rule.of(given, defaults=own)
     run = RuleRun(str(choice.get("name") or rule.__name__), made, own)

@@ -1,4 +1,4 @@
-"""Where rows come from: a finished job in stretches of time, a running one file by file."""
+"""Reads rows for the evaluator: of a finished job in stretches of time, of a running one file by file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.evaluation.evaluator import KEYS, STEP_PHASES
-from holter.evaluation.moments import EARLY_EVERY_S, SECOND
-from holter.rules import Series
+from holter.evaluation.schedule import EARLY_EVERY_S, SECOND
+from holter.rules import SampleSeries
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 ROWS = 200_000
-"""About so many rows of a running job are handed over at once …"""
+"""The rows of a running job per batch, about …"""
 AT_ONCE = 1_000_000
-"""… and of a finished one, whose rows are wanted all the same."""
+"""… and of a finished job, about."""
 SHORTEST_NS = 10_000_000_000
 SETTLE_NS = 2_000_000_000
-"""Rows of one process may be written so much later than those of another that ended with them."""
+"""The longest delay between the files of two processes for rows of the same time."""
 FIRST_NS = 8_000_000_000
-"""The same while no span has come yet: the first file of spans is a few seconds behind that of samples."""
+"""The same before the first span: the first file of spans comes a few seconds after that of samples."""
 SILENT_NS = 75_000_000_000
-"""A table that is so far behind the others has nothing to say: files are written at least once a minute."""
+"""A table this far behind the others has no new rows: files are written at least once a minute."""
 
 
 def tables(evaluator: Evaluator) -> list[str]:
-    """Return the tables to read: what the rules read, and what steps and facts come from."""
+    """Return the tables to read: those of the rules, and the sources of steps and facts."""
     return [name for name in TABLES if name != "steps" and name in {*evaluator.reads, "spans", "events"}]
 
 
 def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> Iterator[int]:
-    """Hand over a job's rows in stretches of time; yields the end of each, up to which nothing is missing.
+    """Pass a job's rows to the evaluator in stretches of time; yields the end of each stretch.
 
-    Rows are read by when they began, so all that ended within a stretch have been handed over with it.
+    Rows are selected by their begin, so every row that ended within a stretch was passed by its end.
     """
     names = [*tables(evaluator), "steps"]
     conditions = {name: _condition(evaluator, name) for name in names}
     first, last, most = None, None, 0
     for name in names:
-        # What narrows a table is left out: how many rows there are in all is said by the files' footers.
+        # Without the filters of rules, the footers of the files answer the query.
         after = f" WHERE time >= {since}" if since is not None else ""
         query = f"SELECT min(time) AS a, max(time) AS b, count(*) AS n FROM {name}{after}"  # noqa: S608
         a, b, n = (trial.sql(query)[column][0] for column in ("a", "b", "n"))
@@ -58,7 +58,7 @@ def replay(trial: Trial, evaluator: Evaluator, *, since: int | None = None) -> I
             most = max(most, int(n))
     if first is None or last is None:
         return
-    _tell_activity(trial, evaluator, since)
+    _pass_activity(trial, evaluator, since)
     samples = _Samples(trial, conditions["samples"]) if "samples" in names else None
     length = max(SHORTEST_NS, -(-(last - first + 1) * AT_ONCE // max(most, 1)))
     begin: int | None = since
@@ -78,7 +78,7 @@ def _condition(evaluator: Evaluator, name: str) -> str:
         return "true"
     chosen = f"{KEYS[name]} IN ({', '.join(map(_quoted, sorted(only)))})" if only else "false"
     if name == "spans":
-        # Steps are made of these; where they are stored already, nobody needs what they are made of.
+        # Steps are computed from these spans, unless the steps are in the store already.
         parts = f"phase IN ({', '.join(map(_quoted, STEP_PHASES))})"
         done = "".join(f" WHEN {rank} THEN {end}" for rank, end in evaluator.steps_done.items())
         waits = f" AND time + duration > CASE rank{done} ELSE {-(2**62)} END" if done else ""
@@ -86,8 +86,8 @@ def _condition(evaluator: Evaluator, name: str) -> str:
     return chosen
 
 
-def _tell_activity(trial: Trial, evaluator: Evaluator, since: int | None) -> None:
-    """Tell when each rank was active, as finely as there are moments to look at it."""
+def _pass_activity(trial: Trial, evaluator: Evaluator, since: int | None) -> None:
+    """Pass the activity of each rank to the facts, as finely as the grid of moments."""
     start, every = evaluator.facts.start, EARLY_EVERY_S * SECOND
     after = f"time + duration > {since}" if since is not None else "true"
     query = (
@@ -99,7 +99,7 @@ def _tell_activity(trial: Trial, evaluator: Evaluator, since: int | None) -> Non
 
 
 class _Samples:
-    """Readings of a finished job, series by series: no text is made of what is the same in a million rows."""
+    """Reads samples of a finished job series by series, which avoids a text column for a million rows."""
 
     def __init__(self, trial: Trial, condition: str) -> None:
         self._trial = trial
@@ -107,7 +107,7 @@ class _Samples:
         self._series: dict[int, tuple[str, Place]] = {}
 
     def hand_over(self, evaluator: Evaluator, begin: int | None, end: int) -> None:
-        """Hand over what was read in a stretch of time."""
+        """Pass the readings of a stretch of time to the evaluator."""
         limits = f"time < {end} AND ({self._condition})"
         limits += "" if begin is None else f" AND time >= {begin}"
         which = "hash(metric, coalesce(device, ''), node)"
@@ -132,11 +132,11 @@ class _Samples:
                 self._series[row["which"]] = (row["metric"], (row["node"], row["device"]))
         for low, high in itertools.pairwise(edges):
             metric, place = self._series[int(codes[low])]
-            # A reading that is absent is NaN, which `Recent` leaves out.
-            one = Series(time[low:high], value[low:high].astype(np.float64, copy=False))
+            # An absent reading is NaN, which `RecentData` leaves out.
+            one = SampleSeries(time[low:high], value[low:high].astype(np.float64, copy=False))
             if np.any(one.time[1:] < one.time[:-1]):
                 by_time = np.argsort(one.time, kind="stable")
-                one = Series(one.time[by_time], one.value[by_time])
+                one = SampleSeries(one.time[by_time], one.value[by_time])
             evaluator.take_series(metric, place, one)
 
 
@@ -145,7 +145,7 @@ def _quoted(text: str) -> str:
 
 
 class Stream:
-    """Rows of a running job as they come, and the moment up to which none is missing."""
+    """Reads the rows of a running job, and knows the moment up to which all have arrived."""
 
     def __init__(self, follow: Follow, evaluator: Evaluator, *, since: int | None = None) -> None:
         self._follow = follow
@@ -155,7 +155,7 @@ class Stream:
         self._drained: dict[str, bool] = {}
 
     def read(self) -> bool:
-        """Hand over what is new, not more than fits; returns whether nothing is left for now."""
+        """Pass new rows to the evaluator, one batch per table; returns whether all were read."""
         for name in tables(self._evaluator):
             rows = self._follow.new(name, max_rows=ROWS)
             self._drained[name] = rows.rows < ROWS
@@ -169,7 +169,7 @@ class Stream:
 
     @property
     def complete_until(self) -> int | None:
-        """Up to when all rows are here; nothing while there are none."""
+        """The moment up to which all rows have arrived; None before the first row."""
         if not self._newest:
             return None
         front = max(self._newest.values())
@@ -182,12 +182,12 @@ class Stream:
         return min(speaking) - (SETTLE_NS if trained else FIRST_NS)
 
     def _note(self, name: str, rows: Table) -> None:
-        # Only what is written all the time tells how far a node has got.
+        # Only tables that are written all the time show the progress of a node.
         if name not in ("samples", "spans"):
             return
         ends = rows["time"] + rows["duration"] if "duration" in rows else rows["time"]
         nodes = rows["node"]
-        written = set(nodes.tolist())  # of one node as a rule: nothing to tell apart
+        written = set(nodes.tolist())  # usually one node
         for node in written:
             newest = int((ends if len(written) == 1 else ends[nodes == node]).max())
             self._newest[(name, node)] = max(newest, self._newest.get((name, node), 0))

@@ -1,4 +1,4 @@
-"""How one rule fares on one job: its status, what it found, how much it could judge."""
+"""`RuleRun`: the state of one rule on one job, with its status, findings and coverage."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from holter.evaluation.findings import Findings
-from holter.evaluation.judging import Outcome, finite, judge
-from holter.evaluation.moments import spacing
-from holter.rules import SEVERITIES, Reason, Rule, Window
+from holter.evaluation.schedule import spacing
+from holter.rules.engine.judging import Judgement, finite, judge
 from holter.schema.masking import masked_text
+from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.rules import Issue, Lookback
+    from holter.rules import Issue, Lookback, Reason, Rule, Window
 
 Status = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Stopping", "Stopped", "Error"]
 
 MAX_FAILURES = 3
-"""So many exceptions in a row, and the rule is asked no more."""
+"""After so many exceptions in a row a rule is not evaluated again."""
 MAX_DETAILS = 1024
 MAX_THINNED = 32
-"""A rule that is too slow is asked at every so many'th look at the rarest."""
+"""A slow rule skips at most all but every so-many-th evaluation."""
 
 
 @dataclass(slots=True)
 class RuleRun:
-    """One rule on one job. Everything in it survives a restart."""
+    """One rule on one job. All of its state survives a restart."""
 
     name: str
     rule: Rule
@@ -38,9 +38,9 @@ class RuleRun:
     """End of the last window, ns since the epoch."""
     evaluations: int = 0
     covered: int = 0
-    """Evaluations in which it could judge."""
+    """The number of evaluations in which it could judge."""
     triggered: int = 0
-    """Evaluations in which it found something."""
+    """The number of evaluations in which it found an issue."""
     points: int = 0
     reason: Reason = "ok"
     lack: str = ""
@@ -51,21 +51,21 @@ class RuleRun:
     _details: dict[str, Any] | Callable[[], dict[str, Any]] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     failures: int = 0
-    """Exceptions in a row."""
+    """The number of exceptions in a row."""
     faults: int = 0
     error: str = ""
     """The traceback of the last exception."""
     steps: tuple[int, int] | None = None
-    """First and last step of what it read."""
+    """The first and the last step that it read."""
     tensors: int = 0
-    """Tensors it read at most in one window."""
+    """The most tensors that it read in one window."""
     thinned: int = 1
-    """It is asked at each so many'th look only, because it took too long."""
+    """It is evaluated at every so-many-th occasion only, because it is slow."""
     rests_until: int = 0
-    """Surely not due before, ns: asked at every moment of a long job, which is a hundred times a look."""
+    """It is not due before this time, ns; a long job has many more moments than evaluations."""
     on_first_fire: Literal["go_on", "stop"] = "go_on"
     strict_coverage: bool = False
-    """Whether a rule that never could judge has failed."""
+    """Whether a rule that could never judge has failed."""
 
     lookback: Lookback = field(init=False)
     """How far its windows reach back."""
@@ -76,12 +76,12 @@ class RuleRun:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the rule handed over last, as JSON knows it."""
+        """The last statistics of the rule, as JSON can hold them."""
         given = self._details
         if callable(given):
             try:
                 given = self._details = given()
-            except Exception:  # stays the rule's own fault
+            except Exception:  # an error of the rule must not stop the evaluation
                 given = self._details = {}
                 self.faults, self.error = self.faults + 1, masked_text(traceback.format_exc())
         found: dict[str, Any] = finite(given)
@@ -89,23 +89,23 @@ class RuleRun:
 
     @property
     def disabled(self) -> bool:
-        """Whether it is asked no more: it failed too often in a row, or has fired and was to stop then."""
+        """Whether it is not evaluated again: it failed too often, or fired and stops at the first issue."""
         fired = self.on_first_fire == "stop" and bool(self.findings)
         return fired or self.failures >= MAX_FAILURES
 
     @property
     def issues(self) -> dict[tuple[Any, ...], Issue]:
-        """The issues by what they are about."""
+        """The issues by identity."""
         return {key: finding.issue for key, finding in self.findings.items()}
 
     @property
     def uncovered(self) -> bool:
-        """Whether it has been asked, or will be no more, and never could judge."""
+        """Whether it was evaluated, or never will be, and could never judge."""
         return not self.covered and (bool(self.evaluations) or self.phase != "InProgress")
 
     @property
     def status(self) -> Status:
-        """The status as everybody is shown it."""
+        """The status in lists and pages."""
         if self.failures or (self.strict_coverage and self.phase == "Done" and self.uncovered):
             return "Error"
         if self.findings:
@@ -127,78 +127,78 @@ class RuleRun:
         return text[:MAX_DETAILS]
 
     def due(self, moment: int, elapsed: int) -> bool:
-        """Tell whether it is to look at a moment of a job that is so old, ns."""
+        """Return whether it is due at a moment of a job of the given age, ns."""
         if moment < self.rests_until:
             return False
         since = moment if self.judged_until is None else moment - self.judged_until
         return since >= self._between(elapsed) * self.thinned
 
     def look(self, window: Window) -> None:
-        """Let the rule judge one window, here. Whatever it raises stays its own fault."""
+        """Let the rule judge one window, in this process; an exception becomes its error."""
         self.take(judge(self.name, self.rule, window), window)
 
-    def take(self, outcome: Outcome, window: Window) -> None:
-        """Take what came of a look at a window, wherever it was judged."""
+    def take(self, judgement: Judgement, window: Window) -> None:
+        """Take the result of an evaluation, from this process or a sandbox."""
         before, self.judged_until = self.judged_until, window.end
-        # Looks only become rarer, so what lies between two of them now is the least.
+        # Intervals only grow, so the present interval is a lower bound.
         self.rests_until = window.end + self._between(window.end - window.job.start) * self.thinned
-        if outcome.error:
+        if judgement.error:
             self.evaluations += 1
-            self.failures = MAX_FAILURES if outcome.fatal else self.failures + 1
+            self.failures = MAX_FAILURES if judgement.fatal else self.failures + 1
             self.faults += 1
-            self.error = masked_text(outcome.error)
+            self.error = masked_text(judgement.error)
             return
         self.failures = 0
-        if outcome.idle:
+        if judgement.idle:
             return
         self.evaluations += 1
-        if outcome.details:
-            self._details = outcome.details
-        self._cover(outcome)
+        if judgement.details:
+            self._details = judgement.details
+        self._cover(judgement)
         needed = type(self.rule).consecutive
-        held = {issue.key: self.streaks.get(issue.key, 0) + 1 for issue in outcome.found}
+        held = {issue.key: self.streaks.get(issue.key, 0) + 1 for issue in judgement.found}
         self.streaks = held if needed > 1 else {}
         if window.job.ended:
-            # A job too short for a second look is judged by the one there was.
+            # In a job that is too short for more evaluations, fewer must agree.
             needed = min(needed, self.covered)
-        due = [issue for issue in outcome.found if held[issue.key] >= needed]
+        due = [issue for issue in judgement.found if held[issue.key] >= needed]
         self.triggered += bool(due)
         self.findings.take(due, window.end)
-        if self._resolves and (outcome.points or outcome.found or outcome.lack is None):
+        if self._resolves and (judgement.points or judgement.found or judgement.lack is None):
             look = max(self._between(window.end - window.job.start), window.end - (before or window.end))
             reach = round((self.lookback.seconds or 0.0) * 1e9)
-            self.findings.settle(held, window.end, max(look, reach), self._told_once)
+            self.findings.settle(held, window.end, max(look, reach), self._reported_once)
 
     @property
     def _resolves(self) -> bool:
-        """Whether silence means that an issue is over.
+        """Whether an evaluation without an issue resolves it.
 
-        A rule that looks back judges the same data again and again; one that is handed new rows only may tell
-        a thing once, and its silence says nothing.
+        A rule with a lookback judges the same data repeatedly; a rule that sees only new rows may report a
+        problem once, so a later evaluation without it proves nothing.
         """
         look = self.lookback
         looks_back = (look.seconds or look.steps or look.readings) is not None
         return looks_back and getattr(type(self.rule), "tells_once", False) is not True
 
     @property
-    def _told_once(self) -> tuple[str, ...]:
+    def _reported_once(self) -> tuple[str, ...]:
         codes = getattr(type(self.rule), "tells_once", False)
         return codes if isinstance(codes, tuple) else ()
 
-    def _cover(self, outcome: Outcome) -> None:
-        self.points += outcome.points
-        if outcome.lack is None or outcome.points or outcome.found:
+    def _cover(self, judgement: Judgement) -> None:
+        self.points += judgement.points
+        if judgement.lack is None or judgement.points or judgement.found:
             self.covered += 1
-        if outcome.lack is not None:
-            self.reason, self.lack = outcome.lack.reason, outcome.lack.text
-            self.have, self.need = outcome.lack.have, outcome.lack.need
-        if outcome.steps is not None:
-            first, last = self.steps or outcome.steps
-            self.steps = (min(first, outcome.steps[0]), max(last, outcome.steps[1]))
-        self.tensors = max(self.tensors, outcome.tensors)
+        if judgement.lack is not None:
+            self.reason, self.lack = judgement.lack.reason, judgement.lack.text
+            self.have, self.need = judgement.lack.have, judgement.lack.need
+        if judgement.steps is not None:
+            first, last = self.steps or judgement.steps
+            self.steps = (min(first, judgement.steps[0]), max(last, judgement.steps[1]))
+        self.tensors = max(self.tensors, judgement.tensors)
 
     def shown(self) -> dict[str, Any]:
-        """Return what everybody may know, as `evaluations.json` holds it under `rules`."""
+        """Return the public document of the rule, as `evaluations.json` holds it under `rules`."""
         return {
             "name": self.name,
             "rule": type(self.rule).__name__,
@@ -228,7 +228,7 @@ class RuleRun:
         }
 
     def kept(self) -> dict[str, Any]:
-        """Return what only a restart needs, as `evaluations.json` holds it under `progress`."""
+        """Return the data for a restart, as `evaluations.json` holds it under `progress`."""
         return {
             "rule": type(self.rule).__name__,
             "parameters": self.rule.values(),
@@ -247,7 +247,7 @@ class RuleRun:
         }
 
     def restore(self, kept: dict[str, Any]) -> bool:
-        """Go on where a run of the same rule with the same parameters stopped; says whether it was one."""
+        """Continue a run of the same rule with the same parameters; returns false if it was another rule."""
         if kept.get("rule") != type(self.rule).__name__ or kept.get("parameters") != self.rule.values():
             return False
         self.judged_until = kept["judged_until"]

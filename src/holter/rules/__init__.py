@@ -1,49 +1,48 @@
-"""Judge a job: one rule, one file; its contract is `Rule.evaluate`, from a window of tables to issues.
+"""The rules that judge a job, and their registry.
 
-To add a rule, add a file `my_rule.py` to the folder of its category, with one frozen dataclass
-`MyRule(Rule)`: parameters made by `parameter`, each followed by its sentence, what it `reads`, its card, and
-`evaluate`. The folders are the registry; installed packages add theirs under the entry point `holter.rules`.
+Each rule is one file. To add a rule, add a file `my_rule.py` to the folder of its category, with one frozen
+dataclass `MyRule(Rule)`: parameters made by `parameter`, each followed by its sentence, the tables that it
+`reads`, its description, and `evaluate`. The folders are the registry; installed packages add their rules
+under the entry point `holter.rules`. The contract is in `holter.rules.rule`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
-from holter.parameters import (
-    BadRule,
-    Parameter,
-    checked,
-    declared,
-    nearest,
-    parameter,
-    plain,
-    resolved,
-)
+from holter.parameters import Parameter, nearest, parameter
 from holter.plugins import modules, strangers
+from holter.rules.engine.check_rule import check_rule
 from holter.rules.engine.coverage import Coverage, Reason
-from holter.rules.engine.job import Job
-from holter.rules.engine.lookback import Lookback, Series
-from holter.rules.engine.replay import check_rule
+from holter.rules.engine.job_facts import JobFacts
+from holter.rules.engine.lookback import Lookback, SampleSeries
 from holter.rules.engine.window import Window
-from holter.rules.own.files import LOADED, load, split_reference
+from holter.rules.own.files import split_reference
 from holter.rules.own.function import rule
 from holter.rules.own.step import Step
 from holter.rules.own.when import WHEN, expression
+from holter.rules.rule import CATEGORIES, BadRule, Issue, Rule
+from holter.rules.sandbox.file_rule import load
+from holter.schema.severity import SEVERITIES, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Callable, Container
 
 __all__ = [
+    "CATEGORIES",
+    "SEVERITIES",
     "BadRule",
     "Coverage",
     "Issue",
     "Job",
+    "JobFacts",
     "Lookback",
     "Parameter",
     "Reason",
     "Rule",
+    "SampleSeries",
     "Series",
     "Severity",
     "Step",
@@ -55,139 +54,31 @@ __all__ = [
     "rule",
 ]
 
-Severity = Literal["info", "warning", "critical"]
-SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
-CATEGORIES = ("system", "framework", "training", "tensors", "data", "reliability")
-"""The folders that hold rules, in the order in which they are listed."""
+Job = JobFacts
+Series = SampleSeries
+"""These are the short names for rules that users write."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issue:
-    """One finding. Repeats of one rule with the same `key` are merged by whoever evaluates."""
-
-    rule: str
-    summary: str
-    severity: Severity
-    code: str = ""
-    """Which of the things the rule can find, where it can find several."""
-    node: str | None = None
-    rank: int | None = None
-    device: str | None = None
-    tensor: str | None = None
-    step_start: int | None = None
-    step_end: int | None = None
-    time_start: int | None = None
-    time_end: int | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-    """The numbers behind it, as JSON can hold them; units are in the names."""
-    advice: str = ""
-    count: int = 1
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What it is about: two findings with the same key are one issue."""
-        return (self.rule, self.code, self.node, self.rank, self.device, self.tensor)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What every rule declares. It is its parameters; it touches no file, clock, or device."""
-
-    reads: ClassVar[tuple[str, ...]] = ()
-    """The tables it needs, narrowed where it can be: `steps`, `samples/gpu.util`, `spans/fetch`."""
-    severity: ClassVar[Severity] = "warning"
-    """How bad it usually is."""
-    description: ClassVar[str] = ""
-    """What it finds, in one sentence."""
-    advice: ClassVar[str] = ""
-    """What to do about it, in one sentence."""
-    formula: ClassVar[str] = ""
-    """When it fires."""
-    packs: ClassVar[tuple[str, ...]] = ()
-    """Sets of rules it belongs to; `default` is what `holter run` starts with."""
-    also_called: ClassVar[tuple[str, ...]] = ()
-    """Other names under which it is found."""
-    every_s: ClassVar[float] = 10.0
-    """How many seconds of data at least lie between two evaluations."""
-    consecutive: ClassVar[int] = 1
-    """At how many evaluations in a row a finding must hold before it is reported."""
-    tells_once: ClassVar[bool | tuple[str, ...]] = False
-    """Whether it tells a thing once and is silent while it lasts, so that silence resolves no issue; or the
-    codes of the issues that it tells so."""
-
-    def __post_init__(self) -> None:
-        for given in fields(self):
-            object.__setattr__(self, given.name, checked(type(self), given.name, getattr(self, given.name)))
-
-    @property
-    def lookback(self) -> Lookback:
-        """How far back the window reaches; by default it holds new rows only, and `window.state` the rest."""
-        return Lookback()
-
-    def brings(self) -> tuple[Rule, ...]:
-        """Return rules that run along with it."""
-        return ()
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge a window; yield what is wrong.
-
-        Where it cannot judge it calls `window.insufficient(...)` and yields nothing. It may keep what JSON
-        can hold in `window.state` and hand over statistics in `window.details`.
-        """
-        raise NotImplementedError
-
-    def issue(self, summary: str, **about: Any) -> Issue:
-        """Make an issue of this rule, with its usual severity and advice where none are given."""
-        given: dict[str, Any] = {"severity": self.severity, "advice": self.advice, **about}
-        return Issue(rule=type(self).__name__, summary=summary, **given)
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> Rule:
-        """Make the rule from parameters as a user writes them: strings, aliases; the rest by profile.
-
-        Raises:
-            BadRule: An unknown parameter or profile, or a value out of range; names what is valid.
-        """
-        return cls(**resolved(cls, given or {}, defaults))
-
-    @classmethod
-    def named(cls) -> str:
-        """Return what `find` finds it by, in any process: its name, or where it comes from."""
-        return str(getattr(cls, "reference", cls.__name__))
-
-    @classmethod
-    def category(cls) -> str:
-        """Return the folder that holds the rule; `own` for a rule of a user or of another package."""
-        package, _, folder = cls.__module__.rpartition(".")[0].rpartition(".")
-        return folder if package == __name__ and folder in CATEGORIES else "own"
-
-    @classmethod
-    def parameters(cls) -> tuple[Parameter, ...]:
-        """Return the declared parameters in their order."""
-        rule: Any = cls
-        return declared(rule)
-
-    def values(self) -> dict[str, Any]:
-        """Return every parameter's value, as JSON can hold it."""
-        return {given.name: plain(getattr(self, given.name)) for given in fields(self)}
+LOADED: dict[str, type[Rule]] = {}
+"""Rules of files by name, so that the rest of a command line can use the short name."""
 
 
 @cache
 def catalogue() -> dict[str, type[Rule]]:
-    """Return every rule there is by its name, sorted; ours first, then those of installed packages.
+    """Return all rules by name, sorted: those of this package, then those of installed packages.
 
     Raises:
-        BadRule: A module of the shelf without a rule, or a stranger that is no rule.
+        BadRule: A module in a folder of rules without a rule, or a plug-in that is not a rule.
     """
     found: dict[str, type[Rule]] = {}
     for name, module in modules(__name__, *CATEGORIES).items():
         rules = [v for v in vars(module).values() if _is_rule(v) and v.__module__ == module.__name__]
         if len(rules) != 1 or _folded(rules[0].__name__) != _folded(name):
-            raise BadRule(f"{module.__name__} must hold one rule, called as the file is")
+            raise BadRule(f"{module.__name__} must hold one rule with the name of the file")
         found[rules[0].__name__] = rules[0]
     for name, value in strangers(__name__).items():
         if not _is_rule(value):
-            raise BadRule(f"plug-in {name!r} of {__name__} is no rule: {value!r}")
+            raise BadRule(f"plug-in {name!r} of {__name__} is not a rule: {value!r}")
         found.setdefault(value.__name__, value)
     return dict(sorted(found.items()))
 
@@ -195,14 +86,14 @@ def catalogue() -> dict[str, type[Rule]]:
 def find(name: str, *, files: Container[str] | None = None) -> type[Rule]:
     """Return the rule called `name`, in any case and with or without underscores.
 
-    `FILE.py[:NAME]` is the rule of a file, `when:EXPRESSION` the one that an expression makes.
+    `FILE.py[:NAME]` names a rule in a file, `when:EXPRESSION` the rule of an expression.
 
     Args:
         name: The rule.
-        files: The rules of files that may be imported, as `Rule.named` names them; by default any.
+        files: The rules of files that may be loaded, as `Rule.named` names them; by default any.
 
     Raises:
-        BadRule: There is none; names the nearest. Or a file that may not be imported.
+        BadRule: An unknown name, with the nearest known one; or a file that may not be loaded.
     """
     if name.startswith(WHEN):
         return expression(name.removeprefix(WHEN).strip())
@@ -214,7 +105,7 @@ def find(name: str, *, files: Container[str] | None = None) -> type[Rule]:
     if split_reference(name) is not None:
         if files is not None and name not in files:
             raise BadRule(f"rule {name}: rules of files are run only where the command line names them")
-        own = load(name, Rule)
+        own = load(name)
         if _folded(own.__name__) in known:
             raise BadRule(
                 f"{name}: there is a rule {known[_folded(own.__name__)].__name__} already; rename it"
@@ -237,18 +128,47 @@ def _folded(name: str) -> str:
     return name.replace("_", "").replace("-", "").casefold()
 
 
-def __getattr__(name: str) -> Any:
-    """Give `holter.rules.LowGPUUtilization` and its like, without importing all rules at the start.
+class RuleConfigs:
+    """A factory for each rule: `rule_configs.low_gpu_utilization(threshold="70")`, or with the class's name.
 
-    `run(job, rules)` judges a job. It is the only name that comes from a package above this one.
+    Parameters may be strings and go by any of their names; `defaults="classic"` chooses the profile of those
+    that are not given.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Rule]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            found = find(name)
+        except ValueError as error:
+            raise AttributeError(str(error)) from None
+
+        def make(*, defaults: str = "modern", **parameters: Any) -> Rule:
+            return found.of(parameters, defaults=defaults)
+
+        make.__name__ = name
+        make.__doc__ = f"Make the rule {found.__name__}: {found.description}."
+        return make
+
+    def __dir__(self) -> list[str]:
+        return sorted({spelling for name in catalogue() for spelling in (name, snake(name))})
+
+
+def snake(name: str) -> str:
+    """Return a rule's name with underscores, as in `low_gpu_utilization`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def __getattr__(name: str) -> Any:
+    """Import `holter.rules.LowGPUUtilization` and the other rules when they are asked for.
+
+    `run(job, rules)` judges a job; it is the only name from a package above this one.
     """
     if name == "run":
         from holter.job import run_rules
 
         return run_rules
     if name == "rule_configs":
-        from holter.rules.engine.configs import RuleConfigs
-
         return RuleConfigs()
     if not name.startswith("_") and name[:1].isupper() and name in catalogue():
         return catalogue()[name]

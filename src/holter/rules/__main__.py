@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 def page() -> str:
     """Write the reference page, in Markdown; rules of other installed packages are left out."""
-    ours = [rule for rule in catalogue().values() if rule.__module__.startswith("holter.rules.")]
+    own = [rule for rule in catalogue().values() if rule.__module__.startswith("holter.rules.")]
     lines = [
         "# Rules",
         "",
         "Written by `python -m holter.rules`; a test compares this page with the code.",
         "",
-        "`holter run` starts with those of the pack `default`. Set a parameter with "
+        "`holter run` starts with the rules of the pack `default`. Set a parameter with "
         "`--rule NAME:parameter=value`; judge a finished job again with "
         "`holter rules run JOB NAME:parameter=value`.",
         "",
         "| rule | finds | category | usual severity | in `default` |",
         "|---|---|---|---|---|",
     ]
-    lines += map(_row, ours)
-    for rule in ours:
+    lines += map(_row, own)
+    for rule in own:
         lines += ["", *_section(rule)]
     return "\n".join(lines) + "\n"
 
@@ -56,7 +56,7 @@ def _section(rule: type[Rule]) -> list[str]:
 
 
 def _default(value: object, unit: str) -> str:
-    if isinstance(value, str | list):  # patterns hold what Markdown would take for its own
+    if isinstance(value, str | list):  # patterns contain characters that mean something in Markdown
         text = value if isinstance(value, str) else ", ".join(map(str, value))
         return "`{}`".format(text.replace("|", "\\|")) if text else "none"
     return "none" if value is None else f"{value} {unit}".rstrip()

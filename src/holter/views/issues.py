@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from holter.schema.severity import SEVERITIES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from holter.views.document.types.rules import RuleResult
 
-SEVERITIES = ("critical", "warning", "info")
-"""Worst first."""
+WORST_FIRST = SEVERITIES[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +74,4 @@ def _rank(found: IssueGroup) -> tuple[int, bool]:
 
 
 def _place(severity: str) -> int:
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+    return WORST_FIRST.index(severity) if severity in WORST_FIRST else len(WORST_FIRST)

@@ -12,7 +12,7 @@ from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.steps import steps as build_steps
 from holter.schema.metrics import METRICS
 from holter.schema.table import Table
-from holter.views.issues import SEVERITIES
+from holter.views.issues import WORST_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -187,7 +187,7 @@ def _of_steps(steps: Table) -> Iterator[Point]:
 
 def _issues(rules: list[Mapping[str, Any]], end: int) -> Iterator[Point]:
     """Count the issues that began before a time; one without a time counts always."""
-    counted = dict.fromkeys(SEVERITIES, 0)
+    counted: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
     by_rule: dict[tuple[str, str], int] = {}
     for rule in rules:
         for issue in rule["issues"]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holter.analysis.verdict.evidence import counted
 from holter.pages.text.sections import table
 from holter.rules import catalogue
-from holter.views.issues import SEVERITIES, not_judged
+from holter.views.issues import WORST_FIRST, not_judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,8 +41,8 @@ def rules(
 
 
 def _worst(rule: RuleResult) -> tuple[int, int]:
-    places = [SEVERITIES.index(i["severity"]) for i in rule["issues"] if i["severity"] in SEVERITIES]
-    return min(places, default=len(SEVERITIES)), -(rule.get("triggered") or 0)
+    places = [WORST_FIRST.index(i["severity"]) for i in rule["issues"] if i["severity"] in WORST_FIRST]
+    return min(places, default=len(WORST_FIRST)), -(rule.get("triggered") or 0)
 
 
 def _rule(
@@ -77,7 +77,7 @@ def _rule(
 
 
 def _place(severity: str) -> int:
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+    return WORST_FIRST.index(severity) if severity in WORST_FIRST else len(WORST_FIRST)
 
 
 def _issues(

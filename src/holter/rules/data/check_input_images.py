@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import BadRule, Window, parameter
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents, shape, shaped
 from holter.rules.patterns.tensors import TensorRule
 
@@ -66,7 +66,7 @@ class CheckInputImages(TensorRule):
             text = f"threshold_std={list(given)!r} is not valid; it takes two numbers, the smaller one first"
             raise BadRule(f"CheckInputImages: {text}")
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Add the images of a step to what is known of each channel; judge when there are enough."""
         values = contents(at.tables["tensor_values"])
         known: dict[str, list[Any]] = window.state.setdefault("images", {})
@@ -110,7 +110,7 @@ class CheckInputImages(TensorRule):
         count, mean = float(row["finite"]), float(row["mean"])
         return np.array([[count, count * mean, count * (float(row["std"]) ** 2 + mean**2)]])
 
-    def _judged(self, row: dict[str, Any], sums: NDArray[np.float64]) -> Iterator[Finding]:
+    def _judged(self, row: dict[str, Any], sums: NDArray[np.float64]) -> Iterator[TensorFinding]:
         count = np.maximum(sums[:, 0], 1.0)
         mean = sums[:, 1] / count
         std = np.sqrt(np.maximum(sums[:, 2] / count - mean**2, 0.0))
@@ -141,8 +141,8 @@ class CheckInputImages(TensorRule):
         limit: float,
         code: str,
         more: dict[str, Any] | None = None,
-    ) -> Finding:
-        return Finding(
+    ) -> TensorFinding:
+        return TensorFinding(
             tensor=row["name"], what=what, value=value, comparator=comparator, threshold=limit, code=code,
             role=row["role"], more=more or {},
         )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.rules import Window, parameter
 from holter.rules.patterns.labels import MOST_CLASSES, LabelRule
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class ClassImbalance(LabelRule):
         """Return what finds predictions by name."""
         return self.predictions_regex
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Add to the counts of each class; judge them once there are enough."""
         pairs = self.pairs(window, at, classes=self.num_classes)
         if pairs is None:
@@ -93,13 +93,13 @@ class ClassImbalance(LabelRule):
             return
         yield from self._judged(pairs.tensor, counts)
 
-    def _judged(self, tensor: str, counts: dict[str, list[int]]) -> Iterator[Finding]:
+    def _judged(self, tensor: str, counts: dict[str, list[int]]) -> Iterator[TensorFinding]:
         sizes = {label: one[0] for label, one in counts.items()}
         least = min(sorted(sizes), key=lambda label: sizes[label])
         ratio = max(sizes.values()) / sizes[least] if sizes[least] else float("inf")
         if ratio > self.threshold_imbalance:
             more: dict[str, Any] = {"smallest_class": least, "labels": dict(sorted(sizes.items())[:100])}
-            yield Finding(
+            yield TensorFinding(
                 tensor=tensor, what="largest / smallest class", value=ratio, comparator=">",
                 threshold=self.threshold_imbalance, code="imbalance", role="labels", more=more,
             )  # fmt: skip
@@ -111,7 +111,7 @@ class ClassImbalance(LabelRule):
         bad = {label: share for label, share in sorted(wrong.items()) if share > self.threshold_misprediction}
         if bad:
             worst = max(bad, key=lambda label: bad[label])
-            yield Finding(
+            yield TensorFinding(
                 tensor=tensor, what=f"share of class {worst} that is predicted wrong", value=bad[worst],
                 comparator=">", threshold=self.threshold_misprediction, code="misprediction", role="labels",
                 more={"classes": dict(list(bad.items())[:100])},

@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.rules import Window, parameter
 from holter.rules.patterns.labels import LabelRule
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ class Confusion(LabelRule):
     def _patterns(self, name: str | None, collection: str) -> tuple[str, ...] | None:
         return None if name is None else (f"^{re.escape(name)}$", f"^{re.escape(collection)}$")
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Count pairs of label and prediction; judge them once there are enough of each class."""
         if self.min_diag is None and self.max_off_diag is None:
             window.insufficient("no_input", "there is no limit; set min_diag or max_off_diag")
@@ -108,7 +108,7 @@ class Confusion(LabelRule):
         matrix[places[:, 0], places[:, 1]] = list(counts.values())
         return matrix
 
-    def _judged(self, matrix: NDArray[np.float64], tensor: str) -> Iterator[Finding]:
+    def _judged(self, matrix: NDArray[np.float64], tensor: str) -> Iterator[TensorFinding]:
         ways = {"column": (0,), "row": (1,), "both": (0, 1)}[self.normalize]
         for axis in ways:
             sums = matrix.sum(axis=axis)
@@ -128,9 +128,9 @@ class Confusion(LabelRule):
 
     def _finding(
         self, tensor: str, what: str, value: Any, comparator: str, limit: float, code: str
-    ) -> Finding:
+    ) -> TensorFinding:
         by = "by_label" if code.endswith("1") else "by_prediction"
-        return Finding(
+        return TensorFinding(
             tensor=tensor, what=what, value=float(value), comparator=comparator, threshold=limit,
             code=f"{code[:-2]}_{by}", role="labels",
         )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.verdict.evidence import counted
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import PARAMETERS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class DataRepeat(Rule):
         inputs = np.char.startswith(roles, "model_input") | (roles == "token_ids")
         training = (new["mode"] != "eval") & (new["mode"] != "predict") & (new["fingerprint"] != 0)
         rows = new.where(training & (inputs | np.isin(roles, PARAMETERS)))
-        for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+        for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 yield from self._step(window, step, at)
         if not state.get("last"):

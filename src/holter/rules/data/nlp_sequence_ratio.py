@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import BadRule, Window, parameter
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents
 from holter.rules.patterns.tensors import TensorRule
 
@@ -53,7 +53,7 @@ class NLPSequenceRatio(TensorRule):
                 f"it takes one number for each of token_values={list(self.token_values)!r}"
             )
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Count the tokens of each input, with those of the batches before."""
         values = contents(at.tables["tensor_values"])
         past: dict[str, list[list[int]]] = window.state.setdefault("past", {})
@@ -72,13 +72,13 @@ class NLPSequenceRatio(TensorRule):
             if len(past[key]) * 5 >= self.batches:
                 yield from self._judged(np.array(past[key]).sum(axis=0).tolist(), row["name"], row["role"])
 
-    def _judged(self, counts: list[int], name: str, role: str) -> Iterator[Finding]:
+    def _judged(self, counts: list[int], name: str, role: str) -> Iterator[TensorFinding]:
         for value, limit, count in zip(
             self.token_values, self.token_thresholds_percent, counts, strict=False
         ):
             share = 100.0 * count / counts[-1]
             if share > limit:
-                yield Finding(
+                yield TensorFinding(
                     tensor=name, what=f"share of token {value:g}", value=share, comparator=">",
                     threshold=limit, unit=" %", code=f"{value:g}", role=role,
                 )  # fmt: skip

@@ -1,1 +1,1 @@
-"""What evaluates a rule: its window, its state, and rows that wait for their step."""
+"""The input of rules: windows of recent rows, complete steps, facts of the job; and the call of a rule."""

@@ -1,4 +1,4 @@
-"""How much a rule could judge, and if not, why."""
+"""Whether a rule could judge a window, and the reason if it could not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Reason = Literal[
 
 @dataclass(slots=True)
 class Coverage:
-    """How much a rule could judge: what keeps "no issues" from being a false assurance."""
+    """Whether a rule could judge, so that "no issues" does not hide missing data."""
 
     reason: Reason = "ok"
     text: str = ""

@@ -13,15 +13,15 @@ BIN_NS = 300_000_000_000
 KEPT = 12
 
 Bins = dict[str, dict[str, int]]
-"""Number of the bin → name → sum. Whole numbers, so that no order of adding changes a sum."""
+"""Number of the bin → name → sum. The sums are integers, so the order of additions does not change them."""
 
 
 def add(bins: Bins, time: NDArray[np.int64], **values: NDArray[np.int64]) -> None:
     """Add values to the bins of their times.
 
     Args:
-        bins: Where they are kept.
-        time: When each was, ns since the epoch; shape (n,).
+        bins: The bins, which are changed in place.
+        time: The time of each value, ns since the epoch; shape (n,).
         values: Name → whole numbers, shape (n,).
     """
     if not len(time):
@@ -36,7 +36,7 @@ def add(bins: Bins, time: NDArray[np.int64], **values: NDArray[np.int64]) -> Non
 
 
 def totals(bins: Bins, end: int) -> dict[str, int]:
-    """Return the sums of the hour before `end`, and forget what is older."""
+    """Return the sums of the hour before `end`, and remove older bins."""
     oldest = end // BIN_NS - KEPT
     for number in [number for number in bins if int(number) <= oldest]:
         del bins[number]

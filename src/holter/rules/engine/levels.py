@@ -1,11 +1,13 @@
-"""From a value and three limits to a severity; the worst of several; and less where little time is lost."""
+"""Severities: from a value and three limits, the worst of several, and lower where little time is lost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.schema.severity import SEVERITIES
+
 if TYPE_CHECKING:
-    from holter.rules import Severity
+    from holter.schema.severity import Severity
 
 
 def grade(
@@ -15,7 +17,7 @@ def grade(
     warning: float | None = None,
     critical: float | None = None,
 ) -> Severity | None:
-    """Return the highest level whose limit is reached; a level without a limit does not exist."""
+    """Return the highest severity whose limit is reached; a severity without a limit is never returned."""
     if critical is not None and value >= critical:
         return "critical"
     if warning is not None and value >= warning:
@@ -26,9 +28,9 @@ def grade(
 def severity_of(
     value: float, info: float | None, warning: float | None, critical: float | None
 ) -> Severity | None:
-    """Return the level of a share or a cost, of which nothing at all is no level.
+    """Return the severity of a share or a cost; a value of 0 has no severity.
 
-    The lowest level is the limit of all: whoever raises it means the others too.
+    A value below the limit of `info` has no severity either, even where other limits are lower.
     """
     if value <= 0 or value < (info or 0.0):
         return None
@@ -36,12 +38,12 @@ def severity_of(
 
 
 def worst(*found: Severity | None) -> Severity | None:
-    """Return the highest of several levels."""
-    return max((f for f in found if f), key=("info", "warning", "critical").index, default=None)
+    """Return the highest of several severities."""
+    return max((f for f in found if f), key=SEVERITIES.index, default=None)
 
 
 def worth(severity: Severity | None, lost_s: float, worth_s: float) -> Severity | None:
-    """Return a note at most when less time than `worth_s` is lost in all, and nothing below a fifth of it."""
+    """Return at most `info` when less than `worth_s` is lost in all, and None below a fifth of it."""
     if severity is None or lost_s < worth_s / 5:
         return None
     return "info" if lost_s < worth_s else severity

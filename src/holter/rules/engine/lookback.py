@@ -1,4 +1,4 @@
-"""The recent past of a job, as far as any rule looks back: added to at one end, forgotten at the other."""
+"""The recent rows of a job, as far back as any rule looks, and how far back a rule looks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from holter.rules.engine.pending_rows import Kept, last_of
+from holter.rules.engine.row_buffer import RowBuffer, last_of
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookback:
-    """How far back a window reaches. What is not given: new rows only."""
+    """How far back a window reaches; without any value it holds new rows only."""
 
     seconds: float | None = None
-    """Rows that ended within so many seconds before the window's end."""
+    """Seconds before the window's end within which rows ended."""
     steps: int | None = None
-    """Of table `steps`: the last so many of each rank, however long they took."""
+    """The number of last steps of each rank, in table `steps`."""
     readings: int | None = None
-    """Of each series of samples: the last so many."""
+    """The number of last readings of each series of samples."""
 
     def joined(self, other: Lookback) -> Lookback:
-        """Return what holds both."""
+        """Return the smallest lookback that contains both."""
         pairs = [
             (self.seconds, other.seconds), (self.steps, other.steps), (self.readings, other.readings)
         ]  # fmt: skip
@@ -44,7 +44,7 @@ class Lookback:
         )
 
 
-class Series(NamedTuple):
+class SampleSeries(NamedTuple):
     """The readings of one metric of one device, in the order of time; every value is finite."""
 
     time: NDArray[np.int64]
@@ -55,32 +55,32 @@ Place = tuple[str, str]
 """Node and device; the device is empty for the whole node."""
 
 
-class Recent:
-    """Samples as series, other tables as rows, both ordered by when they are due.
+class RecentData:
+    """Samples as series, other tables as rows, both ordered by their due time.
 
-    A row is due when it ended: a span belongs to the moment it ended in. One that comes after that moment was
-    judged is due at the next, so that it counts once, and in the same place whoever reads.
+    A row is due when it ended. A row that arrives after that moment was judged is due at the next moment, so
+    every rule counts it once and in the same window.
     """
 
     def __init__(self, keep: Mapping[str, Lookback] | None = None) -> None:
         self._keep = keep
-        """What is needed of each `table` or `samples/metric`; nothing is forgotten when it is not given."""
-        self._series: dict[str, dict[Place, Kept]] = defaultdict(dict)
-        self._rows: dict[str, Kept] = {}
+        """The lookback of each `table` or `samples/metric`; without it no row is removed."""
+        self._series: dict[str, dict[Place, RowBuffer]] = defaultdict(dict)
+        self._rows: dict[str, RowBuffer] = {}
         self._asked: dict[tuple[Any, ...], Any] = {}
-        """What was asked for about `_moment`: rules that look at one moment ask for the same."""
+        """Cached answers about `_moment`: rules that judge the same moment ask the same questions."""
         self._moment: int | None = None
-        self._order: dict[str, list[tuple[Place, Kept]]] = {}
+        self._order: dict[str, list[tuple[Place, RowBuffer]]] = {}
 
     def add(self, table: str, rows: Table, judged: int) -> None:
-        """Take rows in; `judged` is the moment up to which all was judged before."""
+        """Add rows; `judged` is the moment up to which all rules have judged."""
         if not rows.rows:
             return
         self._asked.clear()
         due = rows["time"] if "duration" not in rows else rows["time"] + rows["duration"]
         due = np.maximum(due, judged + 1)
         if table != "samples":
-            self._rows.setdefault(table, Kept()).add(due, dict(rows.columns))
+            self._rows.setdefault(table, RowBuffer()).add(due, dict(rows.columns))
             return
         finite = np.isfinite(rows["value"])
         if not finite.all():
@@ -88,7 +88,7 @@ class Recent:
         for metric, place, where in _groups(rows):
             self._put(metric, place, due[where], rows["value"][where])
 
-    def add_series(self, metric: str, place: Place, series: Series, judged: int) -> None:
+    def add_series(self, metric: str, place: Place, series: SampleSeries, judged: int) -> None:
         """Take in the readings of one series; `judged` as for `add`."""
         self._asked.clear()
         due = np.maximum(series.time, judged + 1)
@@ -102,37 +102,41 @@ class Recent:
         if len(due) and (self._keep is None or self._needed(metric) is not None):
             places = self._series[metric]
             if place not in places:
-                places[place] = Kept()
+                places[place] = RowBuffer()
                 self._order.pop(metric, None)
             places[place].add(due, {"value": value})
 
-    def series(self, metric: str, since: int, until: int, last: int | None = None) -> dict[Place, Series]:
-        """Return a metric's readings after `since` up to `until`, or the last so many up to it."""
+    def series(
+        self, metric: str, since: int, until: int, last: int | None = None
+    ) -> dict[Place, SampleSeries]:
+        """Return a metric's readings after `since` up to `until`, or the `last` ones up to it."""
         if metric not in self._series:
             return {}
         return self.shared(
             (metric, since, until, last), until, lambda: self._find_series(metric, since, until, last)
         )
 
-    def _find_series(self, metric: str, since: int, until: int, last: int | None) -> dict[Place, Series]:
+    def _find_series(
+        self, metric: str, since: int, until: int, last: int | None
+    ) -> dict[Place, SampleSeries]:
         if metric not in self._order:
             self._order[metric] = sorted(self._series[metric].items())
         found = {}
         shared: NDArray[np.int64] | None = None
-        before: Kept | None = None
+        before: RowBuffer | None = None
         for place, kept in self._order[metric]:
-            # Devices of one node are read together, so that what holds of one holds of the next.
+            # Devices of one node are read together, so their series often have the same times.
             due = kept.due
             if due is not shared and (before is None or not kept.shares(before)):
                 low, high = kept.range(since, until, last)
                 time = due[low:high]
             before, shared = kept, kept.due
             if low < high:
-                found[place] = Series(time, kept.columns["value"][low:high])
+                found[place] = SampleSeries(time, kept.columns["value"][low:high])
         return found
 
     def shared(self, question: tuple[Any, ...], moment: int, answer: Callable[[], T]) -> T:
-        """Return what was answered to a question at this moment, or answer it now for all who will ask."""
+        """Return the cached answer to a question at this moment, or compute and cache it."""
         if moment != self._moment:
             self._asked.clear()
             self._moment = moment
@@ -147,11 +151,11 @@ class Recent:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that were read."""
+        """The metrics of which there are readings."""
         return sorted(self._series)
 
     def rows(self, table: str, since: int, until: int, last: int | None = None) -> Table:
-        """Return a table's rows that were due after `since` up to `until`, or each rank's last so many."""
+        """Return a table's rows that were due after `since` up to `until`, or each rank's `last` rows."""
         kept = self._rows.get(table)
         if kept is None:
             return Table.empty(table)
@@ -168,11 +172,11 @@ class Recent:
         return self.shared(question, until, answer)
 
     def has(self, table: str) -> bool:
-        """Tell whether any row of a table ever came."""
+        """Return whether there was ever a row of a table."""
         return bool(self._series) if table == "samples" else table in self._rows
 
     def forget(self, until: int, floor: int) -> None:
-        """Drop what no window that ends after `until` will hold; `floor`: rows due after it are still new."""
+        """Remove the rows that no window after `until` will hold; rows due after `floor` are still new."""
         if self._keep is None:
             return
         self._asked.clear()
@@ -189,7 +193,7 @@ class Recent:
 
 
 def last_of_each_rank(steps: Table, last: int) -> Table:
-    """Keep the last so many steps of each rank; the rows are in the order of time."""
+    """Keep the `last` steps of each rank; the rows are in the order of time."""
     return steps if steps.rows <= last else steps.where(last_of(steps["rank"], last))
 
 
@@ -198,7 +202,7 @@ def _since(need: Lookback, until: int, floor: int) -> int:
 
 
 def _groups(rows: Table) -> Iterable[tuple[str, Place, NDArray[np.int64]]]:
-    """Split samples by series. Text columns hold few distinct values, so a dictionary beats sorting."""
+    """Split samples by series; a dictionary of the few distinct texts is faster than sorting."""
     if not rows.rows:
         return
     known: list[list[str]] = []

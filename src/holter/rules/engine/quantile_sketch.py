@@ -1,4 +1,4 @@
-"""Quantiles of any number of readings in bounded memory, as JSON can hold it."""
+"""A quantile sketch in bounded memory, as JSON can hold it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ERROR = 0.005
-"""Quantiles are off by at most this share of themselves."""
+"""The largest relative error of a quantile."""
 _GAMMA = math.log((1 + ERROR) / (1 - ERROR))
 _ZERO = -(2**31)
 _LEAST = 1e-9
 """Readings below it count as zero."""
 
-Sketch = dict[str, Any]
+QuantileSketch = dict[str, Any]
 """`n`, `min`, `max`, and `bins`: how many readings fell into each logarithmic bin, by its number."""
 
 
-def add(sketch: Sketch, values: NDArray[np.float64]) -> None:
-    """Count readings in; those that are not finite or below zero are left out."""
+def add(sketch: QuantileSketch, values: NDArray[np.float64]) -> None:
+    """Count readings; negative ones and those that are not finite are left out."""
     ordered = np.sort(values)
-    # What is no number is sorted last; so what counts are the values between two places.
+    # Sorting puts NaN last, so the valid values are a contiguous range.
     low, high = ordered.searchsorted(0.0), ordered.searchsorted(math.inf)
     n = int(high - low)
     if not n:
@@ -49,16 +49,16 @@ def add(sketch: Sketch, values: NDArray[np.float64]) -> None:
         bins[name] = bins.get(name, 0) + end - at
 
 
-def statistics(sketch: Sketch) -> dict[str, float]:
-    """Return min, p50, p95, p99, max; empty when nothing was counted."""
+def statistics(sketch: QuantileSketch) -> dict[str, float]:
+    """Return min, p50, p95, p99, max; empty without readings."""
     if not sketch.get("n"):
         return {}
     points = _points(sketch, 50, 95, 99)
     return {"min": round(sketch["min"], 2), **points, "max": round(sketch["max"], 2)}
 
 
-def box(sketch: Sketch) -> dict[str, float]:
-    """Return what a box plot shows: p25, p50, p75, p95, and whiskers of 1.5 boxes; empty for nothing."""
+def box(sketch: QuantileSketch) -> dict[str, float]:
+    """Return the values of a box plot: p25, p50, p75, p95 and whiskers of 1.5 boxes; empty without data."""
     if not sketch.get("n"):
         return {}
     points = _points(sketch, 25, 50, 75, 95)
@@ -68,14 +68,14 @@ def box(sketch: Sketch) -> dict[str, float]:
     return {**points, "upper": round(upper, 2), "lower": round(lower, 2)}
 
 
-def _points(sketch: Sketch, *percent: int) -> dict[str, float]:
+def _points(sketch: QuantileSketch, *percent: int) -> dict[str, float]:
     found = _quantiles(sketch, [q / 100 for q in percent])
     return {f"p{q}": value for q, value in zip(percent, found, strict=True)}
 
 
-def _quantiles(sketch: Sketch, shares: Sequence[float]) -> list[float]:
+def _quantiles(sketch: QuantileSketch, shares: Sequence[float]) -> list[float]:
     bins = sketch["bins"]
-    # What is zero comes before all others.
+    # The bin of zeros comes first.
     ordered = sorted((_ZERO if name == "zero" else int(name), count) for name, count in bins.items())
     seen = list(itertools.accumulate(count for _, count in ordered))
     found = []
@@ -87,13 +87,13 @@ def _quantiles(sketch: Sketch, shares: Sequence[float]) -> list[float]:
     return found
 
 
-def quantile(sketch: Sketch, share: float) -> float | None:
-    """Return the reading below which `share` (0 to 1) of them lie; None when nothing was counted."""
+def quantile(sketch: QuantileSketch, share: float) -> float | None:
+    """Return the reading below which `share` (0 to 1) of all readings lie; None without readings."""
     return _quantiles(sketch, [share])[0] if sketch.get("n") else None
 
 
-def histogram(sketch: Sketch, bins: int = 100) -> list[int]:
-    """Count the readings in equal bins from 0 to the largest; empty when nothing was counted."""
+def histogram(sketch: QuantileSketch, bins: int = 100) -> list[int]:
+    """Count the readings in equal bins from 0 to the largest; empty without readings."""
     if not sketch.get("n"):
         return []
     counts = [0] * bins

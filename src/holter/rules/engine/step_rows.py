@@ -1,6 +1,6 @@
-"""The rows of one step of one rank brought together, however windows cut them.
+"""All rows of one step of one rank, independent of where windows are cut.
 
-A step of a rank is whole when that rank goes on to another; `_settled` is for what ranks say together.
+A step of a rank is complete when that rank starts another step. `complete_steps` treats all ranks together.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules.engine.waiting import kept, restored
+from holter.rules.engine.table_json import from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class StepRows:
-    """What was recorded of tensors at one step of one rank and mode."""
+    """The tensor rows of one step of one rank and mode."""
 
     rank: int
     step: int
     mode: str
     tables: Mapping[str, Table]
     logged: Latest | None = None
-    """The logged numbers of the rule's kind, where it asks for some."""
+    """The logged numbers that the rule looks up, if any."""
     judges: Table | None = None
     """The rows that the rule judged."""
     _judged: set[str] | None = field(default=None, init=False)
 
     def number(self) -> float | None:
-        """Return the logged number that held at this step."""
+        """Return the logged number at this step."""
         return None if self.logged is None else self.logged.at(self.rank, self.step)
 
     @property
     def judged(self) -> set[str]:
-        """The names of the tensors that the rule judged; what it could not judge after all is taken out."""
+        """The names of the tensors that the rule judged; rules remove the ones that they skip."""
         if self._judged is None:
             self._judged = set() if self.judges is None else set(self.judges["name"].tolist())
         return self._judged
@@ -59,13 +59,13 @@ class StepRows:
 
 
 @dataclass(slots=True)
-class WholeSteps:
-    """The steps that are whole now, those of a rank one after another in the order of time."""
+class RankSteps:
+    """The steps that are complete now, grouped by rank and in the order of time."""
 
     places: list[tuple[int, int, str]]
-    """Rank, step and mode of each."""
+    """Rank, step and mode of each step."""
     tables: Mapping[str, Table]
-    """The rows of all of them, step by step."""
+    """The rows of all steps, step by step."""
     edges: Mapping[str, NDArray[np.int64]]
     """Where the rows of each step begin in each table, and where those of the last end."""
 
@@ -80,26 +80,26 @@ class WholeSteps:
 
 
 def by_step(function: np.ufunc, values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[Any]:
-    """Return for each row what a function makes of all rows of its step, as `np.fmax` their largest."""
+    """Return for each row the reduction of all rows of its step, as `np.fmax` for the largest."""
     counts = np.diff(edges)
     some = counts > 0
     return np.repeat(function.reduceat(values, edges[:-1][some]), counts[some]) if some.any() else values
 
 
-def whole_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> WholeSteps:
-    """Return the steps that are whole.
+def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> RankSteps:
+    """Return the steps that are complete.
 
-    A step is whole once a row of another step of its rank has come, or the job has ended; until then its rows
-    wait in `state["waiting"]`. A window is cut at a moment, so what is returned does not depend on the cuts.
+    A step is complete once there is a row of another step of its rank, or the job has ended; until then its
+    rows wait in `state["waiting"]`. The result does not depend on where windows are cut.
 
     Args:
         new: The new rows of each table; all have time, rank, step, mode and node.
-        state: The rule's own, as JSON can hold it.
-        ended: Whether nothing will come any more.
+        state: The rule's state.
+        ended: Whether the job has ended.
     """
     waiting: dict[str, dict[str, Any]] = state.get("waiting", {})
     tables = {
-        name: Table.concat([restored(waiting[name], rows), rows]) if name in waiting else rows
+        name: Table.concat([from_json(waiting[name], rows), rows]) if name in waiting else rows
         for name, rows in new.items()
     }
     rank, time, step = (
@@ -117,7 +117,7 @@ def whole_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool)
     last = np.ones(len(first), dtype=bool)
     last[:-1] = rank[first[1:]] != rank[first[:-1]]
     done = np.full(len(first), True) if ended else ~last
-    # Steps that are whole are numbered; the others are numbered after all of them.
+    # Complete steps have numbers of their own; all others share the next number.
     number = np.where(done, np.cumsum(done) - 1, int(done.sum()))
     runs = np.empty(len(order), dtype=np.int64)
     runs[order] = number[np.cumsum(begins) - 1]
@@ -126,17 +126,17 @@ def whole_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool)
         whole[name], edges[name], rest = _split(table, runs[low : low + table.rows], int(done.sum()))
         low += table.rows
         if rest.rows:
-            waiting = {**waiting, name: kept(rest)}
+            waiting = {**waiting, name: to_json(rest)}
         else:
             waiting = {other: rows for other, rows in waiting.items() if other != name}
     state["waiting"] = waiting
     columns = (rank[first[done]].tolist(), step[first[done]].tolist(), mode[first[done]].tolist())
     places = [(r, s, modes[m]) for r, s, m in zip(*columns, strict=True)]
-    return WholeSteps(places, whole, edges)
+    return RankSteps(places, whole, edges)
 
 
 def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct texts in order, and which one each is."""
+    """Return the distinct texts in order, and the index of each text."""
     known = sorted(set(texts))
     if len(known) < 2:
         return known, np.zeros(len(texts), dtype=np.int64)
@@ -151,7 +151,7 @@ def _order(
     order = np.argsort(rank, kind="stable")
     a, b = order[1:], order[:-1]
     same = rank[a] == rank[b]
-    # Rows come in the order of time, and those of one moment are of one step: then that is all.
+    # Rows are usually in the order of time, with one step per moment; then a sort by rank is enough.
     if np.any(
         same & ((time[a] < time[b]) | ((time[a] == time[b]) & ((step[a] != step[b]) | (mode[a] != mode[b]))))
     ):
@@ -160,7 +160,7 @@ def _order(
 
 
 def _split(table: Table, runs: NDArray[np.int64], count: int) -> tuple[Table, NDArray[np.int64], Table]:
-    """Split rows into those of the first so many runs, run by run, and the rest; and say where runs begin."""
+    """Return the rows of the first `count` runs, run by run, the edges of the runs, and the other rows."""
     order = np.argsort(runs, kind="stable")
     edges = np.searchsorted(runs[order], np.arange(count + 1))
     return table.where(order[: edges[-1]]), edges, table.where(order[edges[-1] :])

@@ -1,4 +1,4 @@
-"""Whether a series rises, and how fast, in ways that a few wild values do not change."""
+"""Robust trends: whether a series rises, and how fast, without the influence of outliers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def mann_kendall(values: NDArray[np.float64]) -> float:
-    """Return the z of the rank test for a trend; above 4 a rise is no chance. 0 for fewer than 3 values."""
+    """Return the z of the rank test for a trend; above 4 a rise is significant. 0 for fewer than 3 values."""
     n = len(values)
     if n < 3:
         return 0.0
@@ -34,9 +34,9 @@ def theil_sen(values: NDArray[np.float64]) -> float:
 
 
 def rising(values: NDArray[np.float64], *, min_z: float = 4.0) -> float | None:
-    """Return the slope per value of a steady rise; None when there is none.
+    """Return the slope per value of a steady rise, or None.
 
-    Both halves must rise at 0.3 of the whole's slope at least: the rank test alone takes a jump for a trend.
+    Both halves must rise with at least 0.3 of the whole slope: the rank test alone accepts a jump as a trend.
     """
     half = len(values) // 2
     slope = theil_sen(values)

@@ -1,4 +1,4 @@
-"""What a rule is handed: tables of the recent past, facts of the job, its state; and what it says back."""
+"""`Window`: the input of a rule (recent rows, facts of the job, its state) and the place for its answers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules.engine.coverage import Coverage, Reason
-from holter.rules.engine.job import Job, job_facts, steady, warm
-from holter.rules.engine.lookback import Lookback, Place, Recent, Series, T
+from holter.rules.engine.job_facts import JobFacts, job_facts, steady, warm
+from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries, T
 from holter.schema.table import Table, repeated
 
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class Window:
-    """One look of one rule: what ended in `(start, end]` is new, and before it what its lookback reaches."""
+    """The rows for one evaluation of a rule: new ones ended in `(start, end]`, older ones in its lookback."""
 
     def __init__(
         self,
-        recent: Recent,
+        recent: RecentData,
         *,
         lookback: Lookback,
         start: int,
         end: int,
-        job: Job,
+        job: JobFacts,
         state: dict[str, Any] | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
     ) -> None:
@@ -36,7 +36,7 @@ class Window:
         self.end = end
         self.job = job
         self.state: dict[str, Any] = {} if state is None else state
-        """What the rule keeps between windows; only what JSON can hold."""
+        """The rule's memory between windows; it holds JSON values only."""
         self._details: dict[str, Any] | Callable[[], dict[str, Any]] = {}
         self.idle = False
         self.points = 0
@@ -51,15 +51,15 @@ class Window:
         cls,
         lookback: Lookback | None = None,
         *,
-        job: Job | None = None,
+        job: JobFacts | None = None,
         start: int | None = None,
         end: int | None = None,
         state: dict[str, Any] | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
         **tables: Table,
     ) -> Window:
-        """Make a window of whole tables, all of it new unless `start` says otherwise."""
-        recent = Recent()
+        """Make a window of whole tables; all rows are new unless `start` is later."""
+        recent = RecentData()
         for name, table in tables.items():
             recent.add(name, table, -(2**62))
         ends = [_end(t) for t in tables.values() if t.rows]
@@ -78,7 +78,7 @@ class Window:
 
     @property
     def details(self) -> dict[str, Any]:
-        """Statistics the rule hands over, whether it finds something or not; the last ones count."""
+        """Statistics that the rule publishes, with or without issues; the last ones are kept."""
         if callable(self._details):
             self._details = self._details()
         return self._details
@@ -88,20 +88,20 @@ class Window:
         self._details = details
 
     def hand_over(self, work_out: Callable[[], dict[str, Any]]) -> None:
-        """Hand over `details` that are worked out when somebody asks, after the last of many looks.
+        """Publish `details` that are computed on demand, once after many evaluations.
 
-        They may come from `state`, which is what it is then: as the last look left it.
+        They may use `state`, which is then as the last evaluation left it.
         """
         self._details = work_out
 
     @property
     def handed_over(self) -> dict[str, Any] | Callable[[], dict[str, Any]]:
-        """The details, worked out or not."""
+        """The details, or the function that computes them."""
         return self._details
 
     @cached_property
     def samples(self) -> Table:
-        """The samples as a table; `series` is the cheaper way."""
+        """The samples as a table; `series` is faster."""
         rows = [Table.empty("samples")]
         for metric in self._recent.metrics:
             for (node, device), series in self.series(metric).items():
@@ -117,7 +117,7 @@ class Window:
         return self._table("spans")
 
     def spans_of(self, phase: str, *, new: bool = False) -> Table:
-        """Return the spans of one phase, sought once for all rules: within the lookback, or only new ones."""
+        """Return the spans of one phase in the lookback, or only new ones; computed once for all rules."""
         self._read.add("spans")
         since = self.start if new else self._since
 
@@ -163,7 +163,7 @@ class Window:
 
     @cached_property
     def launches(self) -> Table:
-        """What the host asked accelerators for within the lookback."""
+        """The launches of work on accelerators within the lookback."""
         return self._table("launches")
 
     @cached_property
@@ -173,7 +173,7 @@ class Window:
 
     @cached_property
     def syncs(self) -> Table:
-        """Stretches in which the host waited for an accelerator, within the lookback."""
+        """The times in which the host waited for an accelerator, within the lookback."""
         return self._table("syncs")
 
     @cached_property
@@ -182,25 +182,27 @@ class Window:
         return self._table("operators")
 
     def new(self, table: str) -> Table:
-        """Return the rows that no window of this rule held before."""
+        """Return the rows that are new in this window."""
         self._read.add(table)
         return self._recent.rows(table, self.start, self.end)
 
     def answered(self, question: str, answer: Callable[[], T]) -> T:
-        """Answer what follows from new rows alone once, for all rules whose new rows are the same."""
+        """Return an answer about new rows; computed once for all rules with the same new rows."""
         return self._recent.shared((question, self.start, self.end), self.end, answer)
 
     def baseline(self, name: str) -> Mapping[str, Table] | None:
-        """Return the tables of another job that this one is compared with; nothing when it was not given."""
+        """Return the tables of another job to compare with, or None."""
         return self._baselines.get(name)
 
-    def series(self, metric: str, *, since: int | None = None, new: bool = False) -> dict[Place, Series]:
+    def series(
+        self, metric: str, *, since: int | None = None, new: bool = False
+    ) -> dict[Place, SampleSeries]:
         """Return a metric's readings by node and device, in order of time, finite ones only.
 
         Args:
             metric: A name of `holter.schema.metrics`.
             since: Only those after it.
-            new: Only those that no window of this rule held before.
+            new: Only those that are new in this window.
         """
         last = None if new else self._lookback.readings
         found = self._recent.series(metric, self.start if new else self._since, self.end, last)
@@ -208,14 +210,16 @@ class Window:
             return found
         cuts: dict[int, tuple[int, NDArray[np.int64]]] = {}
         for series in found.values():
-            if id(series.time) not in cuts:  # series of one node have one array of times, and keep it so
+            if id(series.time) not in cuts:  # series of one node share one array of times
                 at = int(series.time.searchsorted(since, side="right"))
                 cuts[id(series.time)] = at, series.time[at:]
         later = {place: (series.value, *cuts[id(series.time)]) for place, series in found.items()}
-        return {place: Series(time, value[at:]) for place, (value, at, time) in later.items() if len(time)}
+        return {
+            place: SampleSeries(time, value[at:]) for place, (value, at, time) in later.items() if len(time)
+        }
 
     def seen(self, metric: str, *, since: int | None = None) -> dict[Place, int]:
-        """Count all readings of a metric up to now, kept in `state`; to be asked once in each window."""
+        """Count all readings of a metric up to now, kept in `state`; call it once in each window."""
         counts: dict[str, int] = self.state.setdefault("seen", {}).setdefault(metric, {})
         for (node, device), series in self.series(metric, since=since, new=True).items():
             key = f"{node}/{device}"
@@ -224,41 +228,41 @@ class Window:
 
     @cached_property
     def steady(self) -> Table:
-        """The steps that tell how fast training is: no warm-up, no compilation, evaluation or checkpoint."""
+        """The steps that show the speed of training: no warm-up, compilation, evaluation or checkpoint."""
         return self._derived("steady", lambda: steady(self.warm))
 
     @cached_property
     def warm(self) -> Table:
-        """The steps after warm-up; a rank that still warms up has none."""
+        """The steps after warm-up; ranks that still warm up are left out."""
         return self._derived("warm", lambda: warm(self.steps, self.job))
 
     def insufficient(
         self, reason: Reason, text: str, *, have: float | None = None, need: float | None = None
     ) -> None:
-        """Say that the rule could not judge (some of) this window, and what it lacks, in words."""
+        """Report that the rule could not judge (some of) this window, and the missing data in words."""
         self.lack = self.lack or Coverage(reason, text, have, need)
 
     def unchanged(self, table: str) -> bool:
-        """Tell whether a table has no new rows, so that judging once more says nothing new.
+        """Return whether a table has no new rows, so that another evaluation cannot find anything new.
 
-        Such a look does not count. At the job's end there is no other, so there it does.
+        Such an evaluation does not count, except at the job's end.
         """
         self.idle = not self.job.ended and not self.new(table).rows
         return self.idle
 
     def judged(self, points: int) -> None:
-        """Say that the rule did judge, and how many readings or steps."""
+        """Report that the rule judged, and the number of readings or steps."""
         self.points += points
 
     @property
     def steps_read(self) -> tuple[int, int] | None:
-        """The first and the last step among the new rows of the tables that the rule asked for."""
+        """The first and the last step among the new rows of the tables that the rule read."""
         found = [steps for table in sorted(self._read) if (steps := self._steps_of(table)) is not None]
         return (min(a for a, _ in found), max(b for _, b in found)) if found else None
 
     @property
     def tensors_read(self) -> int:
-        """How many tensors are among the new rows of the tables that the rule asked for."""
+        """The number of tensors among the new rows of the tables that the rule read."""
         return max((self._tensors_of(t) for t in self._read & {"tensors", "tensor_values"}), default=0)
 
     def _steps_of(self, table: str) -> tuple[int, int] | None:
@@ -282,9 +286,9 @@ class Window:
         return self.start if seconds is None else self.end - round(seconds * 1e9)
 
     def _derived(self, name: str, work_out: Callable[[], Table]) -> Table:
-        """Work out once what rules with the same lookback ask for at the same moment."""
+        """Compute a table once for all rules with the same lookback at the same moment."""
         last = self._lookback.steps
-        # The facts of the job belong to the moment, but a rule may be handed a window of its own.
+        # The facts of the job belong to the moment, but a test may give a rule other facts.
         question = (name, self._since if last is None else None, self.end, last, id(self.job))
         return self._recent.shared(question, self.end, work_out)
 

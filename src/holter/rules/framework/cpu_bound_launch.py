@@ -10,7 +10,7 @@ import numpy as np
 from holter.analysis.intervals import difference, union
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules.engine.levels import grade
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.profiled import LOOKBACK_S, Profiled, covered, elsewhere, profiled
 
 if TYPE_CHECKING:

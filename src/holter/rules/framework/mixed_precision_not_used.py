@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.analysis.device.kernel_names import product
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, profiled
 
 if TYPE_CHECKING:

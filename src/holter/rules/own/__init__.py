@@ -1,1 +1,1 @@
-"""Rules that users define: files, functions and expressions."""
+"""Rules that users define: in files, as functions and as expressions."""

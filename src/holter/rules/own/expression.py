@@ -1,4 +1,4 @@
-"""Expressions of rules as trees, and working them out: arithmetic on what is known of a step or a time."""
+"""Syntax trees of rule expressions, and their evaluation with the numbers of a step or a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holter.rules.own.step import Step
 
 Value = float | bool | dict[str, Any] | None
-"""A number or a truth; one for each tensor or device; nothing where it is not known."""
+"""A number or a boolean, or one for each tensor or device; None where it is not known."""
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
@@ -35,22 +35,22 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {"abs": abs, "nonfinite": lambda x:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One part of an expression."""
+    """One node of a syntax tree."""
 
     kind: str
-    """number, scalar, tensor, over, or the sign or word that joins its parts."""
+    """number, scalar, tensor, over, or the operator that joins its parts."""
     parts: tuple[Node, ...] = ()
     name: str = ""
     value: float = 0.0
 
     def text(self) -> str:
-        """Write what a leaf is about, for the evidence."""
+        """Return a leaf as text, for the evidence."""
         if self.kind == "tensor":
             return f'{self.name.partition(" ")[0]}("{self.name.partition(" ")[2]}")'
         return f"{self.name}, {self.value:g}s)" if self.kind == "over" else self.name
 
     def leaves(self) -> list[Node]:
-        """Return the parts that stand for data."""
+        """Return the nodes that stand for data."""
         if self.kind in ("scalar", "tensor", "over"):
             return [self]
         return [leaf for part in self.parts for leaf in part.leaves()]
@@ -58,7 +58,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A condition, and for how long it must hold."""
+    """A condition, and the time or the number of steps for which it must hold."""
 
     condition: Node
     steps: int = 1
@@ -66,7 +66,7 @@ class Expression:
 
     @property
     def timed(self) -> bool:
-        """Whether it is about readings of the machine, and not about steps."""
+        """Whether it uses readings of the machine, and not numbers of steps."""
         return any(leaf.kind == "over" for leaf in self.condition.leaves())
 
     @property
@@ -81,7 +81,7 @@ class Expression:
 
 
 def value_of(node: Node, look: Callable[[Node], Value]) -> Any:
-    """Work out a part of an expression; `look` gives what its leaves stand for."""
+    """Evaluate a node; `look` returns the values of leaves."""
     if node.kind == "number":
         return node.value
     if node.kind in ("scalar", "tensor", "over"):
@@ -103,20 +103,20 @@ def value_of(node: Node, look: Callable[[Node], Value]) -> Any:
 
 
 def leaf_of(step: Step) -> Callable[[Node], Value]:
-    """Return what gives a step's numbers and tensors."""
+    """Return the function that looks up a step's numbers and tensors."""
 
     def look(node: Node) -> Value:
         if node.kind == "scalar":
             return step.seconds if node.name == "step_seconds" else step.scalars.get(node.name)
         statistic, _, pattern = node.name.partition(" ")
-        found = {name: told[statistic] for name, told in step.tensors.items() if re.fullmatch(pattern, name)}
+        found = {name: one[statistic] for name, one in step.tensors.items() if re.fullmatch(pattern, name)}
         return found or None
 
     return look
 
 
 def _joined(function: Callable[..., Any], *values: Any) -> Any:
-    """Apply a function to numbers, or for each tensor that all of them know."""
+    """Apply a function to numbers, or to each tensor that all operands have."""
     many: list[Mapping[str, Any]] = [value for value in values if isinstance(value, dict)]
     if not many:
         return function(*values)

@@ -1,4 +1,4 @@
-"""Rules from a file of the user's: `./my_rule.py:MyRule`, imported once, refused with file and line."""
+"""Imports rules from files of the user, `./my_rule.py:MyRule`; errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from holter.parameters import BadRule, line_of, nearest
+from holter.parameters import nearest
+from holter.rules.rule import BadRule, Rule, line_of
 from holter.schema.metrics import METRICS
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from holter.rules import Rule
-
 _REFERENCE = re.compile(
     r"(?P<file>[^:]*(?::[\\/][^:]*)?\.py)(?::(?P<name>[A-Za-z_]\w*)(?![\w=]))?(?::(?P<rest>.*))?"
 )
-
-LOADED: dict[str, type[Rule]] = {}
-"""Rules of files by their names, so that the rest of a command line can name them briefly."""
 
 
 def split_reference(text: str) -> tuple[str, str] | None:
@@ -37,26 +33,31 @@ def split_reference(text: str) -> tuple[str, str] | None:
     return match["file"] + name, match["rest"] or ""
 
 
-def load(reference: str, rule: type[Rule]) -> type[Rule]:
-    """Return the rule that `FILE.py[:NAME]` names.
-
-    Args:
-        reference: The file, and which rule when it holds several.
-        rule: What rules are derived from.
-
-    Raises:
-        BadRule: No such file, one that does not import, no rule in it or several; says the file and the line.
-    """
+def located(reference: str) -> tuple[str, str, str]:
+    """Return the file of a reference as the user wrote it, its absolute path, and the name of the rule."""
     found = split_reference(reference)
     path, _, name = (found[0] if found else reference).partition(".py:")
     path = path if path.endswith(".py") else f"{path}.py"
-    module = _imported(os.path.abspath(os.path.expanduser(path)), path)
+    return path, os.path.abspath(os.path.expanduser(path)), name
+
+
+def load(reference: str) -> type[Rule]:
+    """Return the rule that `FILE.py[:NAME]` names.
+
+    Args:
+        reference: The file, and the name of the rule if the file holds several.
+
+    Raises:
+        BadRule: The file is missing, fails to import, or holds no rule or several; names the file and line.
+    """
+    path, absolute, name = located(reference)
+    module = _imported(absolute, path)
     rules = {
         value.__name__: value
         for key, value in vars(module).items()
         if isinstance(value, type)
-        and issubclass(value, rule)
-        and value is not rule
+        and issubclass(value, Rule)
+        and value is not Rule
         and value.__module__ == module.__name__
         and key == value.__qualname__
         and not key.startswith("_")
@@ -72,12 +73,12 @@ def load(reference: str, rule: type[Rule]) -> type[Rule]:
     chosen = rules[name] if name else next(iter(rules.values()))
     _check(chosen, path)
     made: Any = chosen
-    made.reference = f"{os.path.abspath(os.path.expanduser(path))}:{chosen.__name__}"
+    made.reference = f"{absolute}:{chosen.__name__}"
     return chosen
 
 
 def _imported(path: str, shown: str) -> ModuleType:
-    """Import a file under a name of its own, once in the life of this process."""
+    """Import a file under a unique name, once in the life of this process."""
     digest = hashlib.sha256(path.encode()).hexdigest()[:12]
     name = f"{os.path.basename(path).removesuffix('.py')}_{digest}"
     if name in sys.modules:
@@ -86,14 +87,14 @@ def _imported(path: str, shown: str) -> ModuleType:
         raise BadRule(f"{shown}: there is no such file")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadRule(f"{shown} is no Python file")
+        raise BadRule(f"{shown} is not a Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # SystemExit too: a file that exits when it is imported is no rule.
+        # SystemExit too: a file that exits when it is imported is not a rule.
         del sys.modules[name]
         line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
         raise BadRule(f"{shown}:{line or 1}: {type(error).__name__}: {error}") from None
@@ -106,7 +107,7 @@ def _line(error: BaseException, path: str) -> int | None:
 
 
 def _check(rule: type[Rule], path: str) -> None:
-    """Refuse a rule that could not run."""
+    """Refuse a rule that cannot run."""
     where = f"{path}:{line_of(rule)}: {rule.__name__}"
     if any(isinstance(value, dataclasses.Field) for value in vars(rule).values()):
         raise BadRule(

@@ -1,4 +1,4 @@
-"""Rules of five lines: a function of a step, made a rule by `@rule`."""
+"""`@rule`: makes a rule from a function of a step."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import inspect
 from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.parameters import BadRule, parameter
+from holter.parameters import parameter
 from holter.rules.own.step import TABLES, completed
+from holter.rules.rule import BadRule, Issue, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.rules import Issue, Rule, Severity, Window
+    from holter.rules.engine.window import Window
     from holter.rules.own.step import Step
+    from holter.schema.severity import Severity
 
 
 def rule(
@@ -22,28 +24,25 @@ def rule(
     severity: Severity = "warning",
     advice: str = "",
 ) -> Callable[[Any], type[Rule]]:
-    """Make a rule of a function of a step: `def spike(step, limit: float = 3.0) -> bool`.
+    """Make a rule from a function of a step: `def spike(step, limit: float = 3.0) -> bool`.
 
-    The function is called for each step of each rank, in their order, once all of the step is known. Its
-    other arguments, which need a default, are the rule's parameters; its docstring says what it finds. It
-    returns true or a sentence when something is wrong, an issue of its own, or nothing. The rule is called as
-    the function is.
+    The function is called for each complete step of each rank, in their order. Its other arguments, which
+    need defaults, are the rule's parameters; its docstring is the description. It returns true, a sentence or
+    an issue for a problem, and None or false otherwise. The rule has the name of the function.
 
     Args:
-        reads: Of `scalars`, `tensors` and `steps`, what the step is to hold.
-        severity: How bad it is.
-        advice: What to do about it.
+        reads: The tables that fill the step: some of `scalars`, `tensors` and `steps`.
+        severity: The severity of its issues.
+        advice: What to do about them.
 
     Raises:
-        BadRule: A table that has no steps, or an argument without a default.
+        BadRule: A table without steps, or an argument without a default.
     """
     for table in reads:
         if table not in TABLES:
             raise BadRule(f"@rule: reads={table!r} is not valid; there are: {', '.join(TABLES)}")
 
     def made(function: Any) -> type[Rule]:
-        from holter.rules import Rule
-
         arguments = list(inspect.signature(function, eval_str=True).parameters.values())
         if not arguments:
             raise BadRule(f"@rule: {function.__name__} takes no step; write def {function.__name__}(step)")
@@ -91,8 +90,6 @@ def rule(
 
 
 def _issue(made: Rule, step: Step, answer: Any) -> Issue:
-    from holter.rules import Issue
-
     if isinstance(answer, Issue):
         return answer
     said = answer if isinstance(answer, str) else type(made).description

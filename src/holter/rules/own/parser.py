@@ -1,4 +1,4 @@
-"""A small language for rules, parsed here, so that nothing of Python can be reached from it.
+"""The parser of rule expressions; it is not Python's, so an expression cannot run code.
 
 `grad_norm > 10 for 3 steps` · `rms(grad("decoder.*")) > 10` · `avg_over(gpu.util, 5m) < 30 for 10m`
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from holter.parameters import BadRule, nearest
+from holter.parameters import nearest
 from holter.rules.own.expression import COMPARE, FUNCTIONS, Expression, Node
 from holter.rules.own.step import COUNTS, STATISTICS
+from holter.rules.rule import BadRule
 from holter.schema.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -23,24 +24,24 @@ _TOKEN = re.compile(
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _OVER = ("avg_over", "min_over", "max_over")
 _SELECT = ("tensor", "grad")
-_TOLD = (*STATISTICS, *COUNTS, "var", "rms", "l2", "abs_max")
+_TENSOR_FUNCTIONS = (*STATISTICS, *COUNTS, "var", "rms", "l2", "abs_max")
 MOST_DEEP = 40
 MOST_TOKENS = 300
-"""An expression may lie in a store to which others write: it must not cost more than a little."""
+"""The limit of an expression's size: others can write expressions into a store."""
 LONGEST_S = 3600.0
 
 
 def parse(text: str) -> Expression:
-    """Read an expression.
+    """Parse an expression.
 
     Raises:
-        BadRule: What is wrong, and at which character.
+        BadRule: The expression is not valid; names the reason and the character.
     """
     return _Parser(text).whole()
 
 
 class _Parser:
-    """Reads from left to right; each method reads what binds tighter than the one before."""
+    """A recursive-descent parser; each method parses operators of higher precedence than the one before."""
 
     def __init__(self, text: str) -> None:
         self._text, self._tokens, self._at, self._deep = text, list[tuple[str, str, int]](), 0, 0
@@ -156,7 +157,7 @@ class _Parser:
             found = Node("scalar", name=self._quoted())
         elif name in FUNCTIONS:
             found = Node(name, (self._or(),))
-        elif name in _TOLD:
+        elif name in _TENSOR_FUNCTIONS:
             kind, select, _ = self._next('tensor("…") or grad("…")')
             if select not in _SELECT or not self._take("("):
                 self._wrong(f'{name} is of tensors: {name}(tensor("fc1.weight")) or {name}(grad("fc1.*"))')
@@ -165,7 +166,7 @@ class _Parser:
             prefix = "gradient/" if select == "grad" else ""
             found = Node("tensor", name=f"{name} {prefix}{pattern}")
         else:
-            valid = (*_OVER, "scalar", *FUNCTIONS, *_TOLD)
+            valid = (*_OVER, "scalar", *FUNCTIONS, *_TENSOR_FUNCTIONS)
             near = nearest(name, valid)
             hint = f"did you mean {near}? " if near else ""
             self._wrong(f"no function {name!r}; {hint}there are: {', '.join(valid)}")

@@ -1,4 +1,4 @@
-"""What is known of one step of one rank, put together from several tables, step after step."""
+"""`Step`: the numbers and tensors of one step of one rank, collected from several tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TABLES = ("scalars", "tensors", "steps")
 _BEHIND = 2
-"""A step is complete once so many later ones have begun: numbers may be logged a little after their step."""
+"""A step is complete once so many later ones have begun: numbers may be logged a little late."""
 STATISTICS = ("min", "max", "mean", "std", "abs_mean", "q05", "q50", "q95", "delta_l2", "delta_abs_mean")
 COUNTS = ("count", "nan", "posinf", "neginf", "zeros")
 
@@ -31,13 +31,13 @@ class Step:
     scalars: Mapping[str, float] = field(default_factory=dict)
     """Numbers that training produced, by name."""
     tensors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Statistics of tensors by name; `rms`, `l2`, `abs_max` and `var` are worked out."""
+    """Statistics of tensors by name; `rms`, `l2`, `abs_max` and `var` are computed."""
     seconds: float | None = None
-    """How long it took; only where table `steps` is read."""
+    """Its duration; None unless the rule reads table `steps`."""
 
 
 def completed(window: Window, reads: tuple[str, ...]) -> Iterator[Step]:
-    """Yield the steps that are complete now, each rank's in their order; what is not waits in the state."""
+    """Yield the steps that are complete now, each rank's in order; the others wait in the state."""
     waiting: dict[str, dict[str, Any]] = window.state.setdefault("waiting", {})
     last: dict[str, int] = window.state.setdefault("last", {})
     for table in (name for name in TABLES if name in reads):
@@ -76,25 +76,25 @@ def _made(number: int, rank: int, kept: dict[str, Any]) -> Step:
         node=kept["node"],
         time=kept["time"],
         scalars={name: float(value) for name, value in kept["scalars"].items()},
-        tensors={name: _statistics(told) for name, told in kept["tensors"].items()},
+        tensors={name: _statistics(values) for name, values in kept["tensors"].items()},
         seconds=kept.get("seconds"),
     )
 
 
 def _statistics(kept: dict[str, Any]) -> dict[str, float]:
-    """Return the statistics that are stored and those that follow from them; over finite elements."""
-    told = {name: float(value) for name, value in kept.items()}
-    finite = told["count"] - told["nan"] - told["posinf"] - told["neginf"]
-    square = told["std"] ** 2 + told["mean"] ** 2
+    """Return the stored statistics and those that follow from them, over finite elements."""
+    values = {name: float(value) for name, value in kept.items()}
+    finite = values["count"] - values["nan"] - values["posinf"] - values["neginf"]
+    square = values["std"] ** 2 + values["mean"] ** 2
     return {
-        **told,
-        "var": told["std"] ** 2,
+        **values,
+        "var": values["std"] ** 2,
         "rms": math.sqrt(square),
         "l2": math.sqrt(finite * square) if finite > 0 else math.nan,
-        "abs_max": max(abs(told["min"]), abs(told["max"])),
+        "abs_max": max(abs(values["min"]), abs(values["max"])),
     }
 
 
 def _kept(value: float) -> float | str:
-    """Return a number as JSON can hold it: what is not finite as text, which `float` reads."""
+    """Return a number as JSON can hold it: NaN and infinity as texts, which `float` reads."""
     return value if math.isfinite(value) else repr(float(value))

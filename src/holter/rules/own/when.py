@@ -1,4 +1,4 @@
-"""Rules that an expression makes: `when:grad_norm > 10 for 3 steps`."""
+"""Rules from expressions: `when:grad_norm > 10 for 3 steps`."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from holter.parameters import parameter
 from holter.rules.own.expression import Expression, Node, Value, leaf_of, value_of
 from holter.rules.own.parser import parse
 from holter.rules.own.step import completed
+from holter.rules.rule import Rule
+from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.rules import Issue, Rule, Window
+    from holter.rules.engine.window import Window
+    from holter.rules.rule import Issue
 
 WHEN = "when:"
 _GRID_NS = 10_000_000_000
-"""Readings are put together in pieces of so long, on a grid from the job's start."""
+"""The length of the bins into which readings are summed; the grid begins at the job's start."""
 
 
 @cache
 def expression(text: str) -> type[Rule]:
-    """Return the rule that an expression makes; raises `BadRule` saying what is wrong with it, and where."""
-    from holter.rules import Rule
-
+    """Return the rule of an expression; raises `BadRule` with the error and its place."""
     made = parse(text)
 
     @dataclass(frozen=True, kw_only=True)
     class When(Rule):
-        """What an expression says."""
+        """The rule of an expression."""
 
         what: ClassVar[Expression] = made
         reads = made.reads
@@ -39,13 +40,13 @@ def expression(text: str) -> type[Rule]:
         formula = text
         consecutive = 1
 
-        level: str = parameter("warning", choices=("info", "warning", "critical"), aliases=("severity",))
-        """How bad it is."""
+        level: str = parameter("warning", choices=SEVERITIES, aliases=("severity",))
+        """The severity of its issues."""
         help: str = parameter("", aliases=("advice",))
         """What to do about it."""
 
         def evaluate(self, window: Window) -> Iterator[Issue]:
-            """Judge what is new: the steps that are complete, or the readings of whole pieces of time."""
+            """Judge the steps that are complete now, or the complete bins of readings."""
             found = _timed(made, window) if made.timed else _stepped(made, window)
             for about in found:
                 yield self.issue(
@@ -121,7 +122,7 @@ def _timed(made: Expression, window: Window) -> Iterator[dict[str, Any]]:
 
 
 def _gather(places: dict[str, dict[str, list[float]]], leaf: Node, window: Window) -> None:
-    """Add new readings to their pieces of time: sum, count, least, greatest."""
+    """Add new readings to their bins: sum, count, least, greatest."""
     metric = leaf.name.partition("(")[2]
     done: dict[str, int] = window.state.setdefault("gathered", {})
     if done.get(metric) == window.end:
@@ -130,14 +131,14 @@ def _gather(places: dict[str, dict[str, list[float]]], leaf: Node, window: Windo
     for (node, device), series in window.series(metric, new=True).items():
         pieces = places.setdefault(f"{node}|{device}", {})
         for time, value in zip(series.time.tolist(), series.value.tolist(), strict=True):
-            # A reading at the end of a piece belongs to it, as a window holds its own end.
+            # A reading at the end of a bin belongs to the bin, as a window holds its own end.
             key = str(-((window.job.start - time) // _GRID_NS) - 1)
             piece = pieces.setdefault(key, [0.0, 0, math.inf, -math.inf])
             pieces[key] = [piece[0] + value, piece[1] + 1, min(piece[2], value), max(piece[3], value)]
 
 
 def _over(leaf: Node, places: dict[str, dict[str, list[float]]], index: int) -> Value:
-    """Return average, least or greatest of each device over the pieces that end with this one."""
+    """Return average, least or greatest of each device over the bins up to this one."""
     count = math.ceil(leaf.value / 10)
     if index + 1 < count:
         return None  # the job is younger than that
@@ -148,9 +149,9 @@ def _over(leaf: Node, places: dict[str, dict[str, list[float]]], index: int) -> 
             continue
         kind = leaf.name.partition("_")[0]
         found[place] = {
-            "avg": lambda told=here: sum(p[0] for p in told) / sum(p[1] for p in told),
-            "min": lambda told=here: min(p[2] for p in told),
-            "max": lambda told=here: max(p[3] for p in told),
+            "avg": lambda bins=here: sum(p[0] for p in bins) / sum(p[1] for p in bins),
+            "min": lambda bins=here: min(p[2] for p in bins),
+            "max": lambda bins=here: max(p[3] for p in bins),
         }[kind]()
     return found or None
 
@@ -158,7 +159,7 @@ def _over(leaf: Node, places: dict[str, dict[str, list[float]]], index: int) -> 
 def _lasting(
     made: Expression, window: Window, who: str, held: Value, number: int, time: int
 ) -> Iterator[tuple[str, int]]:
-    """Yield the tensors or devices for which it has held for long enough, and since when."""
+    """Yield the tensors or devices for which the condition has held long enough, and since when."""
     streaks: dict[str, list[int]] = window.state.setdefault("streaks", {}).setdefault(who, {})
     if held is None:
         return
@@ -174,9 +175,9 @@ def _lasting(
 
 
 def _evidence(condition: Node, look: Any, key: str) -> dict[str, Any]:
-    """Return what stood in the expression."""
-    told = {}
+    """Return the values of the leaves of an expression."""
+    found = {}
     for leaf in condition.leaves():
         value = look(leaf)
-        told[leaf.text()] = value.get(key) if isinstance(value, dict) else value
-    return told
+        found[leaf.text()] = value.get(key) if isinstance(value, dict) else value
+    return found

@@ -1,4 +1,4 @@
-"""Which tensors a collection, a role or a pattern means."""
+"""Selects tensors by collection, role or pattern."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ COLLECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "full_shap": (r"^full_shap/", ()),
     "trees": (r"^trees/", ()),
 }
-"""Collection → pattern of names, and roles; either makes a tensor a member. Names as smdebug had them."""
+"""Collection → pattern of names, and roles; a tensor that matches either is a member. Names as in smdebug."""
 
 GRADIENT = "gradient/"
-"""What the name of a gradient begins with; its parameter's name follows."""
+"""The prefix of a gradient's name; its parameter's name follows."""
 
 
 @lru_cache(maxsize=4096)
 def has_role(role: str, wanted: tuple[str, ...]) -> bool:
-    """Tell whether a role is among those wanted; one that ends in a colon, or is empty, means all like it."""
+    """Return whether a role is wanted; a wanted role that is empty or ends in a colon matches as a prefix."""
     return any(role == one or (one[-1:] in ("", ":") and role.startswith(one)) for one in wanted)
 
 
 def belongs(collection: str, name: str, role: str) -> bool:
-    """Tell whether a tensor belongs to a collection; one that is not built in is a role of the user's own."""
+    """Return whether a tensor belongs to a collection; an unknown collection is a role of the user."""
     if collection not in COLLECTIONS:
         return role == collection
     pattern, roles = COLLECTIONS[collection]
@@ -59,19 +59,19 @@ def belongs(collection: str, name: str, role: str) -> bool:
 
 
 def matches(patterns: tuple[str, ...] | None, name: str) -> bool:
-    """Tell whether any pattern is found anywhere in a name; case counts."""
+    """Return whether any pattern matches anywhere in a name; case counts."""
     return any(_found(pattern, name) for pattern in patterns or ())
 
 
 def pairs_of(tensors: Table) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
-    """Return the names and roles that there are, and which of them each row has."""
+    """Return the distinct pairs of name and role, and the index of each row's pair."""
     pairs = list(zip(tensors["name"].tolist(), tensors["role"].tolist(), strict=True))
     codes = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
     return list(codes), np.fromiter(map(codes.__getitem__, pairs), np.int64, tensors.rows)
 
 
 def tested(texts: NDArray[Any], test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Test texts, of which few are distinct."""
+    """Return the test of each text; few texts are distinct."""
     listed = texts.tolist()
     known = {text: test(text) for text in set(listed)}
     return np.fromiter(map(known.__getitem__, listed), bool, len(listed))

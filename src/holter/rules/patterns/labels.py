@@ -1,4 +1,4 @@
-"""What the rules about labels share: labels and predictions of one step, as whole numbers side by side."""
+"""`LabelRule`: the base of rules about labels, which returns labels and predictions of a step as integers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 MOST_CLASSES = 4096
-"""With more different labels it is no classification."""
+"""More distinct labels are not a classification."""
 _LABELS, _PREDICTIONS = ("labels",), ("predictions", "logits")
 
 
-class Pairs(NamedTuple):
-    """Labels of one step, and where there are some the predictions to them."""
+class LabelPairs(NamedTuple):
+    """The labels of one step, and their predictions if they were recorded."""
 
     tensor: str
     labels: NDArray[np.int64]
@@ -44,15 +44,15 @@ class LabelRule(TensorRule):
     """Labels with this value are left out."""
 
     def label_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds labels by name; nothing = by role."""
+        """Return the patterns of labels' names; None to find labels by role."""
         raise NotImplementedError
 
     def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds predictions by name; nothing = by role."""
+        """Return the patterns of predictions' names; None to find predictions by role."""
         raise NotImplementedError
 
     def wants(self, name: str, role: str) -> bool:
-        """Tell whether a tensor is labels or predictions."""
+        """Return whether a tensor holds labels or predictions."""
         return not matches(self.exclude_regex, name) and (
             self._is(name, role, self.label_patterns(), _LABELS)
             or self._is(name, role, self.prediction_patterns(), _PREDICTIONS)
@@ -61,8 +61,8 @@ class LabelRule(TensorRule):
     def _is(self, name: str, role: str, patterns: tuple[str, ...] | None, roles: tuple[str, ...]) -> bool:
         return has_role(role, roles) if patterns is None else matches(patterns, name)
 
-    def pairs(self, window: Window, at: StepRows, *, classes: int | None = None) -> Pairs | None:
-        """Return the labels and predictions of a step; says what is missing where there are none."""
+    def pairs(self, window: Window, at: StepRows, *, classes: int | None = None) -> LabelPairs | None:
+        """Return the labels and predictions of a step; without labels, report the missing data."""
         roles = {row["name"]: row["role"] for row in self.rows(window, at)}
         found = {
             name: tensor
@@ -80,7 +80,9 @@ class LabelRule(TensorRule):
             window.insufficient("no_match", f"no values of labels were recorded; run with --save {self.save}")
             return None
         true = found[labels[0]].ravel()
-        if not np.all((np.abs(true) < 2**53) & (true == np.rint(true))):  # targets of a regression, for one
+        if not np.all(
+            (np.abs(true) < 2**53) & (true == np.rint(true))
+        ):  # for example targets of a regression
             self.withdraw(window, at)
             window.insufficient("no_match", f"{labels[0]} holds values that are no classes")
             return None
@@ -96,8 +98,8 @@ class LabelRule(TensorRule):
         keep = whole != self.ignore_index
         if guessed is not None:
             keep &= np.abs(guessed) < 2**53
-            return Pairs(labels[0], whole[keep], np.rint(guessed[keep]).astype(np.int64))
-        return Pairs(labels[0], whole[keep], None)
+            return LabelPairs(labels[0], whole[keep], np.rint(guessed[keep]).astype(np.int64))
+        return LabelPairs(labels[0], whole[keep], None)
 
     def _classes(self, scores: NDArray[np.float64], labels: int, classes: int | None) -> NDArray[np.float64]:
         """Return the predicted class of each label, from classes or from scores on the last axis."""

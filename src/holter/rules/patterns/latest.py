@@ -1,4 +1,4 @@
-"""The logged number that held at a step: a learning rate, a loss; looked up after it was written."""
+"""Looks up logged numbers, such as the learning rate or a loss, at steps of tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules.engine.waiting import column
+from holter.rules.engine.table_json import column
 from holter.rules.patterns.collections import matches
 from holter.rules.patterns.logged import ANY_LOSS
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 LR = (r"^lr($|[/_.-])", r"(?i)^learning_rate")
 LOSS = (ANY_LOSS,)
 _MOST = 4096
-"""Steps of one rank that are kept at most."""
+"""The most steps of one rank that are kept."""
 
 
 class Latest:
-    """The latest value of one number, by step of each rank; of several of its kind at a step the largest."""
+    """The latest value of one number by rank and step; the largest of several at one step."""
 
     def __init__(
         self, window: Window, key: str, patterns: tuple[str, ...], *, evaluation: bool = True
     ) -> None:
-        """Take the new scalars in.
+        """Read the new scalars.
 
         Args:
-            window: Its `state[key]` keeps what is needed until the next.
-            key: What it is kept by.
-            patterns: What finds the number, in the names of scalars.
-            evaluation: Whether numbers of mode eval are meant too.
+            window: The window; its `state[key]` keeps the values for later windows.
+            key: The key in the state.
+            patterns: Patterns of the names of scalars.
+            evaluation: Whether numbers of mode eval are included.
         """
         kept: dict[str, list[list[float]]] = window.state.get(key, {})
         found: dict[int, dict[int, float]] = {
@@ -56,7 +56,7 @@ class Latest:
         window.state[key] = {str(rank): self._needed(window, rank) for rank in found}
 
     def _needed(self, window: Window, rank: int) -> list[list[float]]:
-        """Return what will be asked for: from before the first step that still waits."""
+        """Return the values that later windows need: from before the first step that still waits."""
         waiting = [
             int(mine.min())
             for table in window.state.get("waiting", {}).values()
@@ -67,19 +67,19 @@ class Latest:
         return [[step, self._found[rank][step]] for step in steps[low:][-_MOST:]]
 
     def at(self, rank: int, step: int) -> float | None:
-        """Return the number that held at a step, written there or before it; rank -1 has the first's."""
+        """Return the number at a step, logged there or before; rank -1 uses the first rank."""
         rank = rank if rank >= 0 else min(self._steps, default=rank)
         steps = self._steps.get(rank, [])
         place = bisect_right(steps, step)
         return self._found[rank][steps[place - 1]] if place else None
 
     def rises(self, rank: int, step: int) -> bool:
-        """Tell whether it was larger at a step than at the one before."""
+        """Return whether it was larger at a step than at the one before."""
         now = self.at(rank, step)
         before = self.at(rank, step - 1)
         return now is not None and before is not None and now > before
 
 
 def _of(ranks: NDArray[np.int64], rank: int) -> NDArray[np.bool_]:
-    """Tell which rows ask for the numbers of a rank: its own, and those of all ranks together."""
+    """Return which rows need the numbers of a rank: its own rows, and those of all ranks together."""
     return np.asarray((ranks == rank) | (ranks < 0))

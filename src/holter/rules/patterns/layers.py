@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 PARAMETERS = ("weight", "bias", "norm_param", "embedding")
 """Roles of parameters in table `tensors`."""
 EXPERT = re.compile(r"(?i)experts?([^a-z]|$)")
-"""Parameters that only some samples reach, by design."""
+"""Names of parameters that only some samples reach, by design."""
 ADAPTER = re.compile(r"(?i)(^|[^a-z])(lora|adapter|ia3|prefix|prompt)")
-"""Parameters that are trained beside a frozen base."""
+"""Names of parameters that are trained beside a frozen base."""
 _GRADIENT = "gradient/"
 
 
 def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell which new rows of table `tensors` are of parameters, and which of gradients; answered once."""
+    """Return which new rows of table `tensors` are parameters, and which are gradients; computed once."""
 
     def answer() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         rows = window.new("tensors")
@@ -38,33 +38,33 @@ def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def is_gradient(rows: Table) -> NDArray[np.bool_]:
-    """Tell which rows of table `tensors` are of gradients of parameters."""
+    """Return which rows of table `tensors` are gradients of parameters."""
     named = tested(rows["name"], lambda name: name.startswith(_GRADIENT))
     return named | tested(rows["role"], "grad".__eq__)
 
 
 def of(name: str) -> str:
-    """Return the parameter that a gradient is of; a parameter's own name stays."""
+    """Return the name of a gradient's parameter; the name of a parameter stays."""
     return name.removeprefix(_GRADIENT)
 
 
 def parameters_of(names: Iterable[str]) -> list[str]:
-    """Return the parameter of each of many gradients, of which few are distinct."""
+    """Return the parameter of each of many gradients; few names are distinct."""
     given = list(names)
     return list(map({name: of(name) for name in set(given)}.__getitem__, given))
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:
-    """Name some things in a sentence: `a, b, c and 4 more`."""
+    """Join names in a sentence: `a, b, c and 4 more`."""
     ordered = sorted(names)
     more = len(ordered) - most
     return ", ".join(ordered[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def depths(names: Iterable[str]) -> dict[str, int]:
-    """Return how deep parameters lie, 0 first, where names tell: `layers.0.fc`, `layers.1.fc`.
+    """Return the depth of parameters, from 0, by the numbers in their names: `layers.0.fc`, `layers.1.fc`.
 
-    Layers are numbered within a family of names that begin alike; the family with most parameters counts.
+    Numbers are compared among names with the same prefix; the prefix with most parameters is used.
     """
     families: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for name in names:

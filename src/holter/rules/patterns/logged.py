@@ -1,4 +1,4 @@
-"""Logged numbers of training, one value a step: settled, and the mean over ranks and micro-steps."""
+"""Logged numbers of training as curves: one value per complete step, the mean over ranks and micro-steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.tensors.shards import joined, whole
 from holter.rules import BadRule
-from holter.rules.engine.settled import Settled, settled
+from holter.rules.engine.complete_steps import CompleteSteps, complete_steps
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from holter.rules import Rule, Window
 
 ANY_LOSS = r"(?is)^(?!.*loss[^a-z]?scal(?:e|er|ing)(?:[^a-z]|$)).*(?:^|[^a-z])loss"
-"""What is called a loss; what mixed precision multiplies it with is none, and rises and falls as it likes."""
+"""Names of losses; the loss scale of mixed precision is excluded."""
 MAIN_LOSS = r"(?i)^((train(ing)?|total)[/_. -]?)?loss([/_. -]?(train(ing)?|total))?$"
-"""The loss that training minimizes. Parts of one, as `loss_G` of a GAN or `policy_loss`, may jump about."""
+"""Names of the loss that training minimizes. Partial losses such as `loss_G` or `policy_loss` may jump."""
 
 
 class Curve(NamedTuple):
-    """One number at the steps of one attempt; ranks that train in step log parts of one mean."""
+    """The values of one number at the steps of one attempt."""
 
     attempt: int
     steps: list[int]
     values: list[float]
     """Mean over ranks, and over micro-steps where a rank logged several."""
     rows: list[float]
-    """How often a rank logged it, on average over ranks."""
+    """The mean number of values per rank."""
 
 
 def pattern(rule: Rule, parameter: str) -> re.Pattern[str]:
-    """Compile a pattern that a rule was given; raises `BadRule` when it is none."""
+    """Compile a pattern in a rule's parameter; raises `BadRule` for an invalid pattern."""
     text = getattr(rule, parameter)
     try:
         return re.compile(text)
@@ -46,21 +46,21 @@ def pattern(rule: Rule, parameter: str) -> re.Pattern[str]:
 
 
 def is_rate(name: str) -> bool:
-    """Tell whether a number is a learning rate: `lr`, or `lr/GROUP` of one group of parameters."""
+    """Return whether a number is a learning rate: `lr`, or `lr/GROUP` of one group of parameters."""
     return name == "lr" or name.startswith(("lr/", "lr_"))
 
 
 def numbers(
     window: Window, state: dict[str, Any], wanted: Callable[[str], bool], *, with_skips: bool = False
 ) -> list[tuple[str, Curve]]:
-    """Return the settled values of wanted scalars of training, by attempt and then by name.
+    """Return the wanted scalars of training at complete steps, by attempt and then by name.
 
     Norms of shards are joined: `grad_norm/shard` of all ranks is `grad_norm`.
 
     Args:
-        window: Where new scalars are, and new spans `with_skips`.
-        state: A place of its own in the rule's state.
-        wanted: Which names.
+        window: The window with new scalars, and new spans for `with_skips`.
+        state: A dictionary in the rule's state that nothing else uses.
+        wanted: Returns whether a name is wanted.
         with_skips: Add a number `skipped`, 1 at each optimizer step that a gradient scaler skipped.
     """
     new = window.new("scalars")
@@ -69,13 +69,13 @@ def numbers(
     names = {name for name in set(new["name"].tolist()) if name == "skipped" or wanted(whole(name))}
     training = (new["mode"] != "eval") & (new["mode"] != "predict")
     mine = np.fromiter((name in names for name in new["name"].tolist()), dtype=bool, count=new.rows)
-    found = settled(new.where(mine & training), state, ("name", "value"), ended=window.job.ended)
-    found = [Settled(one.attempt, joined(one.rows)) for one in found]
+    found = complete_steps(new.where(mine & training), state, ("name", "value"), ended=window.job.ended)
+    found = [CompleteSteps(one.attempt, joined(one.rows)) for one in found]
     return [(name, by_step(one, name)) for one in found for name in sorted(set(one.rows["name"].tolist()))]
 
 
-def by_step(given: Settled, name: str) -> Curve:
-    """Bring the rows of one number to one value a step."""
+def by_step(given: CompleteSteps, name: str) -> Curve:
+    """Reduce the rows of one number to one value per step."""
     rows = given.rows.where(given.rows["name"] == name)
     step, rank = rows["step"].astype(np.int64), rows["rank"].astype(np.int64)
     first = np.flatnonzero(np.diff(step, prepend=step[:1] - 1))

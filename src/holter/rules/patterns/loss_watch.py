@@ -1,4 +1,4 @@
-"""Find the steps at which a loss jumps, and what becomes of it; one value a step, in any number of pieces."""
+"""Finds jumps of a loss and whether it recovers, from one value per step."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 WARMUP_STEPS = 10
 RECENT_STEPS = 1000
-"""Spikes within so many steps are counted together."""
+"""The steps within which spikes are counted together."""
 _SETTLE_STEPS = 100
 _TAIL = 20
 _QUIET = 10
 _NEGLIGIBLE = 1e-4
-"""A rise by less than this share of where the loss began is nothing, however calm it has become since."""
+"""A smaller rise, as a share of the first loss, is ignored."""
 
 
 class Jump(NamedTuple):
-    """Something a loss did: `step` is when it was certain, `evidence` says when it began."""
+    """An event of a loss; `step` is when it was certain, and `evidence` holds when it began."""
 
     what: Literal["spike", "unstable", "divergence", "nonfinite"]
     step: int
@@ -35,7 +35,7 @@ class Jump(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LossWatch:
-    """What counts as a jump."""
+    """Finds jumps; the fields are the limits."""
 
     z: float = 6.0
     rise: float = 0.10
@@ -48,8 +48,8 @@ class LossWatch:
 
         Args:
             loss: The values.
-            again: Steps at which the learning rate started over: what was usual before does not count.
-            state: A place of its own in the rule's state.
+            again: Steps at which the learning rate restarted; earlier values do not count as usual.
+            state: A dictionary in the rule's state that nothing else uses.
         """
         state.setdefault("history", [])
         if state.setdefault("attempt", loss.attempt) != loss.attempt:
@@ -64,7 +64,7 @@ class LossWatch:
             while waiting and waiting[0] <= step:
                 _start_over(state, waiting.pop(0))
                 usual.clear()
-            # A step with more rows than usual holds something else too: an evaluation under the same name.
+            # A step with more rows than usual also holds other values: an evaluation under the same name.
             strange = False
             if not counts.all_are(count):
                 strange = len(counts) >= 10 and count > 1.5 * counts.median
@@ -104,8 +104,8 @@ class LossWatch:
             state["episode"] = None
             now = float(np.median(tail))
             if now > episode["limit"]:
-                usual.clear()  # the new level is what is usual from now on
-                yield Jump("divergence", step, {**_told(episode), "median_of_last_20": now})
+                usual.clear()  # the new level is usual from now on
+                yield Jump("divergence", step, {**_evidence(episode), "median_of_last_20": now})
 
     def _spike(
         self, step: int, value: float, usual: History, state: dict[str, Any], open_: dict[str, Any] | None
@@ -125,13 +125,13 @@ class LossWatch:
         spikes = state.setdefault("spikes", [])
         spikes.append(began)
         spikes[:] = [s for s in spikes if s > step - RECENT_STEPS]
-        evidence = {**_told(episode), "z": (value - middle) / max(mad, 1e-8), "spikes": list(spikes)}
+        evidence = {**_evidence(episode), "z": (value - middle) / max(mad, 1e-8), "spikes": list(spikes)}
         yield Jump("spike", step, evidence)
         if len(spikes) >= 3 and not periodic(spikes):
             yield Jump("unstable", step, evidence)
 
     def _grade(self, value: float, usual: History, state: dict[str, Any]) -> int:
-        """Return 0 for usual, 1 for outlying, 2 for so far out that one step is enough."""
+        """Return 0 for a usual value, 1 for an outlier, 2 for an outlier that is certain after one step."""
         if len(usual) < self.history:
             return 0
         middle = usual.median
@@ -139,7 +139,7 @@ class LossWatch:
         if rise <= self.rise * abs(middle) or rise <= _NEGLIGIBLE * abs(state.get("began") or 0.0):
             return 0
         z = rise / max(usual.mad, 1e-3 * abs(middle), 1e-8)
-        # Losses of small batches have long tails: where all are above 0 it has to be far in logarithms too.
+        # Losses of small batches have long tails, so positive losses must be outliers in logarithms too.
         if z <= self.z or (usual.least > 0 and usual.log_z(value) <= self.z):
             return 0
         one_sign = usual.least > 0 or usual.most < 0
@@ -151,5 +151,5 @@ def _start_over(state: dict[str, Any], step: int) -> None:
     state.update(start=step, run=0, episode=None)
 
 
-def _told(episode: dict[str, Any]) -> dict[str, Any]:
+def _evidence(episode: dict[str, Any]) -> dict[str, Any]:
     return {name: episode[name] for name in ("step", "value", "median", "mad", "peak")}

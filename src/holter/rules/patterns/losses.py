@@ -1,4 +1,4 @@
-"""What the rules about losses share: which logged numbers are losses, and their points in order."""
+"""`LossRule`: the base of rules about losses, which selects losses and returns their points in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holter.rules import Issue
 
 _METRIC = r"^(train|valid|validation|val|eval|test)-[a-zA-Z0-9@._-]+$"
-"""How XGBoost names what it evaluates."""
+"""The names of XGBoost's evaluation metrics."""
 _GREATER_IS_BETTER = r"(?i)auc|-map|acc(uracy)?$|(^|[^a-z])f1"
 _OF_EVALUATION = r"(?i)(^|[^a-z])(val|valid|validation|eval|evaluation|test)([^a-z]|$)"
 _OF_TRAINING = r"(?i)(^|[^a-z])(train|training)([^a-z]|$)"
@@ -38,18 +38,18 @@ class Points(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What is measured, less the words that tell the mode: the same for training and evaluation."""
+        """The name without words for the mode, so that training and evaluation match."""
         bare = re.sub(_OF_TRAINING, r"\1\3", re.sub(_OF_EVALUATION, r"\1\3", self.name))
         return bare.strip("-_/. ") or self.name
 
     def until(self, end: int) -> Points:
-        """Return the points before a place."""
+        """Return the points before an index."""
         return self._replace(time=self.time[:end], step=self.step[:end], value=self.value[:end])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossRule(TensorRule):
-    """Judges logged numbers that are losses, each rank by itself; a point is judged as it comes."""
+    """Judges logged losses, each rank by itself, point by point."""
 
     reads: ClassVar[tuple[str, ...]] = ("scalars",)
 
@@ -59,13 +59,13 @@ class LossRule(TensorRule):
     """Accepted for the configurations that have it; logged numbers have no collections but losses."""
 
     def wants(self, name: str, role: str) -> bool:
-        """Tell whether a logged number is looked at; what is better the greater it is never is."""
+        """Return whether a logged number is a loss to judge; metrics for which greater is better are not."""
         if matches(self.exclude_regex, name) or re.search(_GREATER_IS_BETTER, name):
             return False
         return matches(self.tensor_regex or (ANY_LOSS, _METRIC), name)
 
     def points(self, window: Window) -> list[Points]:
-        """Return the new points of each series, by rank, name and mode; counts what is not finite."""
+        """Return the new points of each series, by rank, name and mode; counts values that are not finite."""
         rows = window.new("scalars")
         if self.ranks != "all":
             wanted = {-1, 0} if self.ranks == "one" else {int(r) for r in self.ranks.split(",")}
@@ -109,11 +109,11 @@ class LossRule(TensorRule):
         )
 
     def due(self, step: int) -> bool:
-        """Tell whether a step is to be judged."""
+        """Return whether a step is to be judged."""
         return step >= self.start_step and (self.end_step is None or step < self.end_step)
 
     def lacking(self, window: Window, *, known: bool, text: str = "") -> None:
-        """Say why nothing was judged."""
+        """Report why no point was judged."""
         if known:
             window.idle = not window.job.ended
             window.insufficient("too_few_points", text or "too few values of a loss were logged")

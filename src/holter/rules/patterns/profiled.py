@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 LOOKBACK_S = 300.0
-"""How far back profiled work is looked at."""
+"""How far back profiled work is judged."""
 HOW = (
     "open a profiling window with `holter profile JOB` or `holter run --profile-steps`, or `holter import` a "
     "trace of torch.profiler"
@@ -49,7 +49,7 @@ class Profiled(NamedTuple):
         return self.end - self.begin
 
     def within(self, these: Intervals) -> Ints:
-        """Return how much of a set of intervals lies in each step, ns."""
+        """Return how long a set of intervals overlaps each step, ns."""
         return measure(these, self.begin, self.end)
 
     def kind(self, kind: str) -> Intervals:
@@ -57,7 +57,7 @@ class Profiled(NamedTuple):
         return covered(self.kernels.where(self.kernels["kind"] == kind))
 
     def idle(self) -> tuple[Gaps, Ints]:
-        """Return when the device had nothing to do, and the correlation of what ended that."""
+        """Return when the device was idle, and the correlation of the work that ended each gap."""
         begin = np.concatenate([self.kernels["time"], self.copies["time"]])
         length = np.concatenate([self.kernels["duration"], self.copies["duration"]])
         correlation = np.concatenate([self.kernels["correlation"], self.copies["correlation"]])
@@ -66,7 +66,7 @@ class Profiled(NamedTuple):
 
 
 def profiled(window: Window, min_steps: int) -> list[Profiled]:
-    """Return each device with kernels in enough steps; says on the window what is lacking where none has."""
+    """Return each device with kernels in enough steps; without any, report the missing data on the window."""
     kernels = window.kernels
     if not kernels.rows:
         window.insufficient("no_input", f"no kernel was recorded: {HOW}")
@@ -98,7 +98,7 @@ def covered(rows: Table) -> Intervals:
 def elsewhere(window: Window, rank: int) -> Intervals:
     """Return when a rank's training loop loaded data, wrote a checkpoint, evaluated, compiled or collected.
 
-    In traces that holter did not record, loading is told by the name that PyTorch gives it.
+    In traces that holter did not record, loading is recognized by PyTorch's name for it.
     """
     spans = window.spans
     own = (spans["rank"] == rank) & by_loop(spans)
@@ -112,7 +112,7 @@ def elsewhere(window: Window, rank: int) -> Intervals:
 def _steps(steps: Table, kernels: Table) -> tuple[Ints, Ints]:
     """Return begin and end of the steps in which kernels ran.
 
-    Without a table of steps, as in some imported traces, one lasts from its first kernel to the next one's.
+    Without a table of steps, as in some imported traces, a step ends at the next step's first kernel.
     """
     starts = np.sort(kernels["time"])
     if steps.rows:

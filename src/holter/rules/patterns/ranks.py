@@ -1,4 +1,4 @@
-"""Scalars as series: for each rank the values of one name, by step."""
+"""Scalars as series: the values of one name by step, for each rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Scalars(NamedTuple):
-    """The values of one scalar of one rank: finite, one a step, steps rising."""
+    """The finite values of one scalar of one rank, one per step, in the order of steps."""
 
     node: str
     step: NDArray[np.int64]
@@ -50,5 +50,5 @@ def by_rank(scalars: Table, name: str) -> dict[int, Scalars]:
 
 
 def last(series: Scalars, steps: int) -> Scalars:
-    """Keep the last so many values."""
+    """Return the last values."""
     return Scalars(series.node, series.step[-steps:], series.value[-steps:], series.time[-steps:])

@@ -1,4 +1,4 @@
-"""How fast a rank trains, in blocks of points, kept in bounded memory while steps arrive."""
+"""The training speed of a rank in blocks of points, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 POINTS = 200
-"""Points of a block."""
+"""The number of points in a block."""
 POINT_NS = 150_000_000
-"""Shorter steps are put together until a point is about so long: a block is never a moment only."""
+"""Shorter steps are merged into points of about this length, so that a block covers enough time."""
 
 Block = dict[str, Any]
 """`points`: units per second; `parts`: ns of each part of the step; `units`; `first`, `last` step; `end`."""
 
 
 def add(state: dict[str, Any], steps: Table, units: NDArray[np.float64]) -> list[Block]:
-    """Add steps of one rank; return the blocks that are complete now.
+    """Add steps of one rank and return the blocks that are complete now.
 
-    A point is complete when a step begins that belongs to the next, so where the rows are cut is all one.
+    A point is complete when a step of the next point begins, independent of where windows are cut.
 
     Args:
-        state: What is kept between calls; empty at first.
+        state: The state between calls; empty at first.
         steps: Table `steps` of one rank, in the order of time.
-        units: What each step processed, shape (steps,): tokens, samples, or 1.
+        units: The work of each step, shape (steps,): tokens, samples, or 1.
     """
     if not steps.rows:
         return []
@@ -79,9 +79,9 @@ def _blocks(state: dict[str, Any], points: NDArray[np.int64], units: NDArray[np.
 
 
 def mann_whitney(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
-    """Return how probable it is by chance that `low` lies so far below `high`; one-sided, for 20 and more.
+    """Return the one-sided p-value of the rank-sum test that `low` is below `high`, for 20 values and more.
 
-    The normal approximation of the rank-sum test with the correction for ties.
+    It uses the normal approximation with the correction for ties.
     """
     n, m = len(low), len(high)
     if not n or not m:

@@ -1,4 +1,4 @@
-"""What is known of tensors, kept in a rule's state by name as columns: all tensors are looked up at once."""
+"""Numbers of tensors by name, kept as columns in a rule's state for vectorized access."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class ByName:
-    """Columns of numbers by name; changed in place, and written to the state by `keep`."""
+    """Columns of numbers by name; `keep` writes changes to the state."""
 
     def __init__(self, kept: dict[str, Any], dtypes: Mapping[str, Any]) -> None:
-        """Read them.
+        """Read the columns.
 
         Args:
-            kept: A place of its own in a rule's state.
-            dtypes: The columns wanted; others stay as they are. A column that is new is 0.
+            kept: A dictionary in a rule's state that nothing else uses.
+            dtypes: The columns to read; others stay as they are. A new column is 0.
         """
         self._kept = kept
         self._place = {name: i for i, name in enumerate(kept.get("names", ()))}
@@ -34,7 +34,7 @@ class ByName:
         return list(self._place)
 
     def where(self, names: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the place of each name, and which of them were known; new ones get a place."""
+        """Return the index of each name, and which names were known; new names get an index."""
         known = len(self._place)
         if new := [name for name in dict.fromkeys(names) if name not in self._place]:
             self._place.update(zip(new, range(known, known + len(new)), strict=True))
@@ -45,7 +45,7 @@ class ByName:
         return where, where < known
 
     def keep(self) -> None:
-        """Write them to the state."""
+        """Write the columns to the state."""
         others: dict[str, list[Any]] = self._kept.get("columns", {})
         size = len(self._place)
         self._kept["names"] = self.names
@@ -58,16 +58,16 @@ class ByName:
 def swapped(
     kept: dict[str, Any], names: list[str], now: Mapping[str, NDArray[Any]], *, first: bool = False
 ) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
-    """Keep what tensors are now, and return what they were before.
+    """Store the present numbers of tensors, and return the previous ones.
 
     Args:
-        kept: A place of its own in a rule's state.
+        kept: A dictionary in a rule's state that nothing else uses.
         names: The tensors, each once.
         now: Columns of numbers, a value for each of them.
-        first: Keep the first that was ever known of a tensor, instead of the last.
+        first: Keep the first numbers of a tensor instead of the last.
 
     Returns:
-        Which of them were known, and the columns as they were; 0 where nothing was.
+        Which tensors were known, and the previous columns; 0 for unknown tensors.
     """
     by_name = ByName(kept, {name: column.dtype for name, column in now.items()})
     where, known = by_name.where(names)

@@ -1,4 +1,4 @@
-"""Tensors that meet a rule's condition, told together: one issue of each kind at each step of a rank."""
+"""Merges the tensors that meet a rule's condition into one issue per kind, step and rank."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from holter.rules import Issue, Window
+    from holter.rules import Issue, Rule, Window
     from holter.rules.engine.step_rows import StepRows
-    from holter.rules.patterns.tensors import TensorRule
 
 LISTED = 50
-"""So many tensors are listed in one issue, the worst first."""
+"""The most tensors that one issue lists, the worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class TensorFinding:
     """One tensor that meets a rule's condition at one step."""
 
     tensor: str
     what: str
-    """What was measured, as it reads before `of TENSOR`."""
+    """The measured quantity, as in a sentence before `of TENSOR`."""
     value: float
     comparator: str
     threshold: float
@@ -33,26 +32,48 @@ class Finding:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
-def told(rule: TensorRule, window: Window, at: StepRows, findings: list[Finding]) -> Iterator[Issue]:
-    """Yield one issue for each code, with the tensors that have met the condition often enough."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in _lasting(rule.successive, window.state, at, findings):
+def issues_of(
+    rule: Rule,
+    window: Window,
+    at: StepRows,
+    findings: list[TensorFinding],
+    *,
+    successive: int,
+    max_findings: int,
+    say: Callable[[list[TensorFinding], int], str],
+) -> Iterator[Issue]:
+    """Yield one issue for each code, with the tensors that have met the condition often enough.
+
+    Args:
+        rule: The rule.
+        window: The window that it judges.
+        at: The step.
+        findings: The tensors that meet the condition at the step.
+        successive: In how many evaluations in a row a tensor must meet the condition.
+        max_findings: How many different issues are reported; the rest is counted.
+        say: Returns the summary of findings of one code at a step.
+    """
+    groups: dict[str, list[TensorFinding]] = {}
+    for finding in _lasting(successive, window.state, at, findings):
         groups.setdefault(finding.code, []).append(finding)
     about: dict[str, str] = window.state.setdefault("about", {}) if groups else {}
     for code, group in sorted(groups.items()):
         group.sort(key=lambda f: (f.value if f.comparator.startswith("<") else -f.value, f.tensor))
         key = f"{at.rank}/{code}"
-        if key not in about and len(about) >= rule.max_findings:
+        if key not in about and len(about) >= max_findings:
             window.state["more"] = window.state.get("more", 0) + 1
             window.details["findings_left_out"] = window.state["more"]
             continue
-        yield _issue(rule, at, group, about.setdefault(key, group[0].tensor))
+        tensor = about.setdefault(key, group[0].tensor)
+        yield _issue(rule, at, group, tensor, say(group, at.step))
 
 
-def _lasting(successive: int, state: dict[str, Any], at: StepRows, findings: list[Finding]) -> list[Finding]:
+def _lasting(
+    successive: int, state: dict[str, Any], at: StepRows, findings: list[TensorFinding]
+) -> list[TensorFinding]:
     if successive == 1:
         return findings
-    # Those that were judged and are no finding start over; those that were not keep their count.
+    # Judged tensors without a finding start over; tensors that were not judged keep their count.
     here, streaks = f"{at.rank}/", state.setdefault("streaks", {})
     held = {f"{here}{f.code}/{f.tensor}" for f in findings}
     for key in [k for k in streaks if k.startswith(here) and k not in held]:
@@ -63,7 +84,7 @@ def _lasting(successive: int, state: dict[str, Any], at: StepRows, findings: lis
     return [f for f in findings if streaks[f"{here}{f.code}/{f.tensor}"] >= successive]
 
 
-def _issue(rule: TensorRule, at: StepRows, group: list[Finding], tensor: str) -> Issue:
+def _issue(rule: Rule, at: StepRows, group: list[TensorFinding], tensor: str, summary: str) -> Issue:
     worst = group[0]
     evidence = {
         "tensors": [f.tensor for f in group[:LISTED]],
@@ -77,7 +98,7 @@ def _issue(rule: TensorRule, at: StepRows, group: list[Finding], tensor: str) ->
         **worst.more,
     }
     return rule.issue(
-        rule.say(group, at.step),
+        summary,
         code=worst.code,
         severity=worst.severity or rule.severity,
         rank=at.rank if at.rank >= 0 else None,

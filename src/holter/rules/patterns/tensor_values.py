@@ -1,4 +1,4 @@
-"""Elements of tensors at one step, put back into their shape; and units that were active."""
+"""Elements of tensors at one step in their shape, and counts of active units."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 
-class Units(NamedTuple):
-    """How often each unit of a layer was active."""
+class UnitCounts(NamedTuple):
+    """The number of samples for which each unit of a layer was active."""
 
     active: NDArray[np.float64]
     samples: int
 
 
 def contents(table: Table) -> dict[str, dict[str, NDArray[np.float64]]]:
-    """Return tensor → kind → its elements by position; of rows that say the same place twice, the largest."""
+    """Return tensor → kind → its elements by position; of repeated positions the largest."""
     found: dict[str, dict[str, NDArray[np.float64]]] = {}
     groups: dict[tuple[str, str], list[int]] = {}
     for i, key in enumerate(zip(table["name"].tolist(), table["kind"].tolist(), strict=True)):
@@ -36,7 +36,7 @@ def contents(table: Table) -> dict[str, dict[str, NDArray[np.float64]]]:
 
 
 def shaped(kinds: dict[str, NDArray[np.float64]]) -> NDArray[np.float64] | None:
-    """Return a tensor's elements in their shape, flat when it is unknown; nothing where they do not fit."""
+    """Return a tensor's elements in their shape, flat if it is unknown; None if they do not fit."""
     values = kinds.get("value")
     if values is None or not len(values):
         return None
@@ -47,20 +47,20 @@ def shaped(kinds: dict[str, NDArray[np.float64]]) -> NDArray[np.float64] | None:
 
 
 def shape(kinds: dict[str, NDArray[np.float64]]) -> tuple[int, ...] | None:
-    """Return a tensor's sizes where they were recorded and make sense."""
+    """Return a tensor's sizes, if they were recorded and are valid."""
     sizes = kinds.get("shape")
     if sizes is None or not np.all(np.isfinite(sizes)) or not np.all((sizes >= 1) & (sizes < 2**31)):
         return None
     return tuple(int(size) for size in sizes)
 
 
-def units_within(tensor: NDArray[np.float64], low: float, high: float, node: str) -> Units | None:
+def units_within(tensor: NDArray[np.float64], low: float, high: float, node: str) -> UnitCounts | None:
     """Count for each unit the samples strictly between two values; axis 0 is the batch.
 
     Args:
         tensor: Elements in their shape, with at least two axes.
-        low: Below it, or at it, a sample is not active.
-        high: Above it, or at it, neither.
+        low: A sample is active above it.
+        high: A sample is active below it.
         node: `channel`: axis 1 holds the units, other axes are samples; `position`: those hold units.
     """
     if tensor.ndim < 2:
@@ -68,23 +68,23 @@ def units_within(tensor: NDArray[np.float64], low: float, high: float, node: str
     flat = tensor.reshape(len(tensor), -1)
     if node == "channel":
         flat = np.moveaxis(tensor, 1, -1).reshape(-1, tensor.shape[1])
-    return Units(((flat > low) & (flat < high)).sum(axis=0).astype(np.float64), len(flat))
+    return UnitCounts(((flat > low) & (flat < high)).sum(axis=0).astype(np.float64), len(flat))
 
 
-def units_counted(kinds: dict[str, NDArray[np.float64]]) -> Units | None:
-    """Return what the recorder counted of a layer's units."""
+def units_counted(kinds: dict[str, NDArray[np.float64]]) -> UnitCounts | None:
+    """Return the recorder's counts of a layer's units."""
     active, samples = kinds.get("active"), kinds.get("samples")
     if active is None or samples is None or not len(active) or not np.all(np.isfinite(active)):
         return None
     count = samples[0]
-    return Units(active, int(count)) if math.isfinite(count) and 1 <= count < 2**53 else None
+    return UnitCounts(active, int(count)) if math.isfinite(count) and 1 <= count < 2**53 else None
 
 
-def gathered(kept: dict[str, Any], key: str, new: Units, least: int) -> Units | None:
-    """Add to what was counted before; returns it, and starts over, once there are so many samples."""
+def gathered(kept: dict[str, Any], key: str, new: UnitCounts, least: int) -> UnitCounts | None:
+    """Add counts to the previous ones; return the sum and start over once there are `least` samples."""
     before = kept.get(key)
     if before is not None and len(before["active"]) == len(new.active):
-        new = Units(new.active + np.array(before["active"]), new.samples + before["samples"])
+        new = UnitCounts(new.active + np.array(before["active"]), new.samples + before["samples"])
     if new.samples < least:
         kept[key] = {"active": new.active.tolist(), "samples": new.samples}
         return None

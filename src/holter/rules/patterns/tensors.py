@@ -1,4 +1,4 @@
-"""What all rules about tensors share: which tensors they look at, step by step, and how they tell."""
+"""`TensorRule`: the base of all rules about tensors, which selects tensors, judges each step and reports."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from holter.analysis.verdict.evidence import counted
 from holter.parameters import nearest
 from holter.rules import BadRule, Issue, Rule, Window, parameter
-from holter.rules.engine.parts import of_one, wholes
-from holter.rules.engine.step_rows import StepRows, WholeSteps, whole_steps
+from holter.rules.engine.step_rows import RankSteps, StepRows, rank_steps
+from holter.rules.engine.tensor_parts import join_parts, of_rank_zero
 from holter.rules.patterns.collections import belongs, has_role, matches, pairs_of, tested
 from holter.rules.patterns.latest import Latest
-from holter.rules.patterns.tensor_issues import Finding, told
+from holter.rules.patterns.tensor_issues import TensorFinding, issues_of
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -31,25 +31,25 @@ _COUNTS = ("role", "state", "count", "nan", "posinf", "neginf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorRule(Rule):
-    """Looks at tensors a step at a time, each rank by itself; the parts of a sharded one are joined first.
+    """Judges tensors step by step, each rank by itself; the parts of a sharded tensor are joined first.
 
-    Where numbers that are not finite or elements are judged, each part is looked at where it is.
+    Rules about non-finite numbers or elements judge each part on its own rank.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("tensors",)
 
     roles: ClassVar[tuple[str, ...]] = ("",)
-    """The roles that are looked at where no name is asked for; a final colon means all that begin so."""
+    """The roles to judge if no names are given; a role with a final colon is a prefix."""
     statistics: ClassVar[tuple[str, ...]] = ()
     """The columns of table `tensors` that are needed."""
     kinds: ClassVar[tuple[str, ...]] = ()
     """The kinds of table `tensor_values` that are needed."""
     nonfinite: ClassVar[bool] = False
-    """Whether tensors without a finite element are looked at too."""
+    """Whether tensors without a finite element are judged too."""
     scalars: ClassVar[tuple[str, ...]] = ()
     """Patterns of the logged number that it looks up at a step."""
     save: ClassVar[str] = "weights@100"
-    """What to record for it to have something to judge."""
+    """The option of `--save` that records its tensors."""
 
     tensor_regex: tuple[str, ...] | None = parameter(None)
     """Patterns that find tensors anywhere in their names, instead of those it would look at by itself."""
@@ -93,7 +93,7 @@ class TensorRule(Rule):
         raise BadRule(f"{type(self).__name__}: {name}={value!r} is not valid; it takes {valid}")
 
     def wants(self, name: str, role: str) -> bool:
-        """Tell whether the rule looks at a tensor."""
+        """Return whether the rule judges a tensor."""
         if matches(self.exclude_regex, name):
             return False
         if self.tensor_regex is None and self.collection_names is None:
@@ -103,46 +103,46 @@ class TensorRule(Rule):
         )
 
     def fresh(self, window: Window) -> dict[str, Table]:
-        """Return the new rows of each table that is looked at."""
+        """Return the new rows of each table that is judged."""
         tables = ("tensors", "tensor_values") if self.kinds else ("tensors",)
         return {table: window.new(table) for table in tables}
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Yield the tensors of one step that meet the condition."""
         raise NotImplementedError
 
     def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Tell which rows of many steps can be a finding: steps without one need not be looked at.
+        """Return which rows of many steps can be findings, so that other steps are skipped.
 
         Args:
-            window: The look.
+            window: The window.
             table: Their rows, step by step.
             edges: Where the rows of each step begin, and where those of the last end.
 
         Returns:
-            A mask, which is column `doubtful` of what `judge` is given; nothing = any can be one.
+            A mask, which becomes the column `doubtful` for `judge`; None if any row can be a finding.
         """
         return None
 
     def remember(self, window: Window, at: StepRows) -> None:
-        """Keep what later steps are compared with, of a step that is not judged itself."""
+        """Keep the values of a step that is not judged, for comparison with later steps."""
 
-    def say(self, findings: list[Finding], step: int) -> str:
-        """Put findings of one code at one step in a sentence, the worst first."""
+    def say(self, findings: list[TensorFinding], step: int) -> str:
+        """Return a sentence about findings of one code at one step, the worst first."""
         worst, more = findings[0], len(findings) - 1
         others = f", and of {counted(more, 'more tensor')}" if more else ""
         numbers = f"{worst.value:.4g}{worst.unit} {worst.comparator} {worst.threshold:.4g}{worst.unit}"
         return f"{worst.what} of {worst.tensor} at step {step}: {numbers}{others}"
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each step that has become whole; remember which tensors there were."""
+        """Judge each step that is complete now."""
         logged = Latest(window, "numbers", self.scalars) if self.scalars else None
         new = self.fresh(window)
         if not window.job.ended and not any(table.rows for table in new.values()):
             window.idle = True
             return
         state = window.state
-        steps = whole_steps(self._chosen(window, new), state, ended=window.job.ended)
+        steps = rank_steps(self._chosen(window, new), state, ended=window.job.ended)
         counts, steps = self._sifted(window, steps)
         for at, (rows, good, skipped, doubtful) in zip(steps, counts, strict=True):
             if not rows:
@@ -155,20 +155,22 @@ class TensorRule(Rule):
             if at.step < self.start_step or late or count % self.every:
                 self.remember(window, at)
             elif not (doubtful or skipped or state.get("streaks")):
-                window.judged(good)  # as nearly always: nothing of this step can be told
+                window.judged(good)  # the usual case: this step has no findings
             else:
-                yield from told(self, window, at, list(self.judge(window, at)))
+                found = list(self.judge(window, at))
+                limits = {"successive": self.successive, "max_findings": self.max_findings}
+                yield from issues_of(self, window, at, found, say=self.say, **limits)
         if state.get("skipped_nonfinite"):
             window.details["skipped_nonfinite"] = state["skipped_nonfinite"]
         if not window.points and window.lack is None:
             self._lacking(window)
 
-    def _sifted(self, window: Window, steps: WholeSteps) -> tuple[list[list[int]], WholeSteps]:
-        """Add to the rows of all steps how many elements are finite, and which can be judged or told.
+    def _sifted(self, window: Window, steps: RankSteps) -> tuple[list[list[int]], RankSteps]:
+        """Add columns to the rows of all steps: finite elements, and which rows can be judged or be findings.
 
         Returns:
-            For each step its rows, those that can be judged, those that are skipped, and those that may be
-            told; and the steps.
+            For each step the number of rows, of rows to judge, of skipped rows and of possible findings; and
+            the steps.
         """
         table = steps.tables["tensors"]
         finite = table["count"] - (table["nan"] + table["posinf"] + table["neginf"])
@@ -196,7 +198,7 @@ class TensorRule(Rule):
         window.insufficient("no_match", text)
 
     def _chosen(self, window: Window, new: Mapping[str, Table]) -> dict[str, Table]:
-        """Narrow new rows to the ranks, modes and tensors looked at, and to the columns needed."""
+        """Return the new rows of the selected ranks, modes and tensors, with the needed columns."""
         chosen = {}
         others: set[str] = set()
         for name, table in new.items():
@@ -208,14 +210,14 @@ class TensorRule(Rule):
                 wanted = _wanted(self, tuple(pairs))
                 others = {n for (n, _), want in zip(pairs, wanted.tolist(), strict=True) if not want}
                 table = narrow if wanted.all() else narrow.where(wanted[which])
-                # Where a rank is named, its parts are looked at by themselves.
+                # If ranks are given, each of their parts is judged by itself.
                 if not (self.nonfinite or self.kinds) and self.ranks in ("all", "one"):
-                    table = wholes(table, window.state, (*_KEYS, *_COUNTS, *self.statistics))
+                    table = join_parts(table, window.state, (*_KEYS, *_COUNTS, *self.statistics))
             else:
                 table, names = narrow, narrow["name"].tolist()
-                # Elements have no role: those of a tensor that is not wanted are known by its name.
+                # Elements have no role, so those of unselected tensors are removed by name.
                 kinds = table["kind"].tolist()
-                table = _kept(
+                table = _filtered(
                     table, (k in self.kinds and n not in others for n, k in zip(names, kinds, strict=True))
                 )
             rest = ("kind", "position", "value") if name == "tensor_values" else (*_COUNTS, *self.statistics)
@@ -226,18 +228,18 @@ class TensorRule(Rule):
         if not table.rows:
             return table
         if self.mode is not None and "global" not in self.mode:
-            # A loop that never says its mode trains.
+            # A loop that sets no mode trains.
             modes = {*self.mode, *(("global",) if "train" in self.mode else ())}
             modes_of = tested(table["mode"], modes.__contains__)
             table = table if modes_of.all() else table.where(modes_of)
         if self.ranks == "all":
             return table
         if self.ranks == "one":
-            return table.where(of_one(table))
+            return table.where(of_rank_zero(table))
         return table.where(np.isin(table["rank"], [int(r) for r in self.ranks.split(",")]))
 
     def judgeable(self, window: Window, at: StepRows) -> Table:
-        """Return the rows of a step that can be judged; they count as judged, and the others are counted."""
+        """Return the rows of a step that can be judged; count these as judged, and count skipped rows."""
         table = at.tables["tensors"]
         if skipped := int(np.count_nonzero(table["skipped"])):
             window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + skipped
@@ -256,13 +258,13 @@ class TensorRule(Rule):
             return []
         names = ("name", "time", *_COUNTS, "finite", *self.statistics)
         found = list(Table({**{name: table[name] for name in names}, **more}).to_rows())
-        # Rows that say the same place twice have an order too, whichever came first.
+        # Repeated rows of one place have a fixed order too, whichever came first.
         twice = len({row["name"] for row in found}) < len(found)
         found.sort(key=lambda row: (row["name"], row["time"], repr(row) if twice else ""))
         return found
 
     def newest(self, table: Table) -> Table:
-        """Return one row for each name: that which was recorded last at the step."""
+        """Return one row for each name: the last one that was recorded at the step."""
         names = table["name"].tolist()
         if len(set(names)) == len(names):
             return table
@@ -271,16 +273,16 @@ class TensorRule(Rule):
         return table.where(np.array(list({names[i]: i for i in order}.values()), dtype=np.int64))
 
     def withdraw(self, window: Window, at: StepRows) -> None:
-        """Say that a step could not be judged after all."""
+        """Report that a step could not be judged."""
         window.points = max(0, window.points - len(at.judged))
         at.judged.clear()
 
 
 @lru_cache(maxsize=256)
 def _wanted(rule: TensorRule, pairs: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
-    """Tell which names and roles a rule looks at: they are the same look after look."""
+    """Return which names and roles a rule judges; cached, because they repeat in every window."""
     return np.array([rule.wants(*pair) for pair in pairs], dtype=bool)
 
 
-def _kept(table: Table, keep: Iterable[bool]) -> Table:
+def _filtered(table: Table, keep: Iterable[bool]) -> Table:
     return table.where(np.fromiter(keep, dtype=bool, count=table.rows))

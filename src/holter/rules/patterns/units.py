@@ -1,4 +1,4 @@
-"""Units of layers that are active too seldom: what the rules about them share."""
+"""`UnitRule`: the base of rules about units of layers that are hardly ever active."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Window, parameter
-from holter.rules.patterns.tensor_issues import Finding
-from holter.rules.patterns.tensor_values import Units, contents, gathered, shaped, units_counted, units_within
+from holter.rules.patterns.tensor_issues import TensorFinding
+from holter.rules.patterns.tensor_values import (
+    UnitCounts,
+    contents,
+    gathered,
+    shaped,
+    units_counted,
+    units_within,
+)
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -36,15 +43,15 @@ class UnitRule(TensorRule):
     """What a unit is: a channel or feature, axis 1; or each position after the batch's axis."""
 
     def limits(self, name: str, role: str) -> tuple[float, float] | None:
-        """Return between which values a unit of this tensor is active; nothing when that is unknown."""
+        """Return the limits between which a unit of this tensor is active, or None if they are unknown."""
         raise NotImplementedError
 
     def counted(self, name: str, role: str) -> bool:
-        """Tell whether what the recorder counts as active is what the rule means."""
+        """Return whether the recorder's counts of active units fit the rule."""
         return True
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
-        """Gather how often the units of each layer are active, and judge those with enough samples."""
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
+        """Count how often the units of each layer are active, and judge layers with enough samples."""
         values, kept = contents(at.tables["tensor_values"]), window.state.setdefault("units", {})
         skipped = 0
         for row in self.rows(window, at):
@@ -54,7 +61,7 @@ class UnitRule(TensorRule):
                 skipped += 1
                 at.judged.discard(name)
                 continue
-            # One that is recorded several times a step counts once; the mode keeps evaluation apart.
+            # A layer that is recorded several times per step counts once; the key separates the modes.
             enough = gathered(kept, f"{at.rank}/{at.mode}/{name}", units, self.min_samples)
             if enough is None:
                 at.judged.discard(name)
@@ -65,7 +72,7 @@ class UnitRule(TensorRule):
             text = f"of {skipped} layers neither values with their shape nor fitting counts of active units"
             window.insufficient("shape_missing", f"{text} were recorded; run with --save {self.save}")
 
-    def _units(self, kinds: dict[str, NDArray[np.float64]], name: str, role: str) -> Units | None:
+    def _units(self, kinds: dict[str, NDArray[np.float64]], name: str, role: str) -> UnitCounts | None:
         limits, tensor = self.limits(name, role), shaped(kinds)
         if limits is None:
             return None
@@ -73,11 +80,11 @@ class UnitRule(TensorRule):
             return units
         return units_counted(kinds) if self.counted(name, role) else None
 
-    def _judged(self, units: Units, name: str, role: str) -> Iterator[Finding]:
+    def _judged(self, units: UnitCounts, name: str, role: str) -> Iterator[TensorFinding]:
         seldom = 100.0 * units.active / units.samples < self.threshold_inactivity
         share = 100.0 * float(seldom.sum()) / len(seldom)
         if share > self.threshold_layer:
-            yield Finding(
+            yield TensorFinding(
                 tensor=name,
                 what="share of units that are hardly ever active",
                 value=share,

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.steps.spread import median
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

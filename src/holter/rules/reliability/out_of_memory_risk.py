@@ -11,7 +11,7 @@ from holter.analysis.steps.spread import median
 from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
 from holter.rules.engine.levels import grade
 from holter.rules.engine.trend import mann_kendall, theil_sen
-from holter.rules.patterns.own_gpus import READS, owners
+from holter.rules.patterns.gpu_owners import READS, owners
 from holter.rules.patterns.ranks import by_rank
 
 if TYPE_CHECKING:

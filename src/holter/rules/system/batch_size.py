@@ -11,8 +11,8 @@ import numpy as np
 from holter.analysis.machine.snapshots import busiest, matrix, moments
 from holter.analysis.steps.spread import quantile
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
-from holter.rules.engine.quantile_sketch import Sketch, add, box
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.engine.quantile_sketch import QuantileSketch, add, box
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.ranks import by_rank
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ class BatchSize(Rule):
                 if self._little(cpu, gpu, used) and busy is None:
                     yield self._found(window, node, device, series, (cpu, gpu, used))
 
-    def _remember(self, window: Window, metric: str, since: int) -> dict[str, Sketch]:
+    def _remember(self, window: Window, metric: str, since: int) -> dict[str, QuantileSketch]:
         """Count the new readings in; return all."""
-        sketches: dict[str, Sketch] = window.state.setdefault("sketches", {})
+        sketches: dict[str, QuantileSketch] = window.state.setdefault("sketches", {})
         cores = window.series("cpu.core.util", since=since, new=True)
         for node in sorted({node for node, _ in cores}):
             readings = matrix(cores, node, moments(cores, node))

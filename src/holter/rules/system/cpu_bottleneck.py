@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.analysis.machine.snapshots import any_above, any_below, busiest, matrix, moments, told, totals
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ import numpy as np
 from holter.analysis.machine.snapshots import matrix
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules.engine.levels import grade
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

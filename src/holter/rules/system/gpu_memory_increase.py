@@ -10,7 +10,7 @@ import numpy as np
 from holter.analysis.steps.spread import median
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
 from holter.rules.engine.quantile_sketch import add, box, quantile
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

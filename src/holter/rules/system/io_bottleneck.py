@@ -11,7 +11,7 @@ import numpy as np
 from holter.analysis.loading import dataloading
 from holter.analysis.machine.snapshots import any_above, any_below, matrix, moments, told, totals
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

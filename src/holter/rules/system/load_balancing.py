@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

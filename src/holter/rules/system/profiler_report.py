@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.parameters import nearest, resolved
+from holter.parameters import nearest
 from holter.rules import BadRule, Issue, Rule, Window, catalogue, parameter
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ProfilerReport(Rule):
             (own if str(name).casefold() in names or "_" not in str(name) else others)[name] = value
         if others:
             own["parameters_of_rules"] = json.dumps(others)
-        return cls(**resolved(cls, own, defaults))
+        return cls(**cls.resolved(own, defaults))
 
     def brings(self) -> tuple[Rule, ...]:
         """Return the rules that run along with it."""

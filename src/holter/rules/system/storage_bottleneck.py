@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holter.rules.engine.lookback import Place
-    from holter.rules.engine.lookback import Series as Readings
+    from holter.rules.engine.lookback import SampleSeries as Readings
 
 _PRESSURE_S = 60.0
 _WINDOW_S = 300.0

@@ -11,7 +11,7 @@ from holter.analysis.machine.snapshots import matrix
 from holter.analysis.steps.spread import median
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules.engine.levels import grade, worst
-from holter.rules.patterns.own_gpus import READS, ours, owners
+from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

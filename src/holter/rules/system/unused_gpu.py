@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Issue, Rule, Window, parameter
-from holter.rules.patterns.own_gpus import READS, owners
+from holter.rules.patterns.gpu_owners import READS, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Window, parameter
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class AllZero(TensorRule):
         old = np.fromiter(map(seen.__contains__, places), bool, table.rows)
         return ~old | (100.0 * table["zeros"] >= self.threshold * table["count"])
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Count the zeros of each tensor."""
         seen = set(window.state.setdefault("seen", {}).get(str(at.rank), ()))
         table = self.judgeable(window, at)
@@ -59,7 +59,7 @@ class AllZero(TensorRule):
             share = 100.0 * row["zeros"] / row["count"]
             first = self.ignore_first_step and row["name"] not in seen
             if not first and (self.include_frozen or not row["state"]):
-                yield Finding(
+                yield TensorFinding(
                     tensor=row["name"], what="share of zeros", value=share, comparator=">=",
                     threshold=self.threshold, unit=" %", role=row["role"],
                 )  # fmt: skip

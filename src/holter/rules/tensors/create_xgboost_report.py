@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from holter.rules import Issue, Window
     from holter.rules.engine.step_rows import StepRows
-    from holter.rules.patterns.tensor_issues import Finding
+    from holter.rules.patterns.tensor_issues import TensorFinding
 
 BINS = 10
 MOST_FEATURES = 1000
@@ -65,7 +65,7 @@ class CreateXgboostReport(TensorRule):
             shown = {feature: score / total for feature, score in largest}
             window.details.setdefault("feature_importance", {})[kind] = shown
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Keep the figures of one saved step; yields nothing."""
         values = contents(at.tables["tensor_values"])
         roles: dict[str, NDArray[np.float64]] = {}

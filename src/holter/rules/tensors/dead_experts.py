@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.logged import pattern
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class DeadExperts(Rule):
         training = (new["mode"] != "eval") & (new["mode"] != "predict")
         rows = new.where(mine & training & (new["kind"] == "value") & (new["position"] >= 0))
         rows = rows.where(np.isfinite(rows["value"]) & (rows["value"] >= 0))
-        for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+        for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 for name in sorted(set(at["name"].tolist())):
                     here = at.where(at["name"] == name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Window, parameter
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ExplodingTensor(TensorRule):
         """Tell which tensors have an element that is not finite."""
         return table["finite"] < table["count"]
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Count what is not finite in each tensor."""
         table = self.judgeable(window, at)
         for row in self.listed(table.where(table["doubtful"])):
@@ -59,7 +59,7 @@ class ExplodingTensor(TensorRule):
             )
             infinite = 0 if self.only_nan else row["posinf"] + (0 if masks else row["neginf"])
             if row["nan"] + infinite > 0:
-                yield Finding(
+                yield TensorFinding(
                     tensor=row["name"],
                     what="NaN or infinite elements",
                     value=float(row["nan"] + infinite),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Window, parameter
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class FeatureImportanceOverweight(TensorRule):
     more_features_only: bool = parameter(True, classic=False)
     """Judge only models with more features than that."""
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Compare the sum of the largest with the sum of all."""
         scores: dict[str, float] = {}
         for row in self.rows(window, at):
@@ -56,7 +56,7 @@ class FeatureImportanceOverweight(TensorRule):
         first = sorted(scores, key=lambda name: (-scores[name], name))[: self.nfeatures]
         share = math.fsum(scores[name] for name in first) / total
         if share > self.threshold:
-            yield Finding(
+            yield TensorFinding(
                 tensor=first[0],
                 what="share of importance",
                 value=share,
@@ -65,7 +65,7 @@ class FeatureImportanceOverweight(TensorRule):
                 more={"features": {name.rpartition("/")[2]: scores[name] / total for name in first}},
             )
 
-    def say(self, findings: list[Finding], step: int) -> str:
+    def say(self, findings: list[TensorFinding], step: int) -> str:
         """Name the features."""
         features = ", ".join(findings[0].more["features"])
         share = f"{findings[0].value:.4g} > {findings[0].threshold:.4g}"

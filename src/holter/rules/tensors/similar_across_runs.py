@@ -12,7 +12,7 @@ import numpy as np
 from holter.rules import Window, parameter
 from holter.rules.patterns.collections import matches
 from holter.rules.patterns.latest import LOSS
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents
 from holter.rules.patterns.tensors import TensorRule
 from holter.schema.table import Table
@@ -80,7 +80,7 @@ class SimilarAcrossRuns(TensorRule):
         new = {"tensors": window.new("tensors"), "tensor_values": window.new("tensor_values")}
         return {**new, "tensors": _with_scalars(new["tensors"], window.new("scalars"))}
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Compare each tensor with that of the same name, rank, mode and step."""
         rows, values = self.rows(window, at), contents(at.tables["tensor_values"])
         for name in self.other_trials or ():
@@ -96,7 +96,7 @@ class SimilarAcrossRuns(TensorRule):
                 mine, its = values.get(row["name"], {}), other_values.get(row["name"], {})
                 difference = self._difference(row, other, mine.get("value"), its.get("value"))
                 if (difference > 0) == (self.fire_if == "different"):
-                    yield Finding(
+                    yield TensorFinding(
                         tensor=row["name"], what=f"largest difference from run {name}", value=difference,
                         comparator=">" if difference > 0 else "<=", threshold=0.0, code=name,
                         role=row["role"],

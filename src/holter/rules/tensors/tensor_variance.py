@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.rules import Window, parameter
 from holter.rules.patterns.tensor_columns import swapped
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class TensorVariance(TensorRule):
         """Keep each tensor's first variance."""
         self._first(window, at, self.newest(self.judgeable(window, at)))
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Compare each tensor's variance with the limits and with its first."""
         if self.max_threshold is None and self.min_threshold is None and self.relative_change is None:
             window.insufficient("no_input", "there is no limit; set max_threshold or min_threshold")
@@ -95,9 +95,9 @@ class TensorVariance(TensorRule):
         known, before = swapped(kept, table["name"].tolist(), {"variance": variance}, first=True)
         return known, np.where(known, before["variance"], variance)
 
-    def _finding(self, row: dict[str, Any], variance: float, comparator: str, limit: float) -> Finding:
+    def _finding(self, row: dict[str, Any], variance: float, comparator: str, limit: float) -> TensorFinding:
         code = "large" if comparator == ">" else "small"
-        return Finding(
+        return TensorFinding(
             tensor=row["name"], what="variance", value=variance, comparator=comparator, threshold=limit,
             code=code, role=row["role"],
         )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.rules import Window, parameter
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents
 from holter.rules.patterns.tensors import TensorRule
 
@@ -41,7 +41,7 @@ class TreeDepth(TensorRule):
     use_links: bool = parameter(True, classic=False)
     """Follow the links where they were recorded: not every way to grow a tree numbers its nodes by level."""
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Work out the depth of the deepest tree of a step."""
         values = {
             name: kinds["value"] for name, kinds in contents(at.tables["tensor_values"]).items() if kinds
@@ -59,7 +59,7 @@ class TreeDepth(TensorRule):
                 return
             levels = int(largest + 1).bit_length() - 1
         if levels > self.depth:
-            yield Finding(
+            yield TensorFinding(
                 tensor=node["name"], what="depth", value=float(levels), comparator=">", threshold=self.depth
             )
 

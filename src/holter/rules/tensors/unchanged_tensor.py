@@ -10,7 +10,7 @@ import numpy as np
 from holter.rules import Window, parameter
 from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class UnchangedTensor(TensorRule):
         """Compare with the saved step before, for those to come."""
         self._lengths(window, at, self.newest(self.judgeable(window, at)))
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Count for each tensor how many saved values in a row are the same."""
         table = self.newest(self.judgeable(window, at))
         # A tensor that is frozen begins to count when it is no longer.
@@ -68,7 +68,7 @@ class UnchangedTensor(TensorRule):
         if not told.any() or (self.skip_if_lr_zero and at.number() == 0):
             return
         for row in self.listed(table.where(told), length=length[told]):
-            yield Finding(
+            yield TensorFinding(
                 tensor=row["name"], what="saved values in a row that are the same",
                 value=float(row["length"]), comparator=">=", threshold=float(self.num_steps),
                 role=row["role"],

@@ -11,7 +11,7 @@ import numpy as np
 
 from holter.analysis.tensors.shards import SUFFIX, joined
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds, of
 from holter.rules.patterns.logged import is_rate, skips
 from holter.schema.table import Table
@@ -67,7 +67,9 @@ class LostUpdates(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare changes with updates at steps that were saved one after another."""
         state = window.state
-        for one in settled(_rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+        for one in complete_steps(
+            _rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
+        ):
             if state.setdefault("attempt", one.attempt) != one.attempt:
                 state.update(attempt=one.attempt, last={}, began=int(one.rows["step"][0]))
             yield from self._walk(window, one.rows)

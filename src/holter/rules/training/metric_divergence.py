@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.analysis.steps.spread import spread
 from holter.rules import Issue, Rule, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.engine.trend import theil_sen
 from holter.rules.patterns.logged import MAIN_LOSS, by_step, pattern
 
@@ -64,7 +64,9 @@ class MetricDivergence(Rule):
         kind = np.array([kinds[name] for name in new["name"].tolist()], dtype="U6")
         training = (kind == "loss") & (new["mode"] != "eval") & (new["mode"] != "predict")
         mine = new.where(training | (kind == "metric"))
-        for one in settled(mine, state.setdefault("rows", {}), ("name", "value"), ended=window.job.ended):
+        for one in complete_steps(
+            mine, state.setdefault("rows", {}), ("name", "value"), ended=window.job.ended
+        ):
             names = sorted(set(one.rows["name"].tolist()))
             series = {name: by_step(one, name) for name in names}
             losses = [series[name] for name in names if self._kind(name) == "loss"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.rules import Issue, Rule, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class MissingGradient(Rule):
         """Count each parameter's steps without a gradient; tell when one more has too many."""
         state, new = window.state, window.new("tensors")
         rows = new.where(new_kinds(window)[1] & (new["state"] != "skipped"))
-        for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+        for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 window.judged(1)
                 yield from self._step(step, at, state)

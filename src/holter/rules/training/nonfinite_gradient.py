@@ -11,7 +11,7 @@ import numpy as np
 from holter.analysis.tensors.shards import joined, whole
 from holter.analysis.verdict.evidence import counted
 from holter.rules import Issue, Rule, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.logged import MAIN_LOSS, pattern, skips
 from holter.schema.table import Table
 
@@ -58,7 +58,9 @@ class NonFiniteGradient(Rule):
         known = state.setdefault("ranks", [])
         rows = _rows(window, pattern(self, "losses"))
         state["ranks"] = sorted({*known, *rows["rank"].tolist()})
-        for one in settled(rows, state.setdefault("rows", {}), ("name", "value"), ended=window.job.ended):
+        for one in complete_steps(
+            rows, state.setdefault("rows", {}), ("name", "value"), ended=window.job.ended
+        ):
             if state.setdefault("attempt", one.attempt) != one.attempt:
                 state.update(attempt=one.attempt, skips=[])
             window.judged(len(np.unique(one.rows["step"])))

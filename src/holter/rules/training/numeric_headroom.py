@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import PARAMETERS, listed, new_kinds
 from holter.rules.patterns.logged import pattern
@@ -73,7 +73,7 @@ class NumericHeadroom(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each saved step; the worst tensor of each kind is told."""
         state = window.state
-        for one in settled(
+        for one in complete_steps(
             self._rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
         ):
             for step, rows in one.steps():

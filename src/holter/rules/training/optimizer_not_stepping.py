@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import EXPERT, listed, new_kinds, parameters_of
 from holter.rules.patterns.logged import is_rate, skips
 from holter.rules.patterns.tensor_columns import ByName, swapped
@@ -55,7 +55,9 @@ class OptimizerNotStepping(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each saved step, and each logged learning rate."""
         state = window.state
-        for one in settled(_rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+        for one in complete_steps(
+            _rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
+        ):
             if state.setdefault("attempt", one.attempt) != one.attempt:
                 state.update(attempt=one.attempt, still=None, last=None, rate=None)
             for step, rows in one.steps():

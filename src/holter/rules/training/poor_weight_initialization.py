@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Window, parameter
-from holter.rules.engine.waiting import column
+from holter.rules.engine.table_json import column
 from holter.rules.patterns.collections import belongs, has_role, matches
 from holter.rules.patterns.latest import LOSS
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class PoorWeightInitialization(TensorRule):
                 waiting.pop("tensors", None)
         return {"tensors": new}
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Judge one of the first saved steps by its scales and by how the loss went up to it."""
         state = window.state.setdefault("first", {}).setdefault(str(at.rank), {"steps": 0, "bad": 0})
         if state["steps"] >= self.steps:
@@ -98,7 +98,7 @@ class PoorWeightInitialization(TensorRule):
         elif stuck and scales:
             yield from scales
 
-    def _variances(self, rows: list[dict[str, Any]]) -> list[Finding]:
+    def _variances(self, rows: list[dict[str, Any]]) -> list[TensorFinding]:
         inputs = [r for r in rows if self._input(r["name"], r["role"])]
         inputs = inputs or [
             r for r in rows if belongs("weights", r["name"], r["role"]) and r["role"] != "grad"
@@ -113,17 +113,17 @@ class PoorWeightInitialization(TensorRule):
         more = {"smallest_in": small, "smallest": least, "largest": most}
         what = f"variance, as a multiple of that of {small},"
         return [
-            Finding(
+            TensorFinding(
                 tensor=large, what=what, value=ratio, comparator=">", threshold=self.threshold, code="scales",
                 more=more,
             )
         ]  # fmt: skip
 
-    def _spreads(self, rows: list[dict[str, Any]]) -> list[Finding]:
+    def _spreads(self, rows: list[dict[str, Any]]) -> list[TensorFinding]:
         limit = self.distribution_range
         gradients = [r for r in rows if limit is not None and belongs("gradients", r["name"], r["role"])]
         return [
-            Finding(
+            TensorFinding(
                 tensor=row["name"], what="spread of 90 % of the elements",
                 value=float(row["q95"] - row["q05"]), comparator="<", threshold=limit or 0.0,
                 code="gradients", role=row["role"],
@@ -132,7 +132,7 @@ class PoorWeightInitialization(TensorRule):
             if row["q95"] - row["q05"] < (limit or 0.0)
         ]  # fmt: skip
 
-    def _stuck(self, rows: list[dict[str, Any]], at: StepRows, state: dict[str, Any]) -> list[Finding]:
+    def _stuck(self, rows: list[dict[str, Any]], at: StepRows, state: dict[str, Any]) -> list[TensorFinding]:
         losses = [float(r["mean"]) for r in rows if belongs("losses", r["name"], r["role"])]
         loss = next((value for value in losses if math.isfinite(value)), at.number())
         if loss is None:
@@ -144,7 +144,7 @@ class PoorWeightInitialization(TensorRule):
         if state["bad"] < self.patience:
             return []
         return [
-            Finding(
+            TensorFinding(
                 tensor="loss", what="saved steps without a new best",
                 value=float(state["bad"]), comparator=">=", threshold=float(self.patience),
                 code="loss", role="loss", more={"best": state["best"]},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.rules import Issue, Rule, Window
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds
 from holter.schema.table import Table
 
@@ -52,7 +52,7 @@ class ReplicaDivergence(Rule):
         named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
         for kind, rows in (("tensor", _rows(own)), ("scalar", _rows(named))):
             mine = state.setdefault(kind, {})
-            for one in settled(rows, mine.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+            for one in complete_steps(rows, mine.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
                 for step, at in one.steps():
                     yield from self._step(window, kind, step, at, mine)
         if not window.points and not state.get("compared"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.analysis.tensors.parts import BASIS, whole
 from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules.engine.settled import settled
+from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import depths, is_gradient, new_kinds, parameters_of
 from holter.rules.patterns.tensor_columns import ByName
 
@@ -53,7 +53,7 @@ class UnevenGradientScale(Rule):
         state, new = window.state, window.new("tensors")
         matrix = new_kinds(window)[1] | (new["role"] == "weight")
         rows = new.where(matrix & (new["state"] == ""))
-        for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+        for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 yield from self._step(window, step, at)
         if not state.get("gradients") or not state.get("weights", {}).get("names"):

@@ -13,7 +13,7 @@ from holter.rules import Window, parameter
 from holter.rules.engine.step_rows import by_step
 from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import is_gradient
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class VanishingGradient(TensorRule):
         # Where there are none at all, that is to be said.
         return np.asarray(small | ~by_step(np.logical_or, gradient, edges))
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Compare each gradient with the limit, and in the modern profile with the others and its weight."""
         rows = [r for r in self.rows(window, at) if self.include_frozen or r["state"] == ""]
         gradients = [r for r in rows if r["role"] == "grad" or r["name"].startswith(GRADIENT)]
@@ -86,14 +86,14 @@ class VanishingGradient(TensorRule):
         if small and len(small) / len(gradients) >= self.min_fraction_layers:
             yield from small
 
-    def _absolute(self, gradients: list[dict[str, Any]]) -> list[Finding]:
+    def _absolute(self, gradients: list[dict[str, Any]]) -> list[TensorFinding]:
         return [
             self._finding(row, "mean absolute value", row["abs_mean"], self.threshold)
             for row in gradients
             if row["abs_mean"] < self.threshold
         ]
 
-    def _relative(self, gradients: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[Finding]:
+    def _relative(self, gradients: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[TensorFinding]:
         sizes = {row["name"]: (row["role"], _rms(row)) for row in rows}
         judged = []
         for row in gradients:
@@ -113,8 +113,8 @@ class VanishingGradient(TensorRule):
                 found.append(self._finding(row, "root mean square", size, limit))
         return found
 
-    def _finding(self, row: dict[str, Any], what: str, value: float, limit: float) -> Finding:
-        return Finding(
+    def _finding(self, row: dict[str, Any], what: str, value: float, limit: float) -> TensorFinding:
+        return TensorFinding(
             tensor=row["name"], what=what, value=value, comparator="<", threshold=limit, role=row["role"]
         )
 

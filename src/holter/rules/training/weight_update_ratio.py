@@ -10,7 +10,7 @@ import numpy as np
 from holter.rules import Window, parameter
 from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
-from holter.rules.patterns.tensor_issues import Finding
+from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class WeightUpdateRatio(TensorRule):
         """Keep the size of each weight."""
         self._before(window, at, self.newest(self.judgeable(window, at)))
 
-    def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
+    def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Compare each change with the weight before it."""
         table = self.newest(self.judgeable(window, at))
         known, before = self._before(window, at, table)
@@ -133,8 +133,8 @@ class WeightUpdateRatio(TensorRule):
         kept = window.state.setdefault("known", {}).setdefault(str(at.rank), {})
         return swapped(kept, table["name"].tolist(), now)
 
-    def _finding(self, row: dict[str, Any], comparator: str, limit: float) -> Finding:
-        return Finding(
+    def _finding(self, row: dict[str, Any], comparator: str, limit: float) -> TensorFinding:
+        return TensorFinding(
             tensor=row["name"],
             what="update ratio" + (" per step" if self.per_step else ""),
             value=row["ratio"],

@@ -1,4 +1,4 @@
-"""Facts of a job as rules are told them, and which of its steps tell how fast training is."""
+"""The facts of a job that rules receive, and the steps that show the speed of training."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ WARMUP_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class JobFacts:
     """Facts of the job as known at the end of the window. Times are ns since the epoch."""
 
     start: int
     interval_ms: int = 500
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each node is: `cpus`, `memory_bytes`, `gpus`."""
+    """The hardware of each node: `cpus`, `memory_bytes`, `gpus`."""
     first_step: int | None = None
-    """When the first step of any rank began; nothing while none has ended."""
+    """When the first step of any rank began; None until a step has ended."""
     warm: Mapping[int, int] = field(default_factory=dict)
     """Rank → when its warm-up, of ten steps, ended."""
     active: Mapping[int, int] = field(default_factory=dict)
-    """Rank → when its newest span ended, of its data-loader workers too."""
+    """Rank → when its newest span ended, including spans of its data-loader workers."""
     trainers: bool = False
-    """Whether a training process is recorded, so that steps are to be expected."""
+    """Whether a training process is recorded, so that steps can be expected."""
     ended: bool = False
-    """Whether nothing will come after this window."""
+    """Whether this window is the last one."""
     url: str = ""
-    """Where the job is; empty for tables that come from nowhere. Our own rules never look there."""
+    """The URL of the job; empty for tables without a job. The rules of this package do not use it."""
 
     @property
     def loop(self) -> int | None:
-        """From when on the machine can be judged by its load: the end of warm-up on every rank.
+        """The end of warm-up on every rank; from then on the load of the machine can be judged.
 
-        Nothing while steps are expected and warm-up lasts; the job's start when no process is recorded.
+        None while steps are expected and warm-up lasts; the job's start when no process is recorded.
         """
         if self.warm:
             return max(self.warm.values())
         return None if self.trainers or self.first_step is not None else self.start
 
 
-def job_facts(steps: Table | None, *, start: int, **facts: Any) -> Job:
-    """Work out a job's facts from its steps, all at once."""
+def job_facts(steps: Table | None, *, start: int, **facts: Any) -> JobFacts:
+    """Compute a job's facts from all of its steps."""
     warm: dict[int, int] = {}
     active: dict[int, int] = {}
     first = None
@@ -59,18 +59,18 @@ def job_facts(steps: Table | None, *, start: int, **facts: Any) -> Job:
             active[rank] = int(ends[-1])
             if len(ends) >= WARMUP_STEPS:
                 warm[rank] = int(ends[WARMUP_STEPS - 1])
-    return Job(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
+    return JobFacts(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
 
 
-def warm(steps: Table, job: Job) -> Table:
-    """Return the steps after warm-up; a rank that still warms up has none."""
+def warm(steps: Table, job: JobFacts) -> Table:
+    """Return the steps after warm-up; ranks that still warm up are left out."""
     if not steps.rows:
         return steps
     never = np.iinfo(np.int64).max
     ranks = np.unique(steps["rank"])
     since = np.array([job.warm.get(int(rank), never) for rank in ranks], dtype=np.int64)
     if int(steps["time"].min()) >= int(since.max()):
-        return steps  # all of every rank, as it is for most of a job's life
+        return steps  # the usual case after the start of a job
     return steps.where(steps["time"] >= since[np.searchsorted(ranks, steps["rank"])])
 
 

@@ -1,6 +1,6 @@
-"""Rows of steps that nothing more will be added to, however live windows cut them.
+"""Complete steps: rows of steps that all ranks have passed, independent of where windows are cut.
 
-A step is settled when all ranks, which train in step, are past it; `_step_rows` is for one rank by itself.
+Ranks train in step, so a step is complete when every rank is past it. `step_rows` treats each rank by itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.rules.engine.waiting import kept, restored
+from holter.rules.engine.table_json import from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PLACE = 3
-"""So many keys say where a row belongs: step, rank and time."""
+"""The number of keys that identify a row: step, rank and time."""
 LAG = 2
-"""A step is settled once a row of a step this much later has come: ranks in step are at most one apart."""
+"""A step is complete once there is a row of a step this much later: ranks in step are at most one apart."""
 
 
-class Settled(NamedTuple):
-    """Settled rows of one attempt, ordered by step; a later attempt went back to an earlier step."""
+class CompleteSteps(NamedTuple):
+    """Rows of the complete steps of one attempt, by step; a new attempt goes back to an earlier step."""
 
     attempt: int
     rows: Table
@@ -38,46 +38,48 @@ class Settled(NamedTuple):
             yield int(step[low]), self.rows.where(slice(low, high))
 
 
-def settled(new: Table, state: dict[str, Any], columns: Sequence[str], *, ended: bool) -> list[Settled]:
-    """Return the rows of steps that are settled now; the others wait in `state`, late ones are left out.
+def complete_steps(
+    new: Table, state: dict[str, Any], columns: Sequence[str], *, ended: bool
+) -> list[CompleteSteps]:
+    """Return the rows of steps that are complete now; others wait in `state`, and late rows are left out.
 
-    What is settled depends on the rows in the order of time alone, so not on where windows are cut. A rank
+    The result depends only on the rows in the order of time, and not on where windows are cut. A rank
     whose step goes back (it was started again from a checkpoint) begins another attempt.
 
     Args:
-        new: Rows that no window held before; at least time, rank and step.
-        state: A place of its own in the rule's state.
-        columns: What is kept of a row, besides time, rank and step.
-        ended: Whether nothing will come any more.
+        new: New rows, with at least time, rank and step.
+        state: A dictionary in the rule's state that nothing else uses.
+        columns: The columns to return besides time, rank and step.
+        ended: Whether the job has ended.
     """
     if not new.rows and not (ended and state.get("waiting", {}).get("rows")):
         return []
     wanted = ("step", "rank", "time", *columns)
     rows = Table({name: new[name] for name in wanted}).sorted("time", "rank", "step")
     nothing = rows.where(np.zeros(rows.rows, dtype=bool))
-    waiting = restored(state.get("waiting"), rows)
+    waiting = from_json(state.get("waiting"), rows)
     last: dict[str, int] = state.get("last", {})
     newest, attempt = int(state.get("newest", -(2**40))), int(state.get("attempt", 0))
     edges = [0, *_restarts(rows["rank"], rows["step"], last), rows.rows]
     found = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
         if i:
-            found.append(Settled(attempt, _ordered(waiting, wanted)))
+            found.append(CompleteSteps(attempt, _ordered(waiting, wanted)))
             waiting, newest, attempt = nothing, -(2**40), attempt + 1
         part = rows.where(np.arange(low, high))
         seen = np.maximum.accumulate(np.concatenate([[newest], part["step"].astype(np.int64)]))
         waiting = Table.concat([waiting, part.where(part["step"] + LAG > seen[:-1])])
         newest = int(seen[-1])
         done = np.full(waiting.rows, ended and i == len(edges) - 2) | (waiting["step"] + LAG <= newest)
-        found.append(Settled(attempt, _ordered(waiting.where(done), wanted)))
+        found.append(CompleteSteps(attempt, _ordered(waiting.where(done), wanted)))
         waiting = waiting.where(~done)
     state.update(newest=newest, attempt=attempt, last=last)
-    state["waiting"] = kept(waiting)
+    state["waiting"] = to_json(waiting)
     return [one for one in found if one.rows.rows]
 
 
 def _restarts(ranks: NDArray[Any], steps: NDArray[Any], last: dict[str, int]) -> list[int]:
-    """Return where an attempt begins; `last`, each rank's newest step in it, is brought up to date."""
+    """Return where attempts begin, and update `last`, each rank's newest step in the attempt."""
     if _go_on(ranks, steps, last):
         return []
     found = []
@@ -90,7 +92,7 @@ def _restarts(ranks: NDArray[Any], steps: NDArray[Any], last: dict[str, int]) ->
 
 
 def _go_on(ranks: NDArray[Any], steps: NDArray[Any], last: dict[str, int]) -> bool:
-    """Tell whether no rank's step goes back, as nearly always; then `last` is brought up to date."""
+    """Return whether no rank's step goes back, the usual case, and update `last` if so."""
     if not len(ranks):
         return True
     order = np.argsort(ranks, kind="stable")
@@ -108,14 +110,14 @@ def _go_on(ranks: NDArray[Any], steps: NDArray[Any], last: dict[str, int]) -> bo
 
 
 def _ordered(rows: Table, by: Sequence[str]) -> Table:
-    """Sort by columns, the first one first, so that equal rows alone can change places."""
+    """Sort by all columns, so that the order of rows is unique except for equal rows."""
     if rows.rows < 2:
         return rows
     keys: list[NDArray[Any]] = []
     for name in by:
         column = rows[name]
         keys.append(_codes(column) if column.dtype == object else column)
-        # Mostly the first few tell all rows apart. What is no number is unlike itself, so nothing after it.
+        # Mostly the first few keys make all rows distinct. NaN differs from itself, so stop at floats.
         if len(keys) >= _PLACE and column.dtype.kind != "f":
             order = np.lexsort(keys[::-1])
             if not _twice(keys, order):
@@ -128,12 +130,12 @@ def _ordered(rows: Table, by: Sequence[str]) -> Table:
 
 
 def _twice(keys: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> bool:
-    """Tell whether two rows are alike in all keys; alike, they stand beside one another in that order."""
-    alike = np.ones(len(order) - 1, dtype=bool)
+    """Return whether two rows are equal in all keys; equal rows are neighbours in that order."""
+    equal = np.ones(len(order) - 1, dtype=bool)
     for key in keys:
         ordered = key[order]
-        alike &= ordered[1:] == ordered[:-1]
-    return bool(alike.any())
+        equal &= ordered[1:] == ordered[:-1]
+    return bool(equal.any())
 
 
 def _codes(texts: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Small files of a running job, merged now and then by a process of their own, at the lowest priority."""
+"""Merges the small files of a running job now and then, in a process with the lowest priority."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 MIN_FILES = 64
-"""Files of one table and node that are worth merging."""
+"""The least files of one table and node that are worth merging."""
 EVERY_S = 60.0
 
 
-class Tidying:
-    """Looks once a minute whether many small files lie there. Readers do not notice when they are merged.
+class BackgroundCompaction:
+    """Checks once a minute for many small files and merges them. Readers are not affected.
 
-    Merging takes memory for a moment, which would stay with a process that lives as long as the job; so it
-    is done by one that ends.
+    Merging takes memory that a long-lived process would keep, so a short process does it.
     """
 
     def __init__(self, folder: JobFolder, *, min_files: int = MIN_FILES, every_s: float = EVERY_S) -> None:
@@ -33,7 +32,7 @@ class Tidying:
         self._process: subprocess.Popen[bytes] | None = None
 
     def tick(self) -> None:
-        """Begin to merge if it is time and worth it; returns at once."""
+        """Start a merge if it is time and worth it; returns at once."""
         busy = self._process is not None and self._process.poll() is None
         if busy or time.monotonic() - self._last < self._every_s:
             return
@@ -47,7 +46,7 @@ class Tidying:
             )
 
     def close(self) -> None:
-        """Let a merge that is under way finish, but not for long; one that is ended leaves all as it was."""
+        """Wait for a running merge, but not for long; a merge that is ended leaves all files unchanged."""
         if self._process is None:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):

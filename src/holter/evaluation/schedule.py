@@ -1,4 +1,4 @@
-"""When rules look: fixed moments of the job's own time, so that the same data give the same findings."""
+"""The moments at which rules are evaluated: a fixed grid of the job's time, so results are repeatable."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000_000
 EARLY_S, EARLY_EVERY_S = 60, 2
-"""In the first minute the rules look every two seconds, so that a short job is judged too …"""
+"""In the first minute rules are evaluated every two seconds, so that short jobs are judged …"""
 EVERY_S = 10
 """… afterwards every ten seconds of data …"""
 OLDER = 0.01
-"""… and in a long job when it is so much older: what held for an hour need not be told to the second …"""
+"""… in a long job at intervals of this share of its age …"""
 LONGEST_S = 120
 """… but at least every two minutes."""
 LONGEST_CRITICAL_S = 30
-"""The same for rules whose findings are critical."""
+"""The longest interval of rules whose issues are critical."""
 
 
 def grid(start: int, after: int, until: int) -> Iterator[int]:
@@ -34,9 +34,9 @@ def grid(start: int, after: int, until: int) -> Iterator[int]:
 
 
 def spacing(rule: Rule) -> Callable[[int], int]:
-    """Return what tells how many ns lie between two looks of a rule, once the job is so old, ns.
+    """Return a function from the age of the job to the interval between two evaluations of a rule, both ns.
 
-    It never is longer than the rule looks back, so that nothing falls between two looks.
+    The interval is never longer than the rule's lookback, so that no row falls between two evaluations.
     """
     every_s = float(type(rule).every_s)
     longest = float(LONGEST_CRITICAL_S if type(rule).severity == "critical" else LONGEST_S)

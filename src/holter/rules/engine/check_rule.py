@@ -1,4 +1,4 @@
-"""Try a rule on tables, as a test does: the issues that an evaluator would keep."""
+"""`check_rule`: let a rule judge tables in a test and return the issues that an evaluation would keep."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holter.schema.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from holter.rules import Issue, Rule
-    from holter.rules.engine.job import Job
+    from holter.rules.engine.job_facts import JobFacts
+    from holter.rules.rule import Issue, Rule
 
 
 def check_rule(
@@ -22,18 +22,18 @@ def check_rule(
     tables: Mapping[str, Table | Iterable[Mapping[str, Any]]],
     *,
     pieces: int = 1,
-    job: Job | None = None,
+    job: JobFacts | None = None,
 ) -> list[Issue]:
-    """Let a rule judge whole tables and return what it found, repeats merged, in a fixed order.
+    """Let a rule judge whole tables and return its issues, with repeats merged, in a fixed order.
 
     Args:
         rule: The rule, made with its parameters.
-        tables: Rows by table, as `Table` or as mappings; what is absent takes a neutral value.
-        pieces: In how many windows they come; a sound rule finds the same in any number.
-        job: Facts of the job; by default what the rows tell.
+        tables: Rows by table, as `Table` or as mappings; absent columns take neutral values.
+        pieces: The number of windows; a sound rule finds the same issues with any number.
+        job: Facts of the job; by default computed from the rows.
 
     Raises:
-        ValueError: No rows at all, or a table that there is not.
+        ValueError: There are no rows, or a table is unknown.
         TypeError: The rule keeps something in its state that JSON cannot hold.
     """
     made: dict[str, Any] = {

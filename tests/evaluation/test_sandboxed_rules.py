@@ -1,4 +1,4 @@
-"""Rules of strangers: each in a process of its own, with the same findings, and no harm to others."""
+"""Rules from outside of holter: each runs in a sandbox process, with the same findings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.evaluation import strangers
+from tests.evaluation import sandboxed_rules
 from tests.evaluation.jobs import begin, end, finished, pieces, write
-from tests.evaluation.strangers import Bad, Good, Slow
+from tests.evaluation.sandboxed_rules import Bad, Good, Slow
 from tests.generated.story import story
 
 from holter.evaluation import evaluate
-from holter.evaluation.apart import is_stranger
-from holter.evaluation.executors import Died, Limits, Own
 from holter.rules import Job, Rule, Window, find
+from holter.rules.sandbox.executor import Died, ProcessLimits, SandboxExecutor
+from holter.rules.sandbox.sandboxed_rule import runs_in_sandbox
 from holter.store.trial import Trial
 
-LIMITS = Limits(hard_s=6.0, memory_bytes=128 * 2**20)
+LIMITS = ProcessLimits(hard_s=6.0, memory_bytes=128 * 2**20)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_who_is_a_stranger():
     class Local(Rule):
         pass
 
-    assert is_stranger(Good())
-    assert not is_stranger(find("StepOutlier")())
-    assert not is_stranger(Local())  # nobody else can find it again
+    assert runs_in_sandbox(Good())
+    assert not runs_in_sandbox(find("StepOutlier")())
+    assert not runs_in_sandbox(Local())  # nobody else can find it again
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_another_executor_may_take_its_place(job):
 
     class Elsewhere(Executor):
         def __init__(self, limits):
-            self.own = Own(limits)
+            self.own = SandboxExecutor(limits)
             made.append(self)
 
         def submit(self, fn, /, *args, **kwargs):
@@ -156,12 +156,12 @@ def test_another_executor_may_take_its_place(job):
 
 def test_a_rule_from_a_file_is_found_again_by_its_path(job, tmp_path):
     path = tmp_path / "their_rule.py"
-    path.write_text(Path(strangers.__file__).read_text())
+    path.write_text(Path(sandboxed_rules.__file__).read_text())
     spec = importlib.util.spec_from_file_location("their_rule_of_a_path", path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     try:
-        assert is_stranger(module.Good())
+        assert runs_in_sandbox(module.Good())
         rules = by_name(evaluate(job, [module.Good()], record=False))
     finally:
         del sys.modules[spec.name]
@@ -170,7 +170,7 @@ def test_a_rule_from_a_file_is_found_again_by_its_path(job, tmp_path):
 
 
 def test_own_process():
-    with Own(LIMITS) as own:
+    with SandboxExecutor(LIMITS) as own:
         assert own.submit(divmod, 7, 2).result(120) == (3, 1)
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
             own.submit(divmod, 7, 0).result(120)

@@ -1,4 +1,4 @@
-"""Rows that wait in a rule's state for the rest of their step, as JSON can hold them."""
+"""Tables as JSON, for rows that wait in a rule's state for the rest of their step."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def kept(rows: Table) -> dict[str, Any]:
-    """Return columns: one value where all are alike, numbers as their bytes in base64, texts as a list.
+def to_json(rows: Table) -> dict[str, Any]:
+    """Return a table as JSON: one value where all rows are equal, numbers as base64, texts as a list.
 
-    They are kept and read back at every look, and lists of numbers take ten times as long.
+    Every evaluation writes and reads them, and lists of numbers take ten times as long.
     """
     columns = {name: _written(column) for name, column in rows.columns.items()} if rows.rows else {}
     return {"rows": rows.rows, "columns": columns}
 
 
-def restored(waiting: Mapping[str, Any] | None, like: Table) -> Table:
-    """Return the rows that waited, with the columns and types of a table."""
+def from_json(waiting: Mapping[str, Any] | None, like: Table) -> Table:
+    """Return the rows of `to_json`, with the columns and types of another table."""
     if not waiting or not waiting["rows"]:
         return like.where(slice(0, 0))
     return Table({name: column(waiting, name, like[name].dtype) for name in like.names})
 
 
 def column(waiting: Mapping[str, Any] | None, name: str, dtype: Any) -> NDArray[Any]:
-    """Return one column of the rows that wait."""
+    """Return one column of the rows of `to_json`."""
     if not waiting or not waiting["rows"]:
         return np.empty(0, dtype=dtype)
     given = waiting["columns"][name]
@@ -45,7 +45,7 @@ def _written(values: NDArray[Any]) -> Any:
     if values.dtype == object:
         texts = values.tolist()
         return texts[0] if texts.count(texts[0]) == len(texts) else texts
-    # As bits: NaN is unlike itself, and 0.0 like -0.0.
+    # Bits are compared, because NaN differs from itself and 0.0 equals -0.0.
     bits = values.view(f"i{values.itemsize}")
     if (bits == bits[0]).all():
         return values[:1].tolist()[0]

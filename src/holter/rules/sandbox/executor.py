@@ -1,8 +1,8 @@
-"""Where strangers' code runs: an executor with one process of its own, which can be ended at any time.
+"""The sandbox for code of other packages and users: an executor with one process, which can be ended.
 
-The seam is `concurrent.futures.Executor`: whoever evaluates hands over functions and plain data, in order,
-and keeps what belongs together on one executor. `Own` starts a process on this machine; an executor of a
-cluster with one worker does the same there.
+The interface is `concurrent.futures.Executor`: an evaluation submits functions and plain data, in order, and
+uses one executor for each rule. `SandboxExecutor` starts a process on this machine; an executor of a cluster
+with one worker can take its place.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct("<Q")
 _GRACE_S = 5.0
-"""A process whose parent is gone ends by itself so long after its time is up."""
+"""Without its parent, the process ends by itself so long after its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What code in a process of its own may use."""
+class ProcessLimits:
+    """The limits of code in a sandbox process."""
 
     soft_s: float = 2.0
-    """A call that takes longer is made less often."""
+    """A rule whose call takes longer is evaluated less often."""
     hard_s: float = 10.0
-    """A call that takes longer is ended with its process."""
+    """The process is ended when a call takes longer."""
     start_s: float = 60.0
-    """The first call may take so much longer, since it imports."""
+    """The extra time of the first call, which imports modules."""
     memory_bytes: int = 256 * 2**20
-    """Memory beyond what a fresh process has."""
+    """Memory beyond that of a fresh process."""
 
 
-class Died(RuntimeError):  # noqa: N818 - what happened, as its text says
-    """The process ended while it worked."""
+class Died(RuntimeError):  # noqa: N818 - its text says what happened
+    """The process ended during a call."""
 
 
-class Own(Executor):
+class SandboxExecutor(Executor):
     """An executor with one process, started at the first call, that works through calls in their order."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: ProcessLimits | None = None) -> None:
+        self.limits = limits or ProcessLimits()
         self._calls: queue.SimpleQueue[tuple[Future[Any], bytes] | None] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Call a function there; function, arguments and result must pickle. Its future raises `Died`."""
+        """Call a function in the process; all data must pickle. The future may raise `Died`."""
         if self._thread is None:
             self._process = _start(self.limits)
             self._thread = threading.Thread(target=self._work, args=(self._process,), daemon=True)
@@ -70,7 +70,7 @@ class Own(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the process: after its calls with `wait`, at once without."""
+        """End the process: after its calls with `wait`, otherwise at once."""
         self._calls.put(None)
         if self._process is not None and (cancel_futures or not wait):
             self._process.kill()
@@ -99,11 +99,11 @@ class Own(Executor):
         process.wait()
 
 
-def _start(limits: Limits) -> subprocess.Popen[bytes]:
+def _start(limits: ProcessLimits) -> subprocess.Popen[bytes]:
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     given = (str(limits.hard_s), str(limits.start_s), str(limits.memory_bytes))
     # A function of the user is found by its module's name, so the whole search path counts.
-    command = own_command("holter.evaluation.executors", *given, path=filter(None, sys.path))
+    command = own_command("holter.rules.sandbox", *given, path=filter(None, sys.path))
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -137,14 +137,14 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
     return found
 
 
-def _serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
-    """Work through the calls that come on stdin, until it is closed."""
+def serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
+    """Make the calls that come on stdin, until it is closed."""
     answers = os.fdopen(os.dup(1), "wb")
     calls = os.fdopen(os.dup(0), "rb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        os.dup2(nothing, stream)  # what a stranger prints must not end up among the answers
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the evaluator's to handle
+        os.dup2(nothing, stream)  # prints of a rule must not mix with the answers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the evaluator handles a terminal's Ctrl-C
     import numpy  # noqa: F401 - counts as part of a fresh process
 
     soft = _data_bytes() + memory_bytes
@@ -155,7 +155,7 @@ def _serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
             frame = _read(calls)
         except EOFError:
             return
-        # Should nobody be there any more to end this process, the clock does.
+        # Without a parent to end this process, the timer does.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, allowed + _GRACE_S)
         try:
@@ -173,8 +173,3 @@ def _data_bytes() -> int:
     with open("/proc/self/status") as status:
         sizes = dict(line.split(":", 1) for line in status)
     return int(sizes["VmData"].split()[0]) * 1024
-
-
-if __name__ == "__main__":
-    _serve(float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]))
-    os._exit(0)  # whatever threads a stranger has left

@@ -9,7 +9,7 @@ from tests.evaluation.jobs import begin, end, finished, pieces, write
 from tests.generated.story import story
 
 from holter.evaluation import choose, documents, evaluate
-from holter.evaluation.tidying import Tidying
+from holter.evaluation.compaction import BackgroundCompaction
 from holter.store.trial import Trial
 
 RULES = documents(choose(["DataloaderBottleneck", "OverallSystemUsage", "LowGPUUtilization"]))
@@ -21,7 +21,7 @@ def tale():
 
 
 def test_the_evaluator_judges_the_same_while_files_are_merged(tale, tmp_path, monkeypatch):
-    monkeypatch.setattr(Tidying.__init__, "__kwdefaults__", {"min_files": 8, "every_s": 0.0})
+    monkeypatch.setattr(BackgroundCompaction.__init__, "__kwdefaults__", {"min_files": 8, "every_s": 0.0})
     whole = evaluate(finished(tale, tmp_path / "whole", RULES))
     folder = begin(tale, tmp_path / "live", RULES)
     parts = pieces(tale, 24)
@@ -52,7 +52,7 @@ def test_few_files_are_left_alone(tale, tmp_path):
     for part in pieces(tale, 5):
         write(folder, part)
     before = [entry.key for entry in folder.place.files()]
-    tidying = Tidying(folder, every_s=0.0)
+    tidying = BackgroundCompaction(folder, every_s=0.0)
     tidying.tick()
     tidying.close()
     assert [entry.key for entry in folder.place.files()] == before
@@ -62,6 +62,6 @@ def test_it_looks_once_in_a_while(tale, tmp_path):
     folder = begin(tale, tmp_path)
     for part in pieces(tale, 5):
         write(folder, part)
-    tidying = Tidying(folder, min_files=2, every_s=3600.0)
+    tidying = BackgroundCompaction(folder, min_files=2, every_s=3600.0)
     tidying.tick()
     assert tidying._process is None

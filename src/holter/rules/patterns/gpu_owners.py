@@ -1,4 +1,4 @@
-"""Whose a GPU is: on a shared machine the agent sees those of other people's jobs too."""
+"""Finds the GPUs of the job; on a shared machine the agent also sees GPUs of other jobs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ READS = "samples/gpu.procs"
 
 
 def owners(window: Window) -> dict[Place, int]:
-    """Return how many of the job's trainers held memory on each GPU at most, since the job began.
+    """Return the most trainers of the job that held memory on each GPU since the job began.
 
-    A GPU is absent where that cannot be told, as in a container whose process numbers differ from the
-    machine's. To be asked once in each window; kept in its state.
+    A GPU is absent if this is unknown, as in a container whose process numbers differ from the machine's.
+    Call it once in each window; it uses the state.
     """
     known: dict[str, int] = window.state.setdefault("owners", {})
     for (node, device), series in window.series("gpu.procs", new=True).items():
@@ -27,5 +27,5 @@ def owners(window: Window) -> dict[Place, int]:
 
 
 def ours(places: Iterable[Place], known: dict[Place, int]) -> list[Place]:
-    """Return the GPUs that are not known to be used by nobody of this job, sorted."""
+    """Return the GPUs that the job uses or may use, sorted."""
     return sorted(place for place in places if known.get(place, 1) > 0)

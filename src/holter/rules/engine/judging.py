@@ -1,4 +1,4 @@
-"""One look of one rule, as plain data: what it found, what it could judge, or how it failed."""
+"""One evaluation of one window by a rule, with the result as plain data."""
 
 from __future__ import annotations
 
@@ -10,54 +10,56 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Coverage, Issue
+from holter.rules.rule import Issue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.rules import Rule, Window
+    from holter.rules.engine.coverage import Coverage
+    from holter.rules.engine.window import Window
+    from holter.rules.rule import Rule
 
 _FRAMES = 8
-"""So much of a traceback tells where a rule failed."""
+"""The frames of a traceback that are kept."""
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What came of one look. To travel between processes its details must be worked out."""
+class Judgement:
+    """The result of one evaluation. Its details must be computed before it is sent to another process."""
 
     found: list[Issue] = field(default_factory=list)
     idle: bool = False
     points: int = 0
     lack: Coverage | None = None
     details: dict[str, Any] | Callable[[], dict[str, Any]] = field(default_factory=dict)
-    """Statistics as JSON knows them, or what works them out."""
+    """Statistics as JSON can hold them, or the function that computes them."""
     error: str = ""
     """The traceback, when the rule raised."""
     fatal: bool = False
-    """Whether it must not be asked again, as when its process had to be ended."""
+    """Whether the rule must not be evaluated again, as after its process had to be ended."""
     seconds: float = 0.0
     state: dict[str, Any] | None = None
-    """The rule's state after the look, where it is kept in another process."""
+    """The rule's state after the evaluation, if another process holds it."""
     tensors: int = 0
-    """Tensors that the rule read."""
+    """The number of tensors that the rule read."""
     steps: tuple[int, int] | None = None
-    """First and last step of the rows that it read."""
+    """The first and the last step of the rows that it read."""
 
 
-def judge(name: str, rule: Rule, window: Window, *, apart: bool = False) -> Outcome:
-    """Let a rule judge a window. Whatever it raises, `SystemExit` too, stays its own fault.
+def judge(name: str, rule: Rule, window: Window, *, apart: bool = False) -> Judgement:
+    """Let a rule judge a window. An exception of the rule, also `SystemExit`, becomes the result's `error`.
 
-    With `apart` the outcome is to leave this process, so that nothing in it can wait to be worked out.
+    With `apart` the result goes to another process, so the details are computed now.
     """
     began = time.perf_counter()
     try:
         found = list(rule.evaluate(window))
         if wrong := [f for f in found if not isinstance(f, Issue)]:
-            raise TypeError(f"{name} yielded {wrong[0]!r}, which is no Issue")
+            raise TypeError(f"{name} yielded {wrong[0]!r}, which is not an Issue")
         details = finite(window.details) if apart else window.handed_over
     except (Exception, SystemExit):
-        return Outcome(error=traceback.format_exc(limit=-_FRAMES), seconds=time.perf_counter() - began)
-    return Outcome(
+        return Judgement(error=traceback.format_exc(limit=-_FRAMES), seconds=time.perf_counter() - began)
+    return Judgement(
         found=found,
         idle=window.idle,
         points=window.points,
@@ -70,7 +72,7 @@ def judge(name: str, rule: Rule, window: Window, *, apart: bool = False) -> Outc
 
 
 def finite(value: Any) -> Any:
-    """Return a value as JSON knows it: numbers that are not finite are absent."""
+    """Return a value as JSON can hold it: numbers that are not finite become None."""
     if isinstance(value, dict):
         return {str(name): finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

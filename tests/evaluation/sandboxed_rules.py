@@ -1,4 +1,4 @@
-"""Rules as strangers write them, good and bad; each runs in a process of its own."""
+"""Rules from outside of holter, good and bad; each runs in a sandbox process."""
 
 from __future__ import annotations
 
