@@ -28,35 +28,35 @@ class Confusion(LabelRule):
     """Too few of a class are right, or too many of one class are taken for another."""
 
     severity = "info"
-    description = "class confusion above limits"
+    description = "the model confuses classes more often than allowed"
     formula = (
         "with C[label, prediction]: C[i, i] / sum < min_diag, or C[j, i] / sum > max_off_diag; the sum is "
-        "that of the column, of the row, or each in turn"
+        "over the column, the row, or each in turn (normalize)"
     )
     advice = (
-        "Look at examples of the pairs of classes listed: their labels may be wrong, or the classes too "
-        "alike for the data; weight or sample them more."
+        "Look at examples of the listed pairs of classes: their labels may be wrong, or the classes too "
+        "similar. Weight these classes higher or sample them more often."
     )
     packs = ("sagemaker",)
 
     category_no: int | None = parameter(None, low=2, high=MOST)
-    """How many classes there are; none = one more than the largest label or prediction."""
+    """Number of classes; none = one more than the largest label or prediction."""
     labels: str | None = parameter(None, classic="labels")
-    """Name of the labels; none = by role."""
+    """Name of the label tensor; none = found by role."""
     predictions: str | None = parameter(None, classic="predictions")
-    """Name of the predictions; none = by role."""
+    """Name of the prediction tensor; none = found by role."""
     labels_collection: str = parameter("labels")
-    """Where labels are looked for when there is no tensor of that name."""
+    """Collection that is searched for labels when no tensor has the given name."""
     predictions_collection: str = parameter("predictions")
-    """Where predictions are looked for when there is no tensor of that name."""
+    """Collection that is searched for predictions when no tensor has the given name."""
     min_diag: float | None = parameter(None, classic=0.9, low=0, high=1)
-    """The smallest share of a class that must be right; none = not asked."""
+    """Smallest share of a class that must be predicted right; none = not checked."""
     max_off_diag: float | None = parameter(None, classic=0.1, low=0, high=1)
-    """The largest share of a class that may be another; none = not asked."""
+    """Largest share of a class that may be predicted as another; none = not checked."""
     min_samples: int = parameter(20, classic=1, low=1, unit="labels")
-    """Labels for each class that are gathered over saved steps; 1 = each step by itself."""
+    """Labels per class to collect over saved steps before judging; 1 = judge each step alone."""
     normalize: str = parameter("both", classic="column", choices=("column", "row", "both"))
-    """Shares of what was predicted as a class (column), of what is a class (row), or both."""
+    """Shares of each prediction (column), of each label (row), or both."""
 
     def label_patterns(self) -> tuple[str, ...] | None:
         """Return what finds labels by name."""

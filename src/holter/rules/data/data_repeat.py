@@ -26,19 +26,19 @@ class DataRepeat(Rule):
     """Data-parallel ranks get the same batch at one step; or batches come in the same order again."""
 
     reads = ("tensors",)
-    description = "batches are repeated over ranks or epochs"
+    description = "ranks or epochs see the same batches again"
     formula = (
-        "same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning where their "
-        "weights are the same, info where those are not known; `again` saved batches in a row that came "
-        "before, equally long ago: info"
+        "the same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning when "
+        "their weights are equal, note when the weights are unknown; `again` saved batches in a row that "
+        "repeat earlier batches at a constant distance: note"
     )
     advice = "Give the loader a DistributedSampler, and call its set_epoch at the start of each epoch."
     packs = ("distributed", "convergence")
 
     steps: int = parameter(2, low=1, unit="saved steps")
-    """At how many saved steps in a row two ranks must have the same batch."""
+    """Number of saved steps in a row at which two ranks must have the same batch."""
     again: int = parameter(5, low=2, unit="saved steps")
-    """How many saved batches in a row must have come before, in that order."""
+    """Number of saved batches in a row that must repeat earlier ones in the same order."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare the fingerprints of each saved step."""

@@ -26,28 +26,29 @@ class PaddingWaste(Rule):
     """Much of the batches of token ids is padding, which costs as much as text."""
 
     reads = ("tensors", "tensor_values")
-    description = "batches are mostly padding"
+    description = "batches consist mostly of padding"
     formula = (
-        "mean share of padding in the last `batches` batches >= info, warn, critical, at two batches in a "
-        "row; padding is pad_id, or what ends (or begins) rows with a run of two at least"
+        "mean share of padding in the last `batches` batches >= info, warn, or critical, at two batches in "
+        "a row; padding is pad_id, or a token that ends (or begins) rows in runs of two or more"
     )
     advice = (
-        "Bucket samples by length, or pack several into one row; the evidence says what that would leave."
+        "Group samples by length, or pack several into one row; the evidence shows how much padding would "
+        "remain."
     )
     packs = ("convergence",)
 
     info: float = parameter(0.15, low=0, high=1)
-    """Share of padding that is told as information."""
+    """Share of padding from which the rule reports a note."""
     warn: float = parameter(0.30, low=0, high=1)
     """Share of padding that is a warning."""
     critical: float = parameter(0.60, low=0, high=1)
     """Share of padding that is critical."""
     batches: int = parameter(50, low=1, high=1000)
-    """How many batches are judged together."""
+    """Number of recent batches that are judged together."""
     pad_id: int | None = parameter(None)
-    """The token that is padding; found from the ends of the rows when not set."""
+    """Token that is padding; none = found from the ends of the rows."""
     names: str = parameter(r"(?i)(^|[^a-z])(input|token)_?ids?([^a-z]|$)", aliases=("tensor_regex",))
-    """Pattern that finds token ids besides those which the recorder knows as such."""
+    """Pattern of further tensors with token ids, in addition to those that the recorder marks."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)

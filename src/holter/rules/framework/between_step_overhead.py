@@ -29,30 +29,33 @@ class BetweenStepOverhead(Rule):
     """
 
     reads = ("steps",)
-    description = "time is lost between steps"
-    formula = "(gaps between steps + other within them) as percent of the loop without evaluation >= levels"
+    description = "training loses time between steps"
+    formula = (
+        "(gaps between steps + unattributed time inside them) / (loop time without evaluation) >= info, "
+        "warning, or critical"
+    )
     advice = (
-        "Name the code between steps with holter.annotate to see which it is; log less often, and compute "
-        "metrics without waiting for the GPU."
+        "Mark the code between the steps with holter.annotate to see which part takes the time. Log less "
+        "often, and compute metrics without waiting for the GPU."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the loop from which on it is worth a note."""
+    """Share of the loop from which the rule reports a note."""
     warning: float | None = parameter(15.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the loop that is a warning."""
     critical: float | None = parameter(30.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the loop that is critical."""
     window: int = parameter(200, low=1, unit="steps")
-    """How many of the last steps of each rank are judged."""
+    """Number of recent steps of each rank that are judged."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps than this are not judged."""
+    """Minimum number of steps; fewer are not judged."""
     min_ms: float = parameter(1.0, low=0, unit="ms")
-    """When a step loses less than this it is a note at most."""
+    """A smaller loss per step is a note at most."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:

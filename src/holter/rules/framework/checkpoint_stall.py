@@ -38,30 +38,31 @@ class CheckpointStall(Rule):
     )
     description = "training waits while checkpoints are written"
     formula = (
-        "blocked time from the end of one checkpoint to the end of the last one within an hour, as percent "
-        "of it >= info, warning, or critical; or one >= single_s and >= 20 x the median step"
+        "time blocked by checkpoints / time between the first and the last checkpoint of an hour >= info, "
+        "warning, or critical; or one checkpoint >= single_s and >= 20 x the median step"
     )
     advice = (
-        "Write asynchronously, to fast local storage first, from all ranks, and no more often than needed."
+        "Write checkpoints asynchronously, to fast local storage first and from all ranks, and save less "
+        "often."
     )
     packs = ("default", "performance")
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(2.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the time from which on it is worth a note."""
+    """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(5.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the time that is a warning."""
     critical: float | None = parameter(15.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the time that is critical."""
     single_s: float = parameter(60.0, above=0, unit="s")
-    """One checkpoint that blocks for so long is told by itself."""
+    """A single checkpoint that blocks this long is reported."""
     slow_gb_s: float = parameter(0.5, above=0, unit="GB/s")
-    """Storage that takes less than this is slow."""
+    """Storage with a lower write rate is called slow."""
     mtbf_h: float = parameter(24.0, above=0, unit="h")
-    """Mean time between failures, which tells how often a checkpoint is worth its time."""
+    """Mean time between failures; it determines how often a checkpoint pays off."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:

@@ -39,26 +39,27 @@ class CommNotOverlapped(Rule):
     """Data moves between ranks while a device computes nothing, for a large share of its steps."""
 
     reads = ("kernels", "memory_operations", "steps")
-    description = "communication is not hidden behind computation"
+    description = "communication is exposed: computation does not hide it"
     formula = (
-        "median over steps of (communication outside computation, less waiting for slower ranks) / step >= "
+        "median over steps of (communication outside computation - waiting for slower ranks) / step >= "
         "info, warning, or critical"
     )
     advice = (
-        "Larger buckets, prefetching (FSDP), gradient accumulation, hierarchical or compressed collectives."
+        "Use larger gradient buckets, FSDP prefetching, gradient accumulation, or hierarchical or "
+        "compressed collectives."
     )
     packs = ("deep_trace", "distributed")
 
     info: float | None = parameter(5.0, above=0, high=100, unit="%")
-    """Share of the steps from which it is worth a note."""
+    """Share of the step from which the rule reports a note."""
     warning: float | None = parameter(10.0, above=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of the step that is a warning."""
     critical: float | None = parameter(25.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the step that is critical."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
     link_gb_s: float | None = parameter(None, above=0, unit="GB/s")
-    """What a link of the job can carry; when given, less than half of it is named as the cause."""
+    """Bandwidth of a link; when it is set and less than half is reached, the link is named as the cause."""
 
     @property
     def lookback(self) -> Lookback:

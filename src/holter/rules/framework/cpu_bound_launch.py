@@ -50,23 +50,23 @@ class CpuBoundLaunch(Rule):
         "samples/gpu.power_limit",
         READS,
     )
-    description = "the device waits for the host's launches"
+    description = "the GPU waits because the host launches kernels too late"
     formula = (
-        "gaps on a device whose next work was launched no earlier than 5 us before they began, outside data "
-        "loading, checkpoints, evaluation, gc, compiling and syncs, of the steps' time >= info, warning, "
+        "GPU gaps whose next kernel was launched no earlier than 5 us before the gap began (without data "
+        "loading, checkpoints, evaluation, gc, compiling and syncs) / step time >= info, warning, or "
         "critical"
     )
-    advice = "Use torch.compile or CUDA graphs, a fused or foreach optimizer, a larger batch."
+    advice = "Use torch.compile or CUDA graphs, a fused or foreach optimizer, or a larger batch."
     packs = ("deep_trace",)
 
     info: float | None = parameter(8.0, above=0, high=100, unit="%")
-    """Share of the steps from which it is worth a note."""
+    """Share of the step time from which the rule reports a note."""
     warning: float | None = parameter(15.0, above=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of the step time that is a warning."""
     critical: float | None = parameter(35.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the step time that is critical."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:

@@ -39,23 +39,23 @@ class Dataloader(Rule):
         "samples/cpu.load1",
     )
     severity = "info"
-    description = "too few or too many data-loader processes"
+    description = "the number of data-loader processes does not fit the machine"
     formula = (
-        "median over seconds of the processes that load, in percent of the cores, < min_threshold or > "
-        "max_threshold; with need: and data loading > 20 % of the steps, or the load average > cores"
+        "median number of loading processes / cores < min_threshold or > max_threshold; with `need` also: "
+        "data loading > 20 % of the steps, or load average > cores"
     )
-    advice = "Change num_workers; DataloaderBottleneck works out how many would hide the loading."
+    advice = "Change num_workers; the rule DataloaderBottleneck estimates how many workers hide the loading."
     packs = ("sagemaker",)
     every_s = 60.0
 
     min_threshold: float = parameter(25.0, classic=70.0, low=0, unit="% of cores")
-    """Fewer processes than this share of the cores are too few."""
+    """Fewer loading processes than this share of the cores are too few."""
     max_threshold: float = parameter(150.0, classic=200.0, low=0, unit="% of cores")
-    """More processes than this share of the cores are too many."""
+    """More loading processes than this share of the cores are too many."""
     patience: int = parameter(30, classic=10, low=0, unit="s")
-    """More seconds with loading than this are needed to judge."""
+    """The rule judges only after more seconds with loading than this."""
     need: bool = parameter(True, classic=False)
-    """Ask whether it hurts."""
+    """Report only when training loses time because of it."""
 
     @property
     def lookback(self) -> Lookback:

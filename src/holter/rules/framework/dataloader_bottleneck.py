@@ -39,29 +39,32 @@ class DataloaderBottleneck(Rule):
     )
     description = "training waits for data"
     formula = (
-        "data loading as percent of the last steps > info, warning, or critical; "
-        "classic: data loading > compute_ratio x compute"
+        "data loading / time of the last `window` steps > info, warning, or critical; classic: data loading"
+        " > compute_ratio x compute"
     )
-    advice = "More workers, kept alive and prefetching; cache decoded data; augment on the GPU; pin memory."
+    advice = (
+        "Use more loader workers with persistent_workers and prefetching. Cache decoded data, augment on "
+        "the GPU, and pin memory."
+    )
     packs = ("default", "essentials")
     consecutive = 2
 
     info: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the steps' time above which it is worth a note."""
+    """Share of the step time above which the rule reports a note."""
     warning: float | None = parameter(20.0, classic=None, low=0, high=100, unit="%")
-    """Share above which it is a warning."""
+    """Share of the step time above which it is a warning."""
     critical: float | None = parameter(40.0, classic=None, low=0, high=100, unit="%")
-    """Share above which it is critical."""
+    """Share of the step time above which it is critical."""
     compute_ratio: float | None = parameter(None, classic=1.0, above=0)
-    """Fires too when data loading takes more than this times forward, backward and optimizer together."""
+    """Also report when data loading takes more than this times forward, backward and optimizer together."""
     window: int = parameter(200, low=1, unit="steps")
-    """How many of the last steps of each rank are judged."""
+    """Number of recent steps of each rank that are judged."""
     min_steps: int = parameter(50, low=1, unit="steps", aliases=("patience",))
-    """Fewer steps than this are not judged."""
+    """Minimum number of steps; fewer are not judged."""
     min_wait_ms: float = parameter(1.0, classic=0.0, low=0, unit="ms")
-    """A mean wait of less per step is worth a note at most."""
+    """A smaller mean wait per step is a note at most."""
     min_lost_s: float = parameter(1.0, classic=0.0, low=0, unit="s")
-    """When the whole job has waited for less so far, it is worth a note at most."""
+    """A smaller total wait of the whole job is a note at most."""
 
     @property
     def lookback(self) -> Lookback:

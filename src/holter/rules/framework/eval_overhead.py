@@ -19,24 +19,24 @@ class EvalOverhead(Rule):
     """Of whole cycles of training and evaluation, evaluation takes too large a share."""
 
     reads = ("steps",)
-    description = "evaluation takes much of the time"
+    description = "evaluation takes much of the training time"
     formula = (
-        "evaluation as percent of the time from the end of the first one to the end of the last one >= info, "
+        "evaluation time / time from the end of the first evaluation to the end of the last one >= info, "
         "warning, or critical"
     )
-    advice = "Evaluate less often, on fewer batches, with larger ones, or in a job of its own."
+    advice = "Evaluate less often, on fewer batches, with larger batches, or in a separate job."
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(10.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the time from which on it is worth a note."""
+    """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(25.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the time that is a warning."""
     critical: float | None = parameter(50.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the time that is critical."""
     min_lost_s: float = parameter(10.0, low=0, unit="s")
-    """When evaluation took less in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total is a note at most; below a fifth of it nothing is reported."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Add new evaluations up; judge the rank that evaluates most: the others wait for it."""

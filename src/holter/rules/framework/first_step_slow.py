@@ -20,19 +20,22 @@ class FirstStepSlow(Rule):
 
     reads = ("steps",)
     severity = "info"
-    description = "the first step is very slow"
-    formula = "the first step > ratio x the median of the later ones, and > min_s"
-    advice = "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before."
+    description = "the first step is much slower than the later ones"
+    formula = "first step > ratio x the median of the later steps, and > min_s"
+    advice = (
+        "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before the "
+        "start."
+    )
     packs = ("performance",)
     every_s = 60.0
     tells_once = True
 
     ratio: float = parameter(50.0, above=1, aliases=("threshold",))
-    """How many times the median is too long."""
+    """Largest allowed first step, as a multiple of the median."""
     min_s: float = parameter(60.0, low=0, unit="s")
-    """A first step that is shorter is not worth a note."""
+    """A shorter first step is not reported."""
     min_steps: int = parameter(20, low=1, unit="steps")
-    """Later steps that are needed to know how long one takes."""
+    """Number of later steps that the median needs."""
 
     @property
     def lookback(self) -> Lookback:

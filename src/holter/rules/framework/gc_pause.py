@@ -27,10 +27,10 @@ class GCPause(Rule):
     """In each step training waits for the rank whose garbage collector pauses longest; that adds up."""
 
     reads = ("steps", "spans/gc")
-    description = "garbage collection stops training"
+    description = "Python's garbage collection stops training"
     formula = (
-        "sum over steps of the longest pause of any rank, as percent of their time >= info, warning, or "
-        "critical; or one pause >= single_warning_s or single_critical_s. Within the last hour"
+        "sum over steps of the longest pause of any rank / step time >= info, warning, or critical; or one "
+        "pause >= single_warning_s or single_critical_s; within the last hour"
     )
     advice = (
         "Disable automatic collection, collect every 50 to 100 steps on all ranks together, and call "
@@ -41,21 +41,21 @@ class GCPause(Rule):
     consecutive = 2
 
     info: float | None = parameter(0.5, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the time from which on it is worth a note."""
+    """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(1.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the time that is a warning."""
     critical: float | None = parameter(5.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the time that is critical."""
     single_warning_s: float = parameter(0.5, above=0, unit="s")
-    """One pause that is worth a warning; where such pauses are below 1 % of the time, a note."""
+    """A single pause this long is a warning, or a note while such pauses take less than 1 % of the time."""
     single_critical_s: float = parameter(2.0, above=0, unit="s")
-    """One pause that is critical; where such pauses are below 1 % of the time, a note."""
+    """A single pause this long is critical, or a note while such pauses take less than 1 % of the time."""
     unsynchronised: float = parameter(3.0, above=1)
-    """Ranks collect at different times when training loses this many times what one rank does."""
+    """Ranks collect at different times when training loses this many times what one rank loses."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps of a rank than this are not judged."""
+    """Minimum number of steps of a rank; fewer are not judged."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Add new pauses up, and judge the last hour."""

@@ -30,25 +30,28 @@ class H2DBound(Rule):
     """
 
     reads = ("steps", "spans/h2d", "scalars", "memory_operations", "kernels")
-    description = "copies to the device are not hidden"
-    formula = "time in copies from host to device that nothing hides, as percent of the steps >= levels"
-    advice = "Pin memory, copy with non_blocking=True while the batch before is computed, send smaller types."
+    description = "copies from host to device are exposed: computation does not hide them"
+    formula = "time in exposed host-to-device copies / step time >= info, warning, or critical"
+    advice = (
+        "Pin memory, copy with non_blocking=True while the previous batch is computed, and send smaller "
+        "data types."
+    )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the time from which on it is worth a note."""
+    """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the time that is a warning."""
     critical: float | None = parameter(20.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the time that is critical."""
     slowest_gb_s: float = parameter(1.0, above=0, unit="GB/s")
-    """Slower than this no link is: what takes longer waited for something else."""
+    """No link is slower than this; a longer copy waited for something else."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps than this are not judged by the host's time."""
+    """Minimum number of steps; fewer are not judged by the host's clock."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:

@@ -40,32 +40,32 @@ class HostDeviceSyncStorm(Rule):
         "spans/compile",
         "spans/step",
     )
-    description = "the host waits for the device too often"
+    description = "the host waits for the GPU too often, which leaves the GPU idle"
     formula = (
-        "idle time of the device that begins in a sync or 200 us after, of the steps' time >= info, "
-        "warning, critical; many syncs a step raise a note to a warning; without kernels: many_info, "
-        "many_warning syncs"
+        "GPU idle time that begins in a sync or within 200 us after it / step time >= info, warning, or "
+        "critical; `syncs` per step raise a note to a warning; without kernels: syncs per step >= many_info"
+        " or many_warning"
     )
     advice = (
-        "Keep metrics on the device and read them every few steps; copy with non_blocking; use masks "
-        "instead of nonzero."
+        "Keep metrics on the device and read them every few steps, copy with non_blocking=True, and use "
+        "masks instead of nonzero."
     )
     packs = ("deep_trace",)
 
     info: float | None = parameter(3.0, above=0, high=100, unit="%")
-    """Share of the steps from which it is worth a note."""
+    """Share of the step time from which the rule reports a note."""
     warning: float | None = parameter(10.0, above=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of the step time that is a warning."""
     critical: float | None = parameter(25.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the step time that is critical."""
     syncs: float = parameter(10.0, above=0, unit="syncs per step")
-    """With so many syncs a note becomes a warning."""
+    """This many syncs per step turn a note into a warning."""
     many_info: float | None = parameter(20.0, above=0, unit="syncs per step")
-    """Where no kernels were recorded so many are worth a note."""
+    """Without recorded kernels, this many syncs per step are a note."""
     many_warning: float | None = parameter(100.0, above=0, unit="syncs per step")
-    """Where no kernels were recorded so many are a warning."""
+    """Without recorded kernels, this many syncs per step are a warning."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:

@@ -21,18 +21,21 @@ class LoaderWorkerImbalance(Rule):
 
     reads = ("steps", "spans/fetch")
     description = "one data-loader worker is slower than the others"
-    formula = "a worker's median fetch > ratio x the median of the workers' medians, with min_fetches each"
+    formula = (
+        "median fetch time of a worker > ratio x the median of all workers' medians, with >= min_fetches "
+        "fetches each"
+    )
     advice = "Give each worker files of the same size, shard by size, or set in_order=False on the loader."
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     ratio: float = parameter(2.0, above=1, aliases=("threshold",))
-    """How many times the others' time is too much."""
+    """Largest allowed fetch time, as a multiple of the other workers' time."""
     min_fetches: int = parameter(20, low=1, unit="fetches")
     """Workers with fewer fetches within two minutes are not judged."""
     min_wait: float = parameter(5.0, low=0, high=100, unit="%")
-    """When training waits for data for less of its time it is a note at most, below a fifth nothing."""
+    """A smaller share of time spent waiting for data is a note at most; below a fifth nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:

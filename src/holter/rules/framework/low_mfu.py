@@ -27,43 +27,43 @@ class LowMFU(Rule):
     """The operations that the model needs are a small share of what its devices could do meanwhile."""
 
     reads = ("steps", "scalars/flops", "scalars/tokens")
-    description = "model operations are a small share of the device's peak"
+    description = "the model uses a small share of the GPU's peak performance (MFU)"
     formula = (
-        "MFU = operations per step and device / (median step x peak of the device) below info, warning, "
-        "critical for transformers of 1e9 parameters and more, below 10 % and 3 % for other models"
+        "MFU = operations per step and device / (median step time x peak of the device) < info, warning, or"
+        " critical for transformers with 1e9 parameters or more; < 10 % or 3 % for other models"
     )
     advice = (
-        "See where the rest goes: data, communication, launches, or kernels; a GPU that is 100 % used may "
-        "compute 5 %."
+        "Find where the time goes: data loading, communication, kernel launches, or slow kernels. A GPU "
+        "with 100 % utilization may compute at 5 % of its peak."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(40.0, above=0, high=100, unit="%")
-    """Less is worth a note, for a large transformer."""
+    """A lower MFU of a large transformer is a note."""
     warning: float | None = parameter(30.0, above=0, high=100, unit="%")
-    """Less is a warning, for a large transformer."""
+    """A lower MFU of a large transformer is a warning."""
     critical: float | None = parameter(15.0, above=0, high=100, unit="%")
-    """Less is critical, for a large transformer."""
+    """A lower MFU of a large transformer is critical."""
     flops_per_step: float | None = parameter(None, above=0, unit="operations")
-    """Operations of one step on one device; from scalar `flops` when not set."""
+    """Operations of one step on one device; none = the scalar `flops`."""
     peak_tflops: float | None = parameter(None, above=0, unit="TFLOP/s")
-    """What the device can do; from its name when not set."""
+    """Peak performance of the device; none = looked up by its name."""
     precision: str = parameter("bf16", choices=("bf16", "fp16", "tf32"))
-    """In which precision it computes."""
+    """Precision in which the model computes."""
     model_parameters: float | None = parameter(None, above=0)
-    """Active parameters of a transformer; with scalar `tokens` they give the operations."""
+    """Active parameters of a transformer; with the scalar `tokens` they give the operations."""
     layers: float = parameter(0.0, low=0)
-    """Its layers; for the operations of attention."""
+    """Number of layers, for the operations of attention."""
     hidden: float = parameter(0.0, low=0)
-    """Its hidden size."""
+    """Hidden size, for the operations of attention."""
     sequence: float = parameter(0.0, low=0, unit="tokens")
-    """The length of its sequences."""
+    """Sequence length, for the operations of attention."""
     causal: bool = parameter(False)
-    """Whether its attention skips what is masked."""
+    """Whether attention skips masked positions."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps in steady state are not judged."""
+    """Minimum number of steps after warm-up; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:

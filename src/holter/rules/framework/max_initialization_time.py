@@ -24,13 +24,15 @@ class MaxInitializationTime(Rule):
     """
 
     reads = ("steps", "scalars", "events/process", "events/framework")
-    description = "first step comes too late"
-    formula = "time from the job's start to the first step > threshold"
-    advice = "Stream the data, keep compiled code in a cache, import and build what is needed first."
+    description = "the first step starts too late"
+    formula = "time from the start of the job to the first step > threshold"
+    advice = (
+        "Stream the data, keep compiled code in a cache, and import or build only what the first step needs."
+    )
     packs = ("default", "performance", "sagemaker")
 
     threshold: float = parameter(10.0, classic=20.0, above=0, unit="min")
-    """Minutes allowed before the first step."""
+    """Allowed time before the first step."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge once: when the first step came, or when it should have come."""

@@ -39,20 +39,20 @@ class MixedPrecisionNotUsed(Rule):
         "samples/gpu.tensor_active",
         READS,
     )
-    description = "tensor cores are not used"
+    description = "matrix products do not use the tensor cores"
     formula = (
-        "matrix products and convolutions >= products_pct of kernel time, of it in reduced precision < "
-        "reduced_pct; or by counters: sm_active >= 60 % and tensor_active < 5 % for 5 minutes"
+        "matrix products and convolutions >= products_pct of the kernel time, and less than reduced_pct of "
+        "that in reduced precision; or by counters: sm_active >= 60 % and tensor_active < 5 % for 5 minutes"
     )
-    advice = "Train under torch.autocast with bfloat16, or torch.set_float32_matmul_precision('high')."
+    advice = "Train under torch.autocast with bfloat16, or call torch.set_float32_matmul_precision('high')."
     packs = ("deep_trace",)
 
     products_pct: float = parameter(40.0, low=0, high=100, unit="%")
-    """Share of kernel time in matrix products from which it matters."""
+    """Smallest share of kernel time in matrix products and convolutions that is judged."""
     reduced_pct: float = parameter(20.0, low=0, high=100, unit="%")
-    """Less of that in reduced precision is a warning."""
+    """A smaller share of that time in reduced precision is a warning."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:

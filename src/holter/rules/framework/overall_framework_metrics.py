@@ -25,7 +25,7 @@ class OverallFrameworkMetrics(Rule):
 
     reads = ("steps", "operators", "kernels")
     severity = "info"
-    description = "summary of time per phase and operator"
+    description = "summarises the time per phase and operator"
     formula = "never"
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0

@@ -25,23 +25,26 @@ class RankDataImbalance(Rule):
     """In most steps one rank has far more tokens or samples than the others, which then wait for it."""
 
     reads = ("scalars",)
-    description = "ranks get unequal amounts of data"
-    formula = "median over the last steps of (most - median of the ranks) / median, in percent >= levels"
+    description = "ranks receive unequal amounts of data"
+    formula = (
+        "median over the last steps of (largest amount - median amount of the ranks) / median amount >= "
+        "info, warning, or critical"
+    )
     advice = "Batch by number of tokens, sort by length within a global batch, or balance the shards."
     packs = ("distributed",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(15.0, low=0, unit="%", aliases=("threshold",))
-    """Excess from which on it is worth a note."""
+    """Excess from which the rule reports a note."""
     warning: float | None = parameter(30.0, low=0, unit="%")
-    """Excess that is worth a warning."""
+    """Excess that is a warning."""
     critical: float | None = parameter(60.0, low=0, unit="%")
     """Excess that is critical."""
     window: int = parameter(200, low=1, unit="steps")
-    """How many of the last steps are judged."""
+    """Number of recent steps that are judged."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps than this are not judged."""
+    """Minimum number of steps; fewer are not judged."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge tokens where they are told, else samples."""

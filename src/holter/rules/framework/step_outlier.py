@@ -28,33 +28,34 @@ class StepOutlier(Rule):
     """Too many steps of a rank are far slower than usual; not by checkpoint, evaluation, or compilation."""
 
     reads = ("steps",)
-    description = "unusually slow steps"
+    description = "some steps are unusually slow"
     formula = (
-        "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) "
-        "and > (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
+        "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
+        "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
     )
     advice = (
-        "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
+        "Look at the part of the slow steps that takes the extra time; the evidence names the part that "
+        "grew most."
     )
     packs = ("default", "performance", "sagemaker")
     every_s = 60.0
 
     stddev: float = parameter(5.0, classic=3.0, above=0, aliases=("threshold",))
-    """How many deviations above the middle a step is an outlier."""
+    """Number of deviations above the middle from which a step is an outlier."""
     mode: str | None = parameter(None, choices=("train", "eval", "predict", "global"))
     """Only steps of this mode."""
     n_outliers: int = parameter(10, low=0, unit="steps")
-    """How many are tolerated; in the modern profile of each thousand, and of fewer steps just as many."""
+    """Number of outliers allowed; in the modern profile per thousand steps, and in total for fewer."""
     min_steps: int = parameter(100, low=1, unit="steps")
-    """More steps than this are needed to judge."""
+    """The rule judges only after more steps than this."""
     min_relative: float = parameter(0.3, classic=0.0, low=0)
-    """How much longer than the median an outlier is at least; 0 = not asked."""
+    """By which share of the median an outlier must exceed it; 0 = not checked."""
     min_extra_ms: float = parameter(10.0, classic=0.0, low=0, unit="ms")
-    """Outliers that take less than this longer than the median, on average, are a note at most: jitter."""
+    """A smaller mean excess over the median is a note at most: jitter."""
     min_lost_s: float = parameter(5.0, classic=0.0, low=0, unit="s")
-    """When outliers took less than this longer in all it is a note at most."""
+    """A smaller total excess is a note at most."""
     robust: bool = parameter(True, classic=False)
-    """Median and MAD, which outliers do not move, instead of mean and standard deviation."""
+    """Use median and MAD, which outliers do not move, instead of mean and standard deviation."""
 
     @property
     def lookback(self) -> Lookback:

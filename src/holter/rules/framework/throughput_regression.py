@@ -35,27 +35,27 @@ class ThroughputRegression(Rule):
     """
 
     reads = ("steps", "scalars")
-    description = "training has become slower"
+    description = "training becomes slower over time"
     formula = (
-        "1 - the better of the last two blocks' medians / the best that two blocks in a row reached, or the "
-        "baseline >= levels, and Mann-Whitney p < 0.001"
+        "1 - (better median of the last two blocks of steps / best speed of two blocks in a row, or the "
+        "baseline) >= info, warning, or critical, with Mann-Whitney p < 0.001"
     )
     advice = (
-        "Look at the part of the step that grew most, and at what changed then: a neighbour on the machine, "
-        "heat, storage, a cache that no longer fits, a replaced node."
+        "Look at the part of the step that grew most and at what changed at that time: another job on the "
+        "machine, heat, storage, a cache that no longer fits, or a replaced node."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Loss of speed from which on it is worth a note."""
+    """Loss of speed from which the rule reports a note."""
     warning: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Loss of speed that is worth a warning."""
+    """Loss of speed that is a warning."""
     critical: float | None = parameter(25.0, low=0, high=100, unit="%")
-    """Loss of speed that is critical; a warning where only steps are known, whose size may have changed."""
+    """Loss of speed that is critical; a warning when only steps are known, because their size may vary."""
     baseline: float | None = parameter(None, above=0, unit="per second")
-    """Speed of an earlier job with the same configuration, in the same unit; it counts when it is higher."""
+    """Speed of an earlier job with the same configuration and unit; it counts when it is higher."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge the lowest rank: in synchronous training all are equally fast."""

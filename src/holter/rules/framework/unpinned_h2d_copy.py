@@ -28,23 +28,23 @@ class UnpinnedH2DCopy(Rule):
     """Batches reach the device from pageable memory, or by calls that block, and that takes time."""
 
     reads = ("memory_operations", "kernels", "launches", "steps", "events/loader")
-    description = "copies to the device cannot overlap"
+    description = "copies to the GPU use pageable memory and cannot overlap with computation"
     formula = (
-        "pageable bytes >= half of those copied to the device, and copies outside computation >= "
-        "exposed_pct of the steps or >= min_mib a step (critical_pct: critical); without a trace: "
-        "pin_memory off and h2d >= exposed_pct"
+        "pageable bytes >= half of the bytes copied to the GPU, and exposed copies >= exposed_pct of the "
+        "steps or >= min_mib per step: warning; >= critical_pct: critical; without a trace: pin_memory off "
+        "and h2d >= exposed_pct"
     )
-    advice = "Set pin_memory=True in the DataLoader, copy with non_blocking=True, prefetch to the device."
+    advice = "Set pin_memory=True in the DataLoader, copy with non_blocking=True, and prefetch to the device."
     packs = ("deep_trace",)
 
     exposed_pct: float = parameter(3.0, above=0, high=100, unit="%")
-    """Share of the steps that copies take, from which it is a warning."""
+    """Share of the steps in exposed copies that is a warning."""
     critical_pct: float = parameter(15.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the steps in exposed copies that is critical."""
     min_mib: float = parameter(16.0, low=0, unit="MiB per step")
-    """Pageable copies of so much are a warning whatever they take."""
+    """This amount of pageable copies is a warning, however long the copies take."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:

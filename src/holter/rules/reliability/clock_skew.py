@@ -26,22 +26,22 @@ class ClockSkew(Rule):
 
     reads = ("events/clock", "steps")
     severity = "info"
-    description = "clocks of nodes do not agree"
+    description = "the clocks of nodes disagree, or a clock jumped"
     formula = (
-        "a clock moved by >= info_ms or warning_ms; or, between nodes, the median difference of the ends "
-        "of the same steps, when it is stable and longer than a step"
+        "a clock moved by >= info_ms or warning_ms; or the median difference between the ends of the same "
+        "steps on two nodes is >= these limits, stable, and longer than a step"
     )
-    advice = "Synchronise the nodes with NTP or PTP: times of different nodes cannot be compared like this."
+    advice = "Synchronise the nodes with NTP or PTP. Until then, times of different nodes cannot be compared."
     packs = ("distributed",)
     every_s = 60.0
     tells_once = ("moved",)
 
     info_ms: float | None = parameter(50.0, above=0, unit="ms", aliases=("threshold",))
-    """Difference from which on it is worth a note."""
+    """Difference from which the rule reports a note."""
     warning_ms: float | None = parameter(1000.0, above=0, unit="ms")
-    """Difference that is worth a warning."""
+    """Difference that is a warning."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Steps that two nodes must have in common."""
+    """Number of steps that the nodes must have in common."""
 
     @property
     def lookback(self) -> Lookback:

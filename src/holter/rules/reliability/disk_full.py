@@ -25,12 +25,12 @@ class DiskFull(Rule):
     """Little space is left where the store is, or it shrinks so steadily that it will soon be used up."""
 
     reads = ("samples/disk.free_pct", "samples/disk.free")
-    description = "disk runs full"
+    description = "the disk that holds the store runs full"
     formula = (
-        "free < warning_pct and < enough_gib, or used up in < warning_h at the steady pace of the last 30"
-        " minutes: warning; free < critical_pct and < enough_gib: critical"
+        "free space < warning_pct and < enough_gib, or used up in < warning_h at the steady pace of the "
+        "last 30 minutes: warning; free space < critical_pct and < enough_gib: critical"
     )
-    advice = "Free space, or keep fewer checkpoints: the next one may not fit."
+    advice = "Free space or keep fewer checkpoints; the next checkpoint may not fit."
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
@@ -40,9 +40,9 @@ class DiskFull(Rule):
     critical_pct: float = parameter(2.0, low=0, high=100, unit="%")
     """Less free space than this is critical."""
     enough_gib: float = parameter(100.0, low=0, unit="GiB")
-    """More free space than this is enough, whatever the share: a tenth of a large disk is much."""
+    """More free space than this is always enough, because a tenth of a large disk is much."""
     warning_h: float = parameter(2.0, low=0, unit="h")
-    """Space that is used up within this time is a warning."""
+    """A disk that fills within this time is a warning."""
 
     @property
     def lookback(self) -> Lookback:

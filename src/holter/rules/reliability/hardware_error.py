@@ -58,12 +58,13 @@ class HardwareError(Rule):
         READS,
     )
     severity = "critical"
-    description = "hardware reports errors"
+    description = "a GPU or a link reports hardware errors"
     formula = (
-        "an Xid; uncorrected memory errors; remapping pending or failed; PCIe replays > replays_per_min, "
-        "NVLink errors > nvlink_per_s, or a PCIe link below its best for a minute of work"
+        "an Xid; uncorrected memory errors; a row remapping that is pending or failed; PCIe replays > "
+        "replays_per_min; NVLink errors > nvlink_per_s; or a PCIe link below its best speed for a busy "
+        "minute"
     )
-    advice = "Drain the node, and restart from the last checkpoint."
+    advice = "Drain the node and restart from the last checkpoint."
     packs = ("default", "essentials")
     tells_once = True  # an Xid comes once, and the device is no better for its silence
 

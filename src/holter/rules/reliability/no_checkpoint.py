@@ -16,16 +16,16 @@ class NoCheckpoint(Rule):
     """For hours no checkpoint was finished, so a fault would cost all of them."""
 
     reads = ("steps", "spans/checkpoint")
-    description = "no checkpoint for hours"
-    formula = "time since the last checkpoint, or the first step, > max(after_h, 10 % of planned_h)"
-    advice = "Save model and optimizer regularly; what is lost at a fault is the time since the last one."
+    description = "no checkpoint is written for hours"
+    formula = "time since the last checkpoint, or since the first step, > max(after_h, 10 % of planned_h)"
+    advice = "Save the model and the optimizer regularly; a failure loses all work since the last checkpoint."
     packs = ("performance",)
     every_s = 60.0
 
     after_h: float = parameter(4.0, above=0, unit="h", aliases=("threshold",))
-    """Hours that are allowed without one."""
+    """Allowed time without a checkpoint."""
     planned_h: float | None = parameter(None, above=0, unit="h")
-    """How long the whole job is meant to run, when that is known."""
+    """Planned duration of the whole job, if it is known."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge the job as a whole: one rank's checkpoint is enough."""

@@ -23,28 +23,31 @@ class ObserverOverhead(Rule):
     """Holter's agent takes CPU that training needs, or its recorder takes the training's own time."""
 
     reads = ("steps", "samples/agent.cpu", "samples/cpu.util", "events/end")
-    description = "holter itself costs too much"
+    description = "holter itself takes too much time or CPU"
     formula = (
-        "mean CPU of the agent over 10 min as percent of the node's cores (a note where the CPUs are less "
-        "than 80 % busy), or the recorder's own time as percent of the training loop >= levels"
+        "mean CPU of the agent over 10 min / the node's cores (a note while the CPUs are less than 80 % "
+        "busy), or the recorder's own time / training loop >= info, warning, or critical"
     )
-    advice = "Lengthen the sampling interval (holter configure), then switch tensors and windows off."
+    advice = (
+        "Increase the sampling interval with `holter configure`, then turn off the recording of tensors and"
+        " profiling windows."
+    )
     packs = ("performance",)
     every_s = 60.0
     tells_once = ("recorder",)
 
     info: float | None = parameter(1.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share from which on it is worth a note."""
+    """Share from which the rule reports a note."""
     warning: float | None = parameter(3.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share that is a warning."""
     critical: float | None = parameter(8.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share that is critical."""
     skip_s: float = parameter(60.0, low=0, unit="s")
-    """Start-up of the agent that is left out."""
+    """Start-up time of the agent that is ignored."""
     patience_s: float = parameter(120.0, low=0, unit="s")
-    """Readings over a shorter time than this are not judged."""
+    """Readings that cover a shorter time are not judged."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When the recorder took less in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total of the recorder is a note at most; below a fifth of it nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:

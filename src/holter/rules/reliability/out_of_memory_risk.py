@@ -41,27 +41,29 @@ class OutOfMemoryRisk(Rule):
         READS,
         "steps",
     )
-    description = "memory is nearly used up"
+    description = "GPU or host memory is nearly full"
     formula = (
-        "peak reserved / device >= device_warning, device_critical (5 points less while it rises); host "
-        "or control group >= host_warning, host_critical; any allocation that failed: critical"
+        "peak reserved / device >= device_warning or device_critical, each less rising_points while the "
+        "peak rises; host or control group >= host_warning or host_critical; any failed allocation: "
+        "critical"
     )
     advice = (
-        "Use a smaller micro-batch, checkpoint activations, or set expandable segments; see GPUMemoryLeak."
+        "Use a smaller micro-batch, checkpoint activations, or set "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. If memory grows, see GPUMemoryLeak."
     )
     packs = ("default", "essentials")
     tells_once = ("failed",)
 
     device_warning: float = parameter(92.0, low=0, high=100, unit="%")
-    """A GPU fuller than this is a warning."""
+    """A fuller GPU is a warning."""
     device_critical: float = parameter(97.0, low=0, high=100, unit="%")
-    """A GPU fuller than this is critical."""
+    """A fuller GPU is critical."""
     rising_points: float = parameter(5.0, low=0, high=100, unit="percentage points")
-    """By so much lower are both while the peak rises."""
+    """Both GPU limits are lower by this while the peak rises."""
     host_warning: float = parameter(85.0, low=0, high=100, unit="%")
-    """A host, or a control group, fuller than this is a warning."""
+    """A fuller host or control group is a warning."""
     host_critical: float = parameter(95.0, low=0, high=100, unit="%")
-    """One fuller than this is critical."""
+    """A fuller host or control group is critical."""
 
     @property
     def lookback(self) -> Lookback:

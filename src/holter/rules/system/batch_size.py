@@ -35,35 +35,35 @@ class BatchSize(Rule):
         "steps",
     )
     severity = "info"
-    description = "CPU, GPU and memory all little used"
+    description = "CPU, GPU and GPU memory are all underused"
     formula = (
-        "p95 of CPU, of a GPU and of its memory all below their thresholds over the last readings, while "
-        "data loading and communication take less than other_limit of the steps"
+        "95th percentiles of CPU use, GPU use and GPU memory are all below their thresholds, while data "
+        "loading and communication each take less than other_limit of the steps"
     )
     advice = "Raise the batch size, or use a smaller machine."
     packs = ("performance", "sagemaker")
     every_s = 30.0
 
     cpu_threshold_p95: float = parameter(70.0, low=0, high=100, unit="%")
-    """The CPU is little used below this."""
+    """The CPU is underused when its 95th percentile is below this."""
     gpu_threshold_p95: float = parameter(70.0, low=0, high=100, unit="%")
-    """A GPU is little used below this."""
+    """A GPU is underused when its 95th percentile is below this."""
     gpu_memory_threshold_p95: float = parameter(50.0, classic=70.0, low=0, high=100, unit="%")
-    """Its memory is little used below this."""
+    """GPU memory is underused when its 95th percentile is below this."""
     memory: str = parameter("used", classic="busy", choices=("used", "busy"))
-    """Compared is how much of the memory is used, or how busy its controller is."""
+    """Which reading of GPU memory is compared: the share in use, or how busy its controller is."""
     window: int | None = parameter(None, classic=500, above=0, unit="readings", instead_of="window_s")
-    """How many of the last readings are judged."""
+    """Number of recent readings that are judged."""
     window_s: float | None = parameter(250.0, classic=None, above=0, unit="s")
     """The same as a time."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
-    """More readings than this must have been seen first."""
+    """The rule judges a GPU only after more readings than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     other_limit: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%")
-    """Silent when data loading or communication take this share of the steps: they come first."""
+    """No finding while data loading or communication takes this share of the steps."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up."""
+    """Ignore readings before the end of warm-up."""
 
     @property
     def lookback(self) -> Lookback:

@@ -22,32 +22,33 @@ class CPUBottleneck(Rule):
     """In too many snapshots of a node a GPU is low while the CPU is saturated."""
 
     reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", READS, "steps")
-    description = "GPU low while CPU is saturated"
-    formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold, above threshold"
+    description = "a GPU idles while the CPU is saturated"
+    formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold is above threshold"
     advice = (
-        "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and threads."
+        "Take work off the CPU: decode and augment on the GPU or before training. Check CPU quotas and "
+        "thread counts."
     )
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     threshold: float = parameter(20.0, classic=50.0, low=0, high=100, unit="%")
-    """Share of snapshots that may be bottlenecks."""
+    """Share of snapshots that may show the bottleneck."""
     gpu_threshold: float = parameter(30.0, classic=10.0, low=0, high=100, unit="%")
-    """A GPU below this is low."""
+    """A GPU below this utilization idles."""
     cpu_threshold: float = parameter(90.0, low=0, high=100, unit="%")
-    """A CPU above this is saturated."""
+    """A CPU above this utilization is saturated."""
     cpu_stat: str = parameter("busiest_k", classic="any_core", choices=("any_core", "mean", "busiest_k"))
-    """Compared is any core, the mean of all, or of as many as there are trainers and workers."""
+    """What is compared: any core, the mean of all, or the busiest k, one per trainer and loader worker."""
     cpu_mean: float | None = parameter(85.0, classic=None, low=0, high=100, unit="%")
-    """The CPU is saturated too when the mean of all cores is at least this."""
+    """The CPU is also saturated when the mean of all cores is at least this."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="snapshots", instead_of="patience_s")
-    """More snapshots than this must have been seen first."""
+    """The rule judges a node only after more snapshots than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     window_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
-    """How far back snapshots count; over the whole life of the job when not set."""
+    """How far back snapshots count; none = the whole job."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up."""
+    """Ignore readings before the end of warm-up."""
 
     @property
     def lookback(self) -> Lookback:

@@ -34,32 +34,36 @@ class CPUOversubscription(Rule):
         "samples/proc.cpu",
         "samples/proc.count",
     )
-    description = "threads fight for cores"
+    description = "more threads than CPU cores compete for time"
     formula = (
-        "mean of the last minute: the job's part of the load per core while cores are busy; share of periods "
-        "throttled by a quota; share of time in which some task waits for a CPU (psi.cpu)"
+        "means of the last minute: the job's load per core while cores are busy, share of CPU periods "
+        "throttled by a quota, or share of time in which a task waits for a CPU (psi.cpu), each >= its "
+        "limits"
     )
-    advice = "Set thread counts, use fewer workers, raise the quota, pin ranks to NUMA nodes."
+    advice = (
+        "Limit threads per process (OMP_NUM_THREADS), use fewer loader workers, raise the CPU quota, or pin"
+        " ranks to NUMA nodes."
+    )
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
 
     load_info: float | None = parameter(1.2, above=0, unit="threads per core")
-    """Load from which it is worth a note."""
+    """Load from which the rule reports a note."""
     load_warning: float | None = parameter(1.5, above=0, unit="threads per core")
-    """Load from which it is a warning."""
+    """Load that is a warning."""
     load_critical: float | None = parameter(3.0, above=0, unit="threads per core")
-    """Load from which it is critical."""
+    """Load that is critical."""
     throttled_info: float | None = parameter(1.0, above=0, high=100, unit="%")
-    """Share of throttled periods from which it is worth a note."""
+    """Share of throttled periods from which the rule reports a note."""
     throttled_warning: float | None = parameter(5.0, above=0, high=100, unit="%")
-    """Share of throttled periods from which it is a warning."""
+    """Share of throttled periods that is a warning."""
     throttled_critical: float | None = parameter(25.0, above=0, high=100, unit="%")
-    """Share of throttled periods from which it is critical."""
+    """Share of throttled periods that is critical."""
     pressure_warning: float | None = parameter(30.0, above=0, high=100, unit="%")
-    """CPU pressure from which it is a warning."""
+    """CPU pressure that is a warning."""
     pressure_critical: float | None = parameter(60.0, above=0, high=100, unit="%")
-    """CPU pressure from which it is critical."""
+    """CPU pressure that is critical."""
 
     @property
     def lookback(self) -> Lookback:

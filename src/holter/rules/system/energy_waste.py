@@ -26,25 +26,25 @@ class EnergyWaste(Rule):
 
     reads = ("samples/gpu.power", "samples/gpu.util", READS)
     severity = "info"
-    description = "energy spent on idle GPUs"
+    description = "idle GPUs use much of the energy"
     formula = (
-        "energy while utilization < idle_pct, of all energy since the start >= info, warning, or critical"
+        "energy used while utilization < idle_pct / all energy since the start >= info, warning, or critical"
     )
-    advice = "Shorten what the GPUs wait for: start-up, data loading, evaluation on the CPU, checkpoints."
+    advice = "Shorten what the GPUs wait for: start-up, data loading, evaluation on the CPU, and checkpoints."
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     idle_pct: float = parameter(5.0, low=0, high=100, unit="%")
-    """A GPU below this does nothing."""
+    """A GPU below this utilization is idle."""
     info: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Share of energy from which it is worth a note."""
+    """Share of the energy from which the rule reports a note."""
     warning: float | None = parameter(20.0, low=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of the energy that is a warning."""
     critical: float | None = parameter(50.0, low=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the energy that is critical."""
     min_s: float = parameter(1800.0, low=0, unit="s")
-    """Shorter jobs are not judged: their start weighs too much."""
+    """Shorter jobs are not judged, because their start-up weighs too much."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Add up what is new; judge all GPUs that ever worked together."""

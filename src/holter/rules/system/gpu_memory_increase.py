@@ -26,27 +26,27 @@ class GPUMemoryIncrease(Rule):
     """A GPU uses clearly more memory than it did after training had settled. Slow growth: GPUMemoryLeak."""
 
     reads = ("samples/gpu.mem.used_pct", "samples/gpu.mem.busy", READS, "steps")
-    description = "sudden growth of GPU memory"
+    description = "GPU memory use grows suddenly"
     formula = (
-        "modern: the medians of the last three windows all above that of the first window after patience "
-        "by more than increase; classic: mean of the last window readings less their mean one reading "
-        "before > increase"
+        "modern: the medians of the last three windows are all above the median of the first window after "
+        "`patience` by more than increase; classic: mean of the last `window` readings - the same mean one "
+        "reading earlier > increase"
     )
-    advice = "Look at what is kept from step to step; a smaller micro-batch, or checkpointed activations."
+    advice = "Find what is kept from step to step. Use a smaller micro-batch or checkpoint activations."
     packs = ("sagemaker",)
 
     increase: float = parameter(5.0, low=0, high=100, unit="percentage points")
-    """Growth above which it fires."""
+    """Growth above which the rule fires."""
     memory: str = parameter("used", classic="busy", choices=("used", "busy"))
-    """Compared is how much of the memory is used, or how busy its controller is."""
+    """Which reading of GPU memory is compared: the share in use, or how busy its controller is."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
-    """More readings than this must have been seen first."""
+    """The rule judges a GPU only after more readings than this."""
     patience_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     window: int | None = parameter(None, classic=10, low=2, unit="readings", instead_of="window_s")
-    """How many readings are averaged, after the formula of old."""
+    """Number of readings that the classic formula averages."""
     window_s: float | None = parameter(60.0, classic=None, above=0, unit="s")
-    """The same as a time, for medians."""
+    """Length of the windows whose medians the modern formula compares."""
 
     @property
     def lookback(self) -> Lookback:

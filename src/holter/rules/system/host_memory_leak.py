@@ -28,30 +28,32 @@ class HostMemoryLeak(Rule):
     """The memory of the job's processes on a node shows a steady upward trend that does not level off."""
 
     reads = ("samples/proc.private", "samples/proc.rss", "samples/mem.available", "samples/shm.used")
-    description = "host memory grows steadily"
+    description = "host memory use grows steadily"
     formula = (
-        "of 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and 0.5 % of RAM "
-        "an hour, in both halves >= 0.3 of it, growth >= min_growth_gib and 2 % of RAM"
+        "over 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and >= 0.5 % of "
+        "RAM per hour, slope of both halves >= 0.3 x the whole slope, growth >= min_growth_gib and >= 2 % "
+        "of RAM"
     )
     advice = (
-        "Keep arrays, not Python lists, in the dataset; restart workers; detach what is collected per step."
+        "Store the dataset's items in arrays instead of Python lists, restart loader workers each epoch, "
+        "and detach tensors that are collected per step."
     )
     packs = ("default", "essentials")
     every_s = 60.0
     consecutive = 2
 
     skip_s: float = parameter(600.0, low=0, unit="s")
-    """Start-up that is left out."""
+    """Start-up time that is ignored."""
     min_points: int = parameter(60, low=4, high=_POINTS, unit="medians of 30 s")
-    """How many are needed to judge."""
+    """Number of 30 s medians that the rule needs."""
     min_z: float = parameter(4.0, above=0)
-    """How sure the trend must be."""
+    """Confidence of the trend, as a Mann-Kendall z score."""
     min_slope_mib_h: float = parameter(256.0, low=0, unit="MiB/h")
-    """Slower growth than this is no leak."""
+    """Slower growth is not a leak."""
     min_growth_gib: float = parameter(1.0, low=0, unit="GiB")
-    """Less growth than this since the start is no leak."""
+    """Smaller growth since the start is not a leak."""
     critical_h: float = parameter(6.0, low=0, unit="h")
-    """Critical when 90 % of the memory would be reached within this time, or less than 10 % is available."""
+    """Critical when memory reaches 90 % within this time, or when less than 10 % is available."""
 
     @property
     def lookback(self) -> Lookback:

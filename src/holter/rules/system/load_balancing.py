@@ -32,11 +32,12 @@ class LoadBalancing(Rule):
     reads = ("samples/gpu.util", READS, "steps")
     description = "GPUs are used unevenly"
     formula = (
-        "Jensen-Shannon distance of two GPUs' histograms of utilization > threshold (modern: of its "
-        "largest value, and means min_mean_difference apart)"
+        "Jensen-Shannon distance between the utilization histograms of two GPUs > threshold; modern: as a "
+        "share of the largest possible distance, and the means differ by >= min_mean_difference"
     )
     advice = (
-        "Devices do unequal work: check sharding, lengths of sequences, and the hardware of the one named."
+        "Check the sharding, the sequence lengths, and the hardware of the named GPU: the devices do "
+        "unequal work."
     )
     packs = ("distributed", "sagemaker")
     every_s = 60.0
@@ -44,19 +45,19 @@ class LoadBalancing(Rule):
     threshold: float = parameter(0.3, classic=0.2, low=0, high=1)
     """Distance above which two GPUs differ."""
     normalised: bool = parameter(True, classic=False)
-    """Whether distances are divided by the largest there can be, the root of ln 2."""
+    """Divide distances by the largest possible one, the square root of ln 2."""
     min_mean_difference: float = parameter(10.0, classic=0.0, low=0, high=100, unit="percentage points")
-    """Means must be this far apart too."""
+    """The mean utilizations must also differ by this much."""
     scope: str = parameter("run", classic="node", choices=("run", "node"))
-    """Compared are all GPUs of the job, or those of each node."""
+    """Whether GPUs are compared across the job (run) or within each node (node)."""
     bin_width: float = parameter(5.0, classic=2.0, low=0.5, high=50, unit="%")
-    """Width of a histogram's bins."""
+    """Width of a histogram bin."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
-    """More readings than this of both GPUs must have been seen first."""
+    """The rule compares two GPUs only after more readings of both than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     window_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
-    """How far back readings count; over the whole life of the job when not set."""
+    """How far back readings count; none = the whole job."""
 
     @property
     def lookback(self) -> Lookback:

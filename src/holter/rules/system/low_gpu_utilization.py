@@ -26,34 +26,34 @@ class LowGPUUtilization(Rule):
     """A GPU's utilization is low, or it fluctuates, over the last minutes of training."""
 
     reads = ("samples/gpu.util", "samples/gpu.sm_active", READS, "steps")
-    description = "GPU low or fluctuating"
+    description = "GPU utilization is low or fluctuates"
     formula = (
-        "p95 < threshold_p95 or mean < threshold_mean: low; "
-        "p95 > threshold_p95 and p5 < threshold_p5: fluctuating"
+        "low: 95th percentile < threshold_p95, or mean < threshold_mean; fluctuating: 95th percentile > "
+        "threshold_p95 and 5th percentile < threshold_p5"
     )
-    advice = "Look at what the GPU waits for: data loading first, then communication, then small kernels."
+    advice = "Find what the GPU waits for: check data loading first, then communication, then small kernels."
     packs = ("default", "essentials", "performance", "sagemaker")
 
     threshold_p95: float = parameter(50.0, classic=70.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Low when the 95th percentile is below this."""
+    """Utilization is low when its 95th percentile is below this."""
     threshold_p5: float = parameter(10.0, low=0, high=100, unit="%")
-    """Fluctuating when the 5th percentile is below this while the 95th is high."""
+    """Utilization fluctuates when its 5th percentile is below this while the 95th is high."""
     threshold_mean: float | None = parameter(60.0, classic=None, low=0, high=100, unit="%")
-    """Low when the mean is below this."""
+    """Utilization is low when its mean is below this."""
     metric: str = parameter("auto", classic="gpu.util", choices=("auto", "gpu.util", "gpu.sm_active"))
-    """What is judged; auto: gpu.sm_active where it is read, else gpu.util."""
+    """Metric that is judged; auto = gpu.sm_active if it is recorded, otherwise gpu.util."""
     sm_threshold_mean: float | None = parameter(30.0, low=0, high=100, unit="%")
-    """The threshold of the mean where gpu.sm_active is judged."""
+    """Replaces threshold_mean when gpu.sm_active is judged."""
     window: int | None = parameter(None, classic=500, above=0, unit="readings", instead_of="window_s")
-    """How many of the last readings are judged."""
+    """Number of recent readings that are judged."""
     window_s: float | None = parameter(250.0, classic=None, above=0, unit="s")
     """The same as a time."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
-    """More readings than this must have been seen first."""
+    """The rule judges a GPU only after more readings than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up, and for p5 evaluation and checkpoints."""
+    """Ignore readings before the end of warm-up; for p5 also evaluation and checkpoints."""
 
     @property
     def lookback(self) -> Lookback:

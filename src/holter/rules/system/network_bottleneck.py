@@ -29,12 +29,13 @@ class NetworkBottleneck(Rule):
         "samples/net.retrans",
         "steps",
     )
-    description = "the network holds training back"
+    description = "the network slows down training"
     formula = (
-        "p95 of traffic >= full_pct of the link and communication >= exposed_pct of the steps; TCP "
-        "segments sent again / sent >= info, warning, or critical; link slower than most others'"
+        "95th percentile of traffic >= full_pct of the link and communication >= exposed_pct of the steps; "
+        "TCP retransmissions / segments sent >= info, warning, or critical; or a link slower than most "
+        "others"
     )
-    advice = "Check cable and port, the interface NCCL chose, rail alignment, and message sizes."
+    advice = "Check the cable and the port, the interface that NCCL chose, rail alignment, and message sizes."
     packs = ("distributed",)
     every_s = 30.0
     consecutive = 2
@@ -42,15 +43,15 @@ class NetworkBottleneck(Rule):
     full_pct: float = parameter(85.0, above=0, high=100, unit="%")
     """A link with more traffic than this is full."""
     exposed_pct: float = parameter(10.0, low=0, high=100, unit="%")
-    """Share of the steps that communication takes at least."""
+    """Share of the steps that communication must take."""
     info: float | None = parameter(0.1, above=0, high=100, unit="%")
-    """Share of segments sent again from which it is worth a note."""
+    """Share of retransmitted segments from which the rule reports a note."""
     warning: float | None = parameter(1.0, above=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of retransmitted segments that is a warning."""
     critical: float | None = parameter(5.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of retransmitted segments that is critical."""
     min_segments: float = parameter(20_000.0, low=1, unit="segments")
-    """Fewer segments sent within two minutes say nothing about losses."""
+    """Retransmissions are not judged below this number of segments in two minutes."""
 
     @property
     def lookback(self) -> Lookback:

@@ -38,7 +38,7 @@ class OverallSystemUsage(Rule):
 
     reads = tuple(f"samples/{metric}" for metrics, _ in _GROUPS.values() for metric in metrics)
     severity = "info"
-    description = "summary of resource use"
+    description = "summarises the use of CPU, GPU, memory, storage and network"
     formula = "never"
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0

@@ -39,18 +39,18 @@ class ProfilerReport(Rule):
 
     reads = ("steps",)
     severity = "info"
-    description = "report of all profiler rules"
+    description = "runs all profiler rules and reports them together"
     formula = "never"
     packs = ("sagemaker",)
 
     parameters_of_rules: str = parameter("{}")
-    """The parameters of its rules, as a JSON object from `<Rule>_<parameter>` to values."""
+    """Parameters of its rules, as a JSON object from `<Rule>_<parameter>` to values."""
     profile: str = parameter("modern", classic="classic", choices=("modern", "classic"))
-    """Defaults of the parameters that are not given."""
+    """Default profile for parameters that are not given."""
     scan_interval_us: int = parameter(60_000_000, above=0, unit="us")
-    """Accepted for old configurations; holter evaluates each rule at its own interval."""
+    """Accepted for old configurations and ignored; each rule has its own interval."""
     opt_out_telemetry: bool = parameter(False)
-    """Accepted for old configurations; holter has no telemetry."""
+    """Accepted for old configurations and ignored; holter has no telemetry."""
 
     def __post_init__(self) -> None:
         """Check the parameters of the rules as those of its own."""

@@ -35,20 +35,20 @@ class StorageBottleneck(Rule):
     )
     description = "storage is too slow for training"
     formula = (
-        "psi.io of the last minute >= pressure and data loading >= data of the steps (or twice of both: "
-        "critical); p95 of disk.await >= wait_ms: info"
+        "psi.io of the last minute >= pressure and data loading >= data of the steps: warning; both at "
+        "twice their limit: critical; 95th percentile of disk.await >= wait_ms: note"
     )
-    advice = "Keep data near: a local cache, larger files, a sequential format."
+    advice = "Keep data close: use a local cache, larger files, or a sequential format."
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
 
     pressure: float = parameter(20.0, above=0, high=100, unit="%")
-    """I/O pressure from which it is a warning; twice as much is critical."""
+    """I/O pressure that is a warning; twice as much is critical."""
     data: float = parameter(10.0, low=0, high=100, unit="%")
-    """Share of the steps that data loading takes at least; for critical twice as much."""
+    """Share of the steps that data loading must take; twice as much for a critical finding."""
     wait_ms: float | None = parameter(50.0, above=0, unit="ms")
-    """Mean time of a disk operation whose 95th percentile is worth a note."""
+    """95th percentile of the time of a disk operation from which the rule reports a note."""
 
     @property
     def lookback(self) -> Lookback:

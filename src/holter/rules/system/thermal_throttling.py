@@ -48,38 +48,40 @@ class ThermalThrottling(Rule):
         "samples/gpu.mem_temp",
         READS,
     )
-    description = "GPU clocks are lowered by heat or power"
+    description = "heat or power limits lower GPU clocks"
     formula = (
-        "of busy readings: share lowered by heat > info, warning, critical; by hardware or power brake; "
-        "median clock below that of the same model's others; a minute within 3 degrees of slow-down"
+        "share of busy readings throttled by heat > info, warning, or critical; by hardware or power brake "
+        ">= hardware_*; median clock below other GPUs of the model by >= deficit_*; or a minute within 3 "
+        "degrees of the slow-down temperature"
     )
     advice = (
-        "Check cooling, airflow and the power limit of the GPU; one slow GPU slows a whole synchronous job."
+        "Check the cooling, the airflow and the power limit of the GPU; one slow GPU slows down a whole "
+        "synchronous job."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(0.0, low=0, high=100, unit="%")
-    """Share of busy readings with clocks lowered by heat above which it is worth a note."""
+    """Share of busy readings throttled by heat above which the rule reports a note."""
     warning: float | None = parameter(1.0, low=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of busy readings throttled by heat that is a warning."""
     critical: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of busy readings throttled by heat that is critical."""
     hardware_warning: float | None = parameter(0.1, low=0, high=100, unit="%")
-    """The same for a slow-down by hardware or a power brake."""
+    """Share of busy readings slowed by hardware or a power brake that is a warning."""
     hardware_critical: float | None = parameter(5.0, low=0, high=100, unit="%")
-    """The same for a slow-down by hardware or a power brake."""
+    """Share of busy readings slowed by hardware or a power brake that is critical."""
     deficit_warning: float | None = parameter(7.0, above=0, high=100, unit="%")
-    """How much slower than the same model's others is a warning."""
+    """A clock lower than that of the model's other GPUs by this share is a warning."""
     deficit_critical: float | None = parameter(15.0, above=0, high=100, unit="%")
-    """How much slower is critical."""
+    """A clock lower than that of the model's other GPUs by this share is critical."""
     busy_pct: float = parameter(50.0, low=0, high=100, unit="%")
-    """Readings below this utilization do not count: an idle GPU lowers its clock by right."""
+    """Readings below this utilization are ignored, because an idle GPU lowers its clock on purpose."""
     min_busy_s: float = parameter(60.0, low=0, unit="s")
-    """A GPU that was busy for less is not judged."""
+    """A GPU that was busy for a shorter time is not judged."""
     memory_c: float = parameter(95.0, above=0, unit="degrees C")
-    """Memory this hot is a warning."""
+    """GPU memory at this temperature is a warning."""
 
     @property
     def lookback(self) -> Lookback:

@@ -24,20 +24,20 @@ class UnusedGPU(Rule):
     """A GPU that the job may use never works and holds next to nothing, while another of the job works."""
 
     reads = ("samples/gpu.util", "samples/gpu.mem.used", READS, "scalars/cuda.total", "steps")
-    description = "a GPU is visible and not used"
+    description = "a GPU is visible to the job but not used"
     formula = (
-        "from the first step + after_s: highest utilization 0 and memory < memory_mib, while another GPU "
+        "after_s after the first step: highest utilization is 0 and memory < memory_mib, while another GPU "
         "of the job works; or two trainers share a GPU while another is free"
     )
-    advice = "Start one process for each GPU, or give the job fewer: set CUDA_VISIBLE_DEVICES."
+    advice = "Start one process for each GPU, or give the job fewer GPUs with CUDA_VISIBLE_DEVICES."
     packs = ("performance", "distributed")
     every_s = 60.0
     consecutive = 2
 
     after_s: float = parameter(600.0, low=0, unit="s")
-    """Time from the first step in which a GPU may do nothing."""
+    """Time after the first step in which a GPU may be unused."""
     memory_mib: float = parameter(500.0, above=0, unit="MiB")
-    """A GPU that holds less holds a bare context of the driver at most."""
+    """A GPU that holds less memory holds only a driver context."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Remember the highest readings of each GPU; judge each node once training had its time."""

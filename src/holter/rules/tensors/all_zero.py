@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class AllZero(TensorRule):
     """A tensor holds nothing but zeros, or as many as threshold says."""
 
-    description = "tensors that are (nearly) all zero"
-    formula = "100 x zeros / elements >= threshold"
+    description = "tensors whose elements are all zero, or nearly all"
+    formula = "share of zero elements >= threshold"
     advice = (
-        "Find out what feeds the listed tensors: dead activations, a loss that does not reach them, or "
-        "weights that start at zero; give them another initialisation or activation."
+        "Find what feeds the listed tensors: dead activations, a loss that does not reach them, or weights "
+        "that start at zero. Change their initialisation or activation."
     )
     packs = ("sagemaker",)
     roles = ("weight", "embedding", "grad", "loss")
@@ -36,11 +36,11 @@ class AllZero(TensorRule):
     save = "gradients@100"
 
     threshold: float = parameter(100.0, above=0, high=100, unit="%")
-    """The share of zeros from which a tensor counts as zero."""
+    """Share of zero elements from which a tensor counts as zero."""
     ignore_first_step: bool = parameter(True, classic=False)
-    """Leave each tensor's first saved step out: some start at zero on purpose."""
+    """Ignore the first saved step of each tensor, because some tensors start at zero on purpose."""
     include_frozen: bool = parameter(False, classic=True)
-    """Also judge parameters that are frozen or unused."""
+    """Also judge frozen and unused parameters."""
     successive: int = parameter(5, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
 

@@ -33,7 +33,7 @@ class CreateXgboostReport(TensorRule):
 
     reads = ("tensors", "tensor_values", "scalars")
     severity = "info"
-    description = "figures for the report of an XGBoost run"
+    description = "collects the figures of the XGBoost report"
     formula = "never"
     packs = ("sagemaker",)
     also_called = ("PlotVisualizations", "PlotXGBoostVisualizations")

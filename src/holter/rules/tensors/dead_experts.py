@@ -25,29 +25,29 @@ class DeadExperts(Rule):
     """The router of a mixture of experts sends nearly all tokens to a few, for hundreds of steps."""
 
     reads = ("tensor_values",)
-    description = "experts get no tokens"
+    description = "a mixture-of-experts router sends almost no tokens to some experts"
     formula = (
-        "for `steps` steps, over all ranks: an expert below `least` of the uniform share: warning, over 25 % "
-        "of them: critical; largest load > `most` x the mean, or entropy of the loads < `entropy` x "
-        "ln(experts): warning"
+        "for `steps` steps over all ranks: load of an expert < least x the uniform share: warning, of over "
+        "25 % of the experts: critical; largest load > most x the mean, or entropy of the loads < entropy x"
+        " ln(experts): warning"
     )
     advice = (
-        "Raise the weight of the load-balancing loss or add router noise; lower the router's learning rate."
+        "Raise the weight of the load-balancing loss, add router noise, or lower the router's learning rate."
     )
     packs = ("convergence",)
 
     names: str = parameter(
         r"(?i)(router|expert|moe|gate).*(count|load|tokens)|tokens_per_expert", aliases=("tensor_regex",)
     )
-    """Pattern that finds tensors with the tokens of each expert, anywhere in their names."""
+    """Pattern of the tensors that hold the tokens of each expert, anywhere in their names."""
     steps: int = parameter(500, low=0, unit="steps")
-    """For how long it must hold."""
+    """Number of steps for which the condition must hold."""
     least: float = parameter(0.10, above=0, high=1)
     """Share of the uniform load below which an expert is dead."""
     most: float = parameter(4.0, above=1)
-    """How many times the mean load is too much."""
+    """Largest allowed load, as a multiple of the mean load."""
     entropy: float = parameter(0.5, low=0, high=1)
-    """Least entropy of the loads, as a share of that of even ones."""
+    """Smallest allowed entropy of the loads, as a share of the entropy of equal loads."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)

@@ -23,8 +23,8 @@ class FeatureImportanceOverweight(TensorRule):
     description = "a few features carry nearly all importance"
     formula = "sum of the nfeatures largest importances / sum of all > threshold"
     advice = (
-        "Look at the features listed: one that gives the label away must go; otherwise try deeper trees, "
-        "column sampling, or fewer features."
+        "Check the listed features: remove one that leaks the label. Otherwise try deeper trees, column "
+        "sampling, or fewer features."
     )
     packs = ("sagemaker",)
     statistics = ("mean",)
@@ -35,11 +35,11 @@ class FeatureImportanceOverweight(TensorRule):
     )
     """Patterns that find the importances, one tensor for each feature."""
     threshold: float = parameter(0.8, low=0, high=1)
-    """The largest share that the few may have."""
+    """Largest allowed share of the most important features."""
     nfeatures: int = parameter(3, low=1, unit="features")
-    """How many are few."""
+    """Number of features that are summed."""
     more_features_only: bool = parameter(True, classic=False)
-    """Judge only models with more features than that."""
+    """Judge only models with more features than nfeatures."""
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Compare the sum of the largest with the sum of all."""

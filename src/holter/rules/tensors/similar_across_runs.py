@@ -35,13 +35,13 @@ class SimilarAcrossRuns(TensorRule):
 
     reads = ("tensors", "tensor_values", "scalars")
     severity = "info"
-    description = "tensors differ from the reference run"
+    description = "tensors differ from those of the reference run"
     formula = (
-        "|a - b| > atol + rtol x |b| for some element, or statistic where the elements were not recorded"
+        "|a - b| > atol + rtol x |b| for an element, or for a statistic when the elements are not recorded"
     )
     advice = (
-        "Compare seeds, versions, data order and hardware of the two runs, beginning at the tensor and step "
-        "that were first to differ."
+        "Compare the seeds, versions, data order and hardware of the two runs, starting at the first tensor"
+        " and step that differ."
     )
     packs = ("sagemaker",)
     nonfinite = True
@@ -56,13 +56,13 @@ class SimilarAcrossRuns(TensorRule):
     other_trials: tuple[str, ...] | None = parameter(
         None, aliases=("other_trial", "other_trial_0", "other_job")
     )
-    """The runs to compare with, by the names they are given under."""
+    """Runs to compare with, by the names under which they are given."""
     rtol: float = parameter(1e-5, classic=0.0, low=0)
-    """How much values may differ as a share of the other's."""
+    """Allowed difference, as a share of the other value."""
     atol: float = parameter(1e-8, classic=0.0, low=0)
-    """How much they may differ beyond that."""
+    """Allowed difference in addition to rtol."""
     fire_if: str = parameter("different", choices=("different", "similar"))
-    """Whether to tell what differs, or what does not."""
+    """Whether the rule reports what differs or what is similar."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare what is new with the other runs, where they were given."""

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class TensorVariance(TensorRule):
     """The variance of a tensor is too large, too small, or far from what it was first."""
 
-    description = "tensor variance outside limits"
+    description = "the variance of a tensor is outside its limits"
     formula = (
-        "variance > max_threshold, or < min_threshold (at the first saved step only where first_small), or "
-        "changed by more than a factor relative_change"
+        "variance > max_threshold, or < min_threshold (at the first saved step only with first_small), or "
+        "changed by more than the factor relative_change"
     )
     advice = (
-        "Look at the initialisation and the learning rate of the listed tensors: a variance that grows "
-        "leads to overflow, one that shrinks to nothing to a layer that says nothing."
+        "Check the initialisation and the learning rate of the listed tensors. A growing variance leads to "
+        "overflow; a vanishing variance means that the layer carries no information."
     )
     packs = ("sagemaker",)
     roles = ("weight", "embedding")
@@ -41,15 +41,15 @@ class TensorVariance(TensorRule):
     collection_names: tuple[str, ...] | None = parameter(None)
     """Collections whose tensors it looks at, with those the patterns find; weights when neither is given."""
     max_threshold: float | None = parameter(None, low=0)
-    """The largest variance allowed; none = not asked."""
+    """Largest allowed variance; none = not checked."""
     min_threshold: float | None = parameter(1e-12, classic=None, low=0)
-    """The smallest variance allowed; none = not asked."""
+    """Smallest allowed variance; none = not checked."""
     relative_change: float | None = parameter(100.0, classic=None, above=1)
-    """By which factor it may differ from that of the tensor's first saved step; none = not asked."""
+    """Largest allowed factor against the first saved step of the tensor; none = not checked."""
     first_small: bool = parameter(False, classic=True)
-    """Also tell a variance that is too small at a tensor's first saved step; adapters begin with zeros."""
+    """Also report too small a variance at the first saved step; adapters start with zeros."""
     include_single: bool = parameter(False, classic=True)
-    """Also judge tensors of one element, whose variance is always 0."""
+    """Also judge tensors with one element, whose variance is always 0."""
 
     def remember(self, window: Window, at: StepRows) -> None:
         """Keep each tensor's first variance."""

@@ -26,9 +26,12 @@ class TreeDepth(TensorRule):
 
     reads = ("tensors", "tensor_values")
     severity = "info"
-    description = "trees deeper than wanted"
-    formula = "levels below the root > depth: along the links of nodes, else floor(log2(largest node id + 1))"
-    advice = "Limit the depth, or ask for more samples or more gain at each split: deep trees learn noise."
+    description = "trees are deeper than allowed"
+    formula = (
+        "levels below the root > depth; counted along the links of the nodes, otherwise floor(log2(largest "
+        "node id + 1))"
+    )
+    advice = "Limit max_depth, or require more samples or more gain per split: deep trees learn noise."
     packs = ("sagemaker",)
     statistics = ("max",)
     kinds = ("value",)
@@ -37,9 +40,9 @@ class TreeDepth(TensorRule):
     tensor_regex: tuple[str, ...] | None = parameter((r"^trees/(Node|Tree|Yes|No)$",))
     """Patterns that find the nodes of trees, and the links between them."""
     depth: float = parameter(10.0, classic=4.0, low=0, unit="levels")
-    """The deepest a tree may be."""
+    """Largest allowed depth of a tree."""
     use_links: bool = parameter(True, classic=False)
-    """Follow the links where they were recorded: not every way to grow a tree numbers its nodes by level."""
+    """Follow the recorded links, because not every way to grow a tree numbers its nodes by level."""
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Work out the depth of the deepest tree of a step."""

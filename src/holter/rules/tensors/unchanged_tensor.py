@@ -30,11 +30,11 @@ class UnchangedTensor(TensorRule):
     """A tensor is the same at several saved steps in a row."""
 
     reads = ("tensors", "scalars")
-    description = "tensor has stopped changing"
-    formula = "the last num_steps saved values are equal, or within atol + rtol x |value| where these are set"
+    description = "a tensor no longer changes"
+    formula = "the last num_steps saved values are equal, or within atol + rtol x |value| when these are set"
     advice = (
-        "Make sure that the optimizer holds these parameters, that gradients reach them, and that updates "
-        "are not lost to rounding: raise the learning rate or keep weights in float32."
+        "Check that the optimizer holds these parameters, that gradients reach them, and that rounding does"
+        " not lose their updates: raise the learning rate or keep weights in float32."
     )
     packs = ("convergence", "sagemaker")
     roles = ("weight", "embedding")
@@ -42,17 +42,17 @@ class UnchangedTensor(TensorRule):
     statistics = ("min", "max", "mean", "std", "delta_max", "fingerprint")
 
     num_steps: int = parameter(3, low=2, unit="saved steps")
-    """How many saved values in a row are compared."""
+    """Number of saved values in a row that are compared."""
     rtol: float = parameter(0.0, classic=1e-5, low=0)
-    """How much a value may differ as a share of itself and still be the same."""
+    """Difference, as a share of the value, that counts as equal."""
     atol: float = parameter(0.0, classic=1e-8, low=0)
-    """How much it may differ beyond that."""
+    """Difference in addition to rtol that counts as equal."""
     equal_nan: bool = parameter(True, classic=False)
-    """Whether NaN is the same as NaN."""
+    """Whether NaN equals NaN."""
     skip_if_lr_zero: bool = parameter(True, classic=False)
-    """Do not judge while the learning rate is 0: then nothing should change."""
+    """Do not judge while the learning rate is 0, because tensors should not change then."""
     include_frozen: bool = parameter(False, classic=True)
-    """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
+    """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
 
     def remember(self, window: Window, at: StepRows) -> None:
         """Compare with the saved step before, for those to come."""

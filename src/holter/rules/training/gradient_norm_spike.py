@@ -28,24 +28,24 @@ class GradientNormSpike(Rule):
     """The global norm of the gradients, before clipping, leaves its usual range."""
 
     reads = ("scalars",)
-    description = "gradient norm jumps, or vanishes"
+    description = "the gradient norm jumps, vanishes, or is nearly always clipped"
     formula = (
-        "in logarithms more than z MADs above the median of the last 128 norms, and more than factor x it: "
-        "info; at 10 x or 3 times in 1000 steps: warning; when the loss jumps within 20 steps, or at 3 x for "
-        "50 steps: critical. Over 95 % of 500 steps clipped: info. Below 0.01 x the median of the first 500 "
-        "steps for 100 steps, while the loss is not down: warning"
+        "log norm more than z MADs above the median of the last 128, and norm > factor x that median: note;"
+        " 10 x or 3 spikes in 1,000 steps: warning; followed by a jump of the loss within 20 steps, or 3 x "
+        "for 50 steps: critical. Over 95 % of 500 steps clipped: note. Below 0.01 x the median of the first"
+        " 500 steps for 100 steps while the loss has not fallen: warning"
     )
-    advice = "Lower the learning rate, clip gradients, look at the batches of these steps."
+    advice = "Lower the learning rate, clip gradients, and look at the batches of these steps."
     packs = ("convergence",)
 
     z: float = parameter(6.0, above=0)
-    """How many spreads of the logarithm above the median is a spike."""
+    """Distance above the median, in MADs of the logarithm, from which a norm is a spike."""
     factor: float = parameter(3.0, above=1)
-    """How many times the median it must be too."""
+    """A spike must also exceed this multiple of the median."""
     start_steps: int = parameter(100, low=0, unit="steps")
-    """Steps since the first that was seen, in which nothing is a spike."""
+    """First steps of the job, in which no norm counts as a spike."""
     losses: str = parameter(MAIN_LOSS)
-    """Pattern that finds the loss a spike is followed by, anywhere in its name."""
+    """Pattern of the loss that may follow a spike, anywhere in its name."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)

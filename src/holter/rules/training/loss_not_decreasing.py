@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 class LossNotDecreasing(LossRule):
     """A loss is not enough lower than it was num_steps steps before."""
 
-    description = "loss does not go down"
+    description = "the loss does not decrease"
     formula = (
-        "each num_steps: with change = 100 x (before - now) / |before|, modern: change < diff_percent; "
+        "every num_steps, with change = 100 x (before - now) / |before|: modern: change < diff_percent; "
         "classic: 0 <= change < diff_percent, or -change > increase_threshold_percent"
     )
     advice = (
-        "Check the learning rate and its schedule, the order of the data, the labels, and whether the "
-        "parameters that should learn are frozen; if the loss is as low as it can be, stop."
+        "Check the learning rate and its schedule, the order of the data, the labels, and whether trainable"
+        " parameters are frozen. If the loss cannot go lower, stop."
     )
     packs = ("convergence", "sagemaker")
     also_called = ("LossNotDecreasingRule",)
 
     use_losses_collection: bool = parameter(True)
-    """Look at what is called a loss when no pattern is given."""
+    """Judge the scalars that are named like a loss when no pattern is given."""
     num_steps: int = parameter(200, classic=10, low=1, unit="steps")
-    """How many steps the compared values are apart at least."""
+    """Minimum number of steps between the compared values."""
     diff_percent: float = parameter(0.1, low=0, high=100, unit="%")
-    """How much lower the loss must be."""
+    """By how much the loss must decrease."""
     increase_threshold_percent: float = parameter(5.0, low=0, high=100, unit="%")
-    """How much higher it may be; only where strict is off."""
+    """By how much the loss may increase; used only when strict is off."""
     strict: bool = parameter(True, classic=False)
-    """Ask for the decrease whether the loss rose or fell."""
+    """Require the decrease even when the loss rose."""
     smooth: int = parameter(20, classic=1, low=1, unit="values")
-    """Compare medians of so many values."""
+    """Compare medians of this many values."""
     plateau_ok_below: float | None = parameter(None)
-    """Do not tell a loss that is already below this."""
+    """A loss below this value is never reported."""
     successive: int = parameter(2, classic=1, low=1, aliases=("consecutive",))
     """At how many comparisons of the same loss in a row it must hold; noise alone looks flat now and then."""
 

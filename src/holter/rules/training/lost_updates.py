@@ -42,27 +42,28 @@ class LostUpdates(Rule):
     """
 
     reads = ("tensors", "scalars", "spans/optimizer", "spans/skipped")
-    description = "rounding loses the optimizer's updates"
+    description = "rounding of the weights loses the optimizer's updates"
     formula = (
-        "of weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / least mean update "
-        "over the last `steps` pairs of successive saved steps, of all their elements, >= info, warn, "
+        "for weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / smallest "
+        "expected mean update, over the last `steps` pairs of consecutive saved steps, >= info, warn, or "
         "critical; after 4 x (|weight| / 512 / update)^2 steps"
     )
     advice = (
-        "Keep the weights in float32 (autocast, master weights), round stochastically, or raise lr x batch."
+        "Keep the weights in float32 (autocast with master weights), round stochastically, or raise the "
+        "learning rate x batch size."
     )
     packs = ("convergence",)
 
     info: float = parameter(0.3, low=0, high=1)
-    """Share of the updates lost that is told as information."""
+    """Share of lost updates from which the rule reports a note."""
     warn: float = parameter(0.6, low=0, high=1)
-    """Share lost that is a warning."""
+    """Share of lost updates that is a warning."""
     critical: float = parameter(0.9, low=0, high=1)
-    """Share lost that is critical."""
+    """Share of lost updates that is critical."""
     steps: int = parameter(20, low=2, high=500, unit="saved steps")
-    """How many steps, each saved right after the one before, are judged together."""
+    """Number of pairs of consecutive saved steps that are judged together."""
     optimizer: str | None = parameter(None)
-    """Name of the optimizer's class, as AdamW or SGD; what the recorder saw when not set."""
+    """Class name of the optimizer, for example AdamW; none = the one that the recorder saw."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare changes with updates at steps that were saved one after another."""

@@ -23,19 +23,19 @@ class MissingGradient(Rule):
     """Trainable parameters whose gradient is absent or exactly zero, step after step, on every rank."""
 
     reads = ("tensors",)
-    description = "trainable parameters get no gradient"
+    description = "trainable parameters receive no gradient"
     formula = (
-        "gradient None or all zero at `steps` saved optimizer steps in a row; experts are left out; info for "
-        "the base under adapters"
+        "gradient None or all zero at `steps` saved optimizer steps in a row; experts are ignored; a note "
+        "for the base model under adapters"
     )
     advice = (
-        "Look for a detached graph, an unused branch, wrong freezing; freeze what is not to be trained with "
-        "requires_grad=False."
+        "Look for a detached graph, an unused branch, or wrong freezing. Freeze parameters that should not "
+        "train with requires_grad=False."
     )
     packs = ("convergence",)
 
     steps: int = parameter(20, low=1, unit="saved steps")
-    """At how many saved steps in a row it must be missing: enough for branches that are dropped by chance."""
+    """Number of saved steps in a row without a gradient; large enough for randomly dropped branches."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Count each parameter's steps without a gradient; tell when one more has too many."""

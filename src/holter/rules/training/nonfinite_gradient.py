@@ -33,17 +33,17 @@ class NonFiniteGradient(Rule):
     severity = "critical"
     description = "gradients are NaN or infinite"
     formula = (
-        "any element of a gradient, its norm, or the loss not finite at a step: critical; info where a "
-        "gradient scaler skipped the step"
+        "a gradient element, a gradient norm, or the loss is not finite: critical; a note when a gradient "
+        "scaler skipped the step"
     )
     advice = (
-        "Go back to a checkpoint from before; look at the tensor that is named first, lower the learning "
-        "rate, clip gradients, use bfloat16 instead of float16."
+        "Restart from an earlier checkpoint. Look at the tensor that is named first, lower the learning "
+        "rate, clip gradients, or use bfloat16 instead of float16."
     )
     packs = ("default", "essentials", "convergence")
 
     losses: str = parameter(MAIN_LOSS)
-    """Pattern that finds the loss among the logged numbers, anywhere in its name."""
+    """Pattern of the loss among the scalars, anywhere in its name."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)

@@ -24,15 +24,16 @@ class NonFiniteLoss(Rule):
 
     reads = ("scalars",)
     severity = "critical"
-    description = "loss is NaN or infinite"
-    formula = "any value of a loss that is not finite"
+    description = "the loss is NaN or infinite"
+    formula = "any value of a loss is not finite"
     advice = (
-        "Go back to a checkpoint from before; lower the learning rate, clip gradients, look at that batch."
+        "Restart from an earlier checkpoint. Lower the learning rate, clip gradients, and look at the batch"
+        " of this step."
     )
     packs = ("default", "essentials", "convergence")
 
     names: str = parameter(ANY_LOSS, aliases=("tensor_regex",))
-    """Pattern that finds the losses among the logged numbers, anywhere in their names."""
+    """Pattern of the losses among the scalars, anywhere in their names."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)

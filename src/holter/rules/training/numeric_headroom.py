@@ -47,22 +47,23 @@ class NumericHeadroom(Rule):
     """Activations near the largest number of their type, gradients below the smallest, or high logits."""
 
     reads = ("tensors", "scalars")
-    description = "numbers are close to the limits of their type"
+    description = "activations, gradients or attention logits are close to the limits of their number type"
     formula = (
         "at two saved steps in a row: largest activation / 65504 (float16) >= 0.1, 0.25, 0.5; share of a "
-        "gradient's non-zero elements below the smallest normal of their type >= 0.2, 0.5, 0.9; largest "
-        "attention logit >= 50, 100: info, warning, critical; an activation 10 x larger within 1000 steps, "
-        "after the first 1000: warning"
+        "gradient's non-zero elements below the smallest normal number >= 0.2, 0.5, 0.9; largest attention "
+        "logit >= 50, 100: note, warning, critical; after start_steps an activation that grows 10 x within "
+        "1,000 steps: warning"
     )
     advice = (
-        "Use bfloat16, normalize before attention (QK norm), raise the loss scale, lower the learning rate."
+        "Use bfloat16, normalise queries and keys before attention (QK norm), raise the loss scale, or "
+        "lower the learning rate."
     )
     packs = ("convergence",)
 
     dtype: str | None = parameter(None, choices=("float16", "bfloat16", "float32"))
-    """Type of activations; float16 when not set and a loss scale above 1 is logged."""
+    """Type of the activations; none = float16 if a loss scale above 1 is logged."""
     logits: str = parameter(r"(?i)att(entio)?n.*(logits|scores)")
-    """Pattern that finds attention logits among the tensors, anywhere in their names."""
+    """Pattern of the attention logits among the tensors, anywhere in their names."""
     start_steps: int = parameter(1000, low=0, unit="steps")
     """First steps, in which activations may grow."""
 

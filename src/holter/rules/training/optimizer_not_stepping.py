@@ -33,24 +33,24 @@ class OptimizerNotStepping(Rule):
     """Parameters do not change though the learning rate is not zero; or the rate is at fault."""
 
     reads = ("tensors", "scalars", "spans/skipped")
-    description = "optimizer steps change nothing"
+    description = "optimizer steps do not change the parameters"
     formula = (
-        "change of every parameter 0 while lr > 0 and the step not skipped, at two saved steps at least: for "
-        "`warn` steps: warning, `critical` steps: critical. Parameters with a gradient that never changed at "
-        "10 saved steps, lr = 0 for 100 steps, lr 5 times higher than ever in one step: warning"
+        "every parameter unchanged while lr > 0 and the step is not skipped, at two or more saved steps: "
+        "for `warn` steps: warning, for `critical` steps: critical. Parameters with a gradient unchanged at"
+        " 10 saved steps, lr = 0 for 100 steps, or lr 5 x higher than ever in one step: warning"
     )
     advice = (
-        "Check that optimizer.step() is called, that the optimizer was given all parameters of this very "
-        "model, and the schedule of the learning rate."
+        "Check that optimizer.step() is called, that the optimizer holds the parameters of this model, and "
+        "the schedule of the learning rate."
     )
     packs = ("convergence",)
 
     warn: int = parameter(10, low=1, unit="steps")
-    """Steps without any change that are a warning."""
+    """Number of steps without any change that is a warning."""
     critical: int = parameter(100, low=1, unit="steps")
-    """Steps without any change that are critical."""
+    """Number of steps without any change that is critical."""
     start_steps: int = parameter(100, low=0, unit="steps")
-    """First steps in which the learning rate may do what it likes."""
+    """First steps, in which the learning rate is not judged."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each saved step, and each logged learning rate."""

@@ -19,29 +19,29 @@ class Overtraining(LossRule):
     """The loss of evaluation, or of training where nothing is evaluated, has long had no new best."""
 
     severity = "info"
-    description = "no further improvement of validation loss"
+    description = "the validation loss does not improve any more"
     formula = (
-        "no value below best - delta (modern: best - delta x |best|, medians of smooth values) for patience "
-        "values in a row"
+        "no value below best - delta (modern: best - delta x |best|, medians of `smooth` values) for "
+        "`patience` values in a row"
     )
     advice = (
-        "Stop, and keep the checkpoint of the best step; or lower the learning rate. If training still "
-        "improves, it has begun to overfit: regularise or add data."
+        "Stop and keep the checkpoint of the best step, or lower the learning rate. If training still "
+        "improves, the model overfits: regularise or add data."
     )
     packs = ("convergence", "sagemaker")
 
     patience_train: int = parameter(20, classic=5, low=1, unit="values")
-    """Values of training without a new best that are borne."""
+    """Training values without a new best that are allowed."""
     patience_validation: int = parameter(10, low=1, unit="values")
-    """Values of evaluation without a new best that are borne."""
+    """Validation values without a new best that are allowed."""
     delta: float = parameter(0.001, classic=0.01, low=0)
     """By how much a value must be lower to be a new best."""
     relative: bool = parameter(True, classic=False)
-    """Take delta as a share of the best."""
+    """Take delta as a share of the best value."""
     smooth: int = parameter(5, classic=1, low=1, unit="values")
-    """Compare medians of so many values."""
+    """Compare medians of this many values."""
     require: str = parameter("validation", choices=("validation", "any", "both"))
-    """Whose patience must be at its end: evaluation's (training's without one), either's, or both's."""
+    """Whose patience must run out: validation (or training, if there is none), either, or both."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Count for each loss the values without a new best."""

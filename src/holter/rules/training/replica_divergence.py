@@ -32,14 +32,14 @@ class ReplicaDivergence(Rule):
 
     reads = ("tensors", "scalars")
     severity = "critical"
-    description = "replicas of the model differ"
+    description = "replicas of the model differ between ranks"
     formula = (
-        "a parameter's fingerprint, lr or loss_scale that was the same on all ranks differs at two saved "
-        "steps in a row; parts of sharded ones, and what never was the same, are left out"
+        "a parameter's fingerprint, lr or loss_scale that was equal on all ranks differs at two saved steps"
+        " in a row; sharded parameters, and values that were never equal, are ignored"
     )
     advice = (
-        "Restart from a checkpoint of a rank of the majority; check the device of the others, and whether "
-        "all parameters and buffers are synchronized."
+        "Restart from a checkpoint of a rank of the majority, check the devices of the other ranks, and "
+        "check that all parameters and buffers are synchronised."
     )
     packs = ("distributed",)
 

@@ -32,21 +32,23 @@ class UnevenGradientScale(Rule):
     reads = ("tensors",)
     description = "gradient scales differ widely between layers"
     formula = (
-        "q = rms(gradient) / rms(weight) of each matrix, median of 5 saved steps; log10 of p95(q) / p05(q) "
-        ">= info, warn; or the median q of the first (last) third of the layers < 1e-4 x that of all while "
-        "log q rises (falls) with depth, Spearman > 0.7: warning; at two saved steps in a row"
+        "q = rms(gradient) / rms(weight) of each matrix, median of 5 saved steps: log10(p95(q) / p05(q)) >="
+        " info or warn; or median q of the first (last) third of the layers < 1e-4 x the median of all "
+        "while log q rises (falls) with depth (Spearman > 0.7): warning; at two saved steps in a row"
     )
-    advice = "Check normalization, activation and initialization of these layers; residual connections help."
+    advice = (
+        "Check the normalisation, activation and initialisation of these layers; residual connections help."
+    )
     packs = ("convergence",)
 
     info: float = parameter(3.0, above=0, unit="decades")
-    """Spread that is told as information."""
+    """Spread from which the rule reports a note."""
     warn: float = parameter(5.0, above=0, unit="decades")
     """Spread that is a warning."""
     start_steps: int = parameter(100, low=0, unit="steps")
-    """First steps, in which layers that begin with zeros catch up."""
+    """First steps that are ignored, so that layers that start with zeros catch up."""
     min_layers: int = parameter(6, low=3)
-    """So many matrices are needed to judge."""
+    """Number of matrices that the rule needs."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each step at which gradients were saved."""

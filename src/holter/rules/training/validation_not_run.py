@@ -24,22 +24,22 @@ class ValidationNotRun(Rule):
 
     reads = ("steps", "scalars")
     severity = "info"
-    description = "validation is not run"
+    description = "validation does not run"
     formula = (
-        "no evaluation in share of planned_steps; or, after three evaluations, none for `times` times the "
-        "longest stretch between two so far"
+        "no evaluation within `share` of planned_steps; or, after three evaluations, none for `times` x the"
+        " longest interval so far"
     )
-    advice = "Check when the evaluation is called, and that its loader is passed on."
+    advice = "Check when the evaluation is called, and that its data loader is passed on."
     packs = ("convergence",)
 
     planned_steps: int | None = parameter(None, low=1, unit="steps")
-    """How long training is to be; without it only an evaluation that stops coming is told."""
+    """Planned number of steps; without it the rule reports only evaluations that stop."""
     share: float = parameter(0.25, low=0, high=1)
-    """Part of the planned steps in which there must be an evaluation."""
+    """Share of the planned steps within which an evaluation must run."""
     times: float = parameter(4.0, above=1)
-    """How many times the longest stretch so far is too long."""
+    """Largest allowed interval, as a multiple of the longest interval so far."""
     names: str = parameter(r"(?i)^(val|valid|validation|eval|dev|test)([^a-z]|$)")
-    """Pattern that finds numbers which an evaluation logs, anywhere in their names."""
+    """Pattern of the scalars that an evaluation logs, anywhere in their names."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)

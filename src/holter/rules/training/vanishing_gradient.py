@@ -32,15 +32,14 @@ LEAST_UPDATE = 1e-7
 class VanishingGradient(TensorRule):
     """Gradients of some layers are so small that these layers do not learn."""
 
-    description = "gradients too small to train some layers"
+    description = "gradients are too small to train some layers"
     formula = (
-        "modern: rms(g) < relative_threshold x median over parameters of rms(g), or rms(g) < threshold and "
-        "below 1e-7 of the weights' rms; classic: mean(|g|) < threshold"
+        "modern: rms(g) < relative_threshold x median rms(g) of all parameters, or rms(g) < threshold and <"
+        " 1e-7 x the rms of the weights; classic: mean(|g|) < threshold"
     )
     advice = (
-        "Compare the listed layers with the rest: their depth, normalisation, activation and learning rate, "
-        "or freeze them if they should not learn; add residual connections or normalisation where they are "
-        "missing."
+        "Compare the listed layers with the rest: depth, normalisation, activation and learning rate. Add "
+        "residual connections or normalisation, or freeze layers that should not learn."
     )
     packs = ("convergence", "sagemaker")
     roles = ("grad", "weight", "embedding", "bias", "norm_param")
@@ -48,13 +47,13 @@ class VanishingGradient(TensorRule):
     save = "gradients@100"
 
     threshold: float = parameter(1e-7, above=0)
-    """A gradient is too small below this mean absolute value, in the modern profile root mean square."""
+    """A gradient with a smaller root mean square (classic: mean absolute value) is too small."""
     relative_threshold: float | None = parameter(1e-4, classic=None, above=0, high=1)
-    """Or when its root mean square is below this share of the median of all; none = not asked."""
+    """A smaller share of the median root mean square is also too small; none = not checked."""
     min_fraction_layers: float = parameter(0.0, low=0, high=1)
-    """The share of gradients that must be too small; 0 = one is enough."""
+    """Share of the gradients that must be too small; 0 = one is enough."""
     include_frozen: bool = parameter(False, classic=True)
-    """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
+    """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
     successive: int = parameter(3, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
 

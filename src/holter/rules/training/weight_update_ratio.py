@@ -27,15 +27,15 @@ class WeightUpdateRatio(TensorRule):
     """Weights change by too much, or by too little, from one saved step to the next."""
 
     reads = ("tensors", "scalars")
-    description = "updates too large or too small compared with weights"
+    description = "weight updates are too large or too small relative to the weights"
     formula = (
-        "modern: ||w - w_before|| / (||w_before|| + epsilon) / steps between them, classic: mean(|w - "
-        "w_before|) / (mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that began "
-        "at 0 before they were once below it) or < small_threshold"
+        "modern: ||w - w_before|| / (||w_before|| + epsilon) per step; classic: mean(|w - w_before|) / "
+        "(mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that start at 0, until "
+        "the ratio was below it once) or < small_threshold"
     )
     advice = (
-        "Where updates are too large lower the learning rate or clip gradients; where they are too small "
-        "raise it, or find out whether gradients reach these layers. Healthy is about 0.001 a step."
+        "If updates are too large, lower the learning rate or clip gradients. If they are too small, raise "
+        "it, or find out whether gradients reach these layers. A healthy ratio is about 0.001 per step."
     )
     packs = ("convergence", "sagemaker")
     roles = ("weight", "embedding", "bias", "norm_param")
@@ -43,21 +43,21 @@ class WeightUpdateRatio(TensorRule):
     statistics = ("mean", "std", "abs_mean", "delta_l2", "delta_abs_mean")
 
     num_steps: int | None = parameter(None, low=1, unit="steps")
-    """How many steps the compared values are apart at least; none = from one saved step to the next."""
+    """Minimum number of steps between the compared values; none = consecutive saved steps."""
     large_threshold: float = parameter(0.1, classic=10.0, above=0)
-    """Above this share of the weights an update is too large."""
+    """An update above this share of the weights is too large."""
     small_threshold: float = parameter(1e-6, classic=1e-8, low=0)
-    """Below this share of the weights an update is too small."""
+    """An update below this share of the weights is too small."""
     epsilon: float = parameter(1e-9, above=0)
-    """Keeps the division sound for weights that are all 0."""
+    """Avoids a division by zero for weights that are all 0."""
     per_step: bool = parameter(True, classic=False)
-    """Norms, and for each step between them, instead of mean absolute values of the whole change."""
+    """Compare norms per step, instead of mean absolute values over the whole change."""
     include_1d: bool = parameter(False, classic=True)
-    """Also judge biases and the parameters of norms, which are noisy."""
+    """Also judge biases and parameters of normalisation layers, which are noisy."""
     lr_zero_ok: bool = parameter(True, classic=False)
-    """Do not ask for larger updates while the learning rate is 0 or still rising."""
+    """Do not report small updates while the learning rate is 0 or still rising."""
     include_frozen: bool = parameter(False, classic=True)
-    """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
+    """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
 
     def wants(self, name: str, role: str) -> bool:
         """Tell whether the rule looks at a tensor."""
