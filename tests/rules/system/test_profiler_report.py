@@ -37,7 +37,7 @@ def test_the_report_brings_its_rules_with_their_parameters():
         ({"CPUBottelneck_threshold": 1}, "did you mean CPUBottleneck"),
         ({"CPUBottleneck_treshold": 1}, "did you mean 'threshold'"),
         ({"CPUBottleneck_threshold": 101}, "from 0 to 100"),
-        ({"parameters_of_rules": "[1"}, "no JSON object"),
+        ({"parameters_of_rules": "[1"}, "not a JSON object"),
         ({"threshold": 1}, "no parameter 'threshold'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Images that are not normalised before they enter the model."""
+"""CheckInputImages: input images are not normalised."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class CheckInputImages(TensorRule):
             if images < self.threshold_samples:
                 self.withdraw(window, at)
                 need = self.threshold_samples
-                window.insufficient("too_few_points", "too few images so far", have=images, need=need)
+                window.insufficient("too_few_points", "too few images yet", have=images, need=need)
             else:
                 yield from self._judged(row, new)
 

@@ -1,4 +1,4 @@
-"""Classes that are rare, or that are badly predicted."""
+"""ClassImbalance: class sizes are uneven, or a class is badly predicted."""
 
 from __future__ import annotations
 
@@ -82,14 +82,16 @@ class ClassImbalance(LabelRule):
                 one[2] += int(wrong[mine].sum())
         if len(counts) > MOST_CLASSES:
             counts.clear()
-            text = f"{pairs.tensor} has more than {MOST_CLASSES} different values: no classes"
+            text = (
+                f"{pairs.tensor} has more than {MOST_CLASSES} different values; labels of classes have fewer"
+            )
             window.insufficient("no_match", text)
             return
         total = sum(one[0] for one in counts.values())
         need = max(LEAST_SAMPLES, SAMPLES_A_CLASS * len(counts)) if self.samples is None else self.samples
         if total < need:
             self.withdraw(window, at)
-            window.insufficient("too_few_points", "too few labels so far", have=total, need=need)
+            window.insufficient("too_few_points", "too few labels yet", have=total, need=need)
             return
         yield from self._judged(pairs.tensor, counts)
 

@@ -1,4 +1,4 @@
-"""Classes that are taken for one another."""
+"""Confusion: the model confuses classes more often than allowed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Confusion(LabelRule):
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Count pairs of label and prediction; judge them once there are enough of each class."""
         if self.min_diag is None and self.max_off_diag is None:
-            window.insufficient("no_input", "there is no limit; set min_diag or max_off_diag")
+            window.insufficient("no_input", "no limit is set; set min_diag or max_off_diag")
             return
         pairs = self.pairs(window, at, classes=self.category_no)
         if pairs is None or pairs.predictions is None:
@@ -96,7 +96,7 @@ class Confusion(LabelRule):
             kept[str(at.rank)] = counts
             self.withdraw(window, at)
             have = float(matrix.sum())
-            window.insufficient("too_few_points", "too few labels so far", have=have, need=need)
+            window.insufficient("too_few_points", "too few labels yet", have=have, need=need)
             return
         kept.pop(str(at.rank), None)
         yield from self._judged(matrix, pairs.tensor)
@@ -118,12 +118,12 @@ class Confusion(LabelRule):
             right = np.where(asked, np.diag(shares), np.inf)
             worst = int(right.argmin())
             if self.min_diag is not None and right[worst] < self.min_diag:
-                what = f"share of class {worst} that is right"
+                what = f"share of class {worst} that is predicted right"
                 yield self._finding(tensor, what, right[worst], "<", self.min_diag, f"diagonal_{axis}")
             off = shares * (1 - np.eye(len(shares)))
             label, guess = (int(i) for i in np.unravel_index(off.argmax(), off.shape))
             if self.max_off_diag is not None and off[label, guess] > self.max_off_diag:
-                what = f"share of class {label} taken for class {guess}"
+                what = f"share of class {label} predicted as class {guess}"
                 yield self._finding(tensor, what, off[label, guess], ">", self.max_off_diag, f"off_{axis}")
 
     def _finding(

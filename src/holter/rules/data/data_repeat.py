@@ -1,4 +1,4 @@
-"""Ranks that train on the same batches, or epochs in the same order."""
+"""DataRepeat: ranks or epochs see the same batches again."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class DataRepeat(Rule):
             one["seen"][fingerprint] = step
         if one["run"] == self.again:
             yield self.issue(
-                f"batches come in the same order as {counted(lag, 'step')} before",
+                f"batches repeat the order of {counted(lag, 'step')} earlier",
                 code="order",
                 severity="info",
                 tensor=name,

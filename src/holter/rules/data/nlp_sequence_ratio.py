@@ -1,4 +1,4 @@
-"""Batches of tokens of which too many are padding or unknown."""
+"""NLPSequenceRatio: batches contain too many padding or unknown tokens."""
 
 from __future__ import annotations
 

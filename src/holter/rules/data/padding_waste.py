@@ -1,4 +1,4 @@
-"""Batches of token ids that are mostly padding."""
+"""PaddingWaste: batches consist mostly of padding."""
 
 from __future__ import annotations
 

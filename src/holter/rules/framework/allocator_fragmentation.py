@@ -1,4 +1,4 @@
-"""GPU memory that the allocator holds and cannot use."""
+"""AllocatorFragmentation: GPU memory is fragmented: much of the reserved memory is not allocated."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ class AllocatorFragmentation(Rule):
         if by_waste == severity or by_oom == severity:
             code, text = (
                 "waste",
-                f"{waste:.0f} % of the GPU memory reserved by rank {rank} is in unusable pieces",
+                f"{waste:.0f} % of the GPU memory reserved by rank {rank} is fragmented",
             )
         else:
             code, text = (
                 "retries",
-                f"rank {rank} freed its cache of GPU memory {rate:.1f} times per 100 steps",
+                f"rank {rank} had to free its GPU memory cache {rate:.1f} times per 100 steps",
             )
         series = here["reserved_peak"]
         split = here.get("inactive_split")

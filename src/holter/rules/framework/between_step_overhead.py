@@ -1,4 +1,4 @@
-"""Time of the loop that belongs to no part of a step."""
+"""BetweenStepOverhead: training loses time between steps."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class BetweenStepOverhead(Rule):
         each = (gap + other) / count / 1e6
         mine = steps.where(steps["rank"] == rank)
         yield self.issue(
-            f"{share:.0f} % of the loop, {each:.3g} ms a step, is spent in code that is no part of a step",
+            f"{share:.0f} % of the loop, {each:.3g} ms per step, is spent in code outside the steps",
             severity="info" if each < self.min_ms else severity,
             step_start=int(mine["step"].min()),
             step_end=int(mine["step"].max()),

@@ -1,4 +1,4 @@
-"""Training that stands still while checkpoints are written."""
+"""CheckpointStall: training waits while checkpoints are written."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class CheckpointStall(Rule):
         if not window.steps.rows:
             return window.insufficient("no_input", "no step")
         if not ranks:
-            return window.insufficient("no_input", "no checkpoint was written so far")
+            return window.insufficient("no_input", "no checkpoint was written yet")
         recent = {rank: _recent(events) for rank, events in ranks.items()}
         shares = {rank: _share(events) for rank, events in recent.items() if len(events) > 1}
         window.judged(sum(len(events) for events in recent.values()))
@@ -86,7 +86,9 @@ class CheckpointStall(Rule):
             rank = max(shares, key=lambda r: (shares[r], -int(r)))
             yield from self._often(window, rank, recent[rank], shares[rank])
         else:
-            window.insufficient("too_few_points", "one checkpoint; a share takes two", have=1, need=2)
+            window.insufficient(
+                "too_few_points", "one checkpoint was written; the rule needs two", have=1, need=2
+            )
         yield from self._long(window, recent)
 
     def _often(self, window: Window, rank: str, events: list[list[int]], share: float) -> Iterator[Issue]:

@@ -1,4 +1,4 @@
-"""Communication that computation does not hide."""
+"""CommNotOverlapped: communication is exposed: computation does not hide it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class CommNotOverlapped(Rule):
             rows = collectives[found.index(worst.one)]
             code, facts = self._cause(worst.one, rows)
             yield self.issue(
-                f"communication that nothing hides takes {worst.transfer_pct:.0f} % of the steps of rank "
+                f"exposed communication takes {worst.transfer_pct:.0f} % of the steps of rank "
                 f"{worst.one.rank}",
                 severity=severity,
                 code=code,

@@ -1,4 +1,4 @@
-"""Devices that wait for the host to launch their work."""
+"""CpuBoundLaunch: the GPU waits because the host launches kernels too late."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class CpuBoundLaunch(Rule):
         for one in found:
             late = self._late(window, one)
             if late is None:
-                window.insufficient("no_match", "the kernels carry no number that leads to their launch")
+                window.insufficient("no_match", "the kernels have no correlation id of their launch")
                 continue
             window.judged(len(one.begin))
             share = 100.0 * late / float(one.wall.sum())
@@ -132,7 +132,8 @@ class CpuBoundLaunch(Rule):
             window.judged(len(series[0][place].value))
             if active < 30 and util > 80 and power < 0.5 * limit:
                 yield self.issue(
-                    f"{place[1]} always has a kernel, but {active:.0f} % of its multiprocessors have work",
+                    f"{place[1]} always runs a kernel, but only {active:.0f} % of its multiprocessors "
+                    "are busy",
                     severity="info",
                     code="counters",
                     node=place[0],

@@ -1,4 +1,4 @@
-"""Too few or too many data-loader processes for the cores there are."""
+"""Dataloader: the number of data-loader processes does not fit the machine."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Dataloader(Rule):
                 window.insufficient("patience_not_reached", text, have=seconds, need=self.patience + 1)
                 continue
             if cores <= 0:
-                window.insufficient("no_input", f"how many cores {node or 'the node'} has is not known")
+                window.insufficient("no_input", f"the number of cores of {node or 'the node'} is unknown")
                 continue
             window.judged(seconds)
             few = median < cores * self.min_threshold / 100

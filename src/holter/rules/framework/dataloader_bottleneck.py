@@ -1,4 +1,4 @@
-"""Training that waits for its data."""
+"""DataloaderBottleneck: training waits for data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation that takes too much of the time."""
+"""EvalOverhead: evaluation takes much of the training time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class EvalOverhead(Rule):
         whole = {rank: known for rank, known in ranks.items() if known["end"] > known["begin"]}
         if not whole:
             if not ranks:
-                return window.insufficient("no_input", "no evaluation within training was seen")
+                return window.insufficient("no_input", "no evaluation ran during training")
             text = "one evaluation; a whole cycle takes two"
             return window.insufficient("too_few_points", text, have=1, need=2)
         shares = {rank: 100.0 * k["eval"] / (k["end"] - k["begin"]) for rank, k in whole.items()}

@@ -1,4 +1,4 @@
-"""A first step that takes minutes where the others take seconds."""
+"""FirstStepSlow: the first step is much slower than the later ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pauses of the garbage collector that all ranks wait for."""
+"""GCPause: Python's garbage collection stops training."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class GCPause(Rule):
             apart = ranks > 1 and cost > self.unsynchronised * own
             yield self.issue(
                 f"garbage collection costs {cost:.2g} % of the time"
-                + (f"; ranks collect at different times, each only {own:.2g} %" if apart else ""),
+                + (f"; ranks collect at different times, each costs only {own:.2g} %" if apart else ""),
                 severity="info" if worst[0] < _SHORT_NS else severity,
                 code="unsynchronised" if apart else "cost",
                 step_end=worst[2],

@@ -1,4 +1,4 @@
-"""GPU memory that grows from step to step."""
+"""GPUMemoryLeak: allocated GPU memory grows steadily."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training that waits for copies to the device."""
+"""H2DBound: copies from host to device are exposed: computation does not hide them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class H2DBound(Rule):
             return
         large = size is not None and size > _LARGE
         yield self.issue(
-            f"{share:.0f} % of the time is spent in copies to the device that nothing hides"
+            f"{share:.0f} % of the time is spent in exposed copies to the GPU"
             + (f"; a sample is {size / 1e6:.0f} MB" if large and size is not None else ""),
             severity=severity,
             time_end=window.end,

@@ -1,4 +1,4 @@
-"""Host code that makes the device run dry by waiting for it."""
+"""HostDeviceSyncStorm: the host waits for the GPU too often, which leaves the GPU idle."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class HostDeviceSyncStorm(Rule):
                 lines = _blame(syncs, begin, end, len(one.begin))
                 where = f", most by {lines[0]['name']}" if lines else ""
                 yield self.issue(
-                    f"gpu{one.device} of rank {one.rank} runs dry {harm:.0f} % of its steps as the host "
+                    f"gpu{one.device} of rank {one.rank} idles {harm:.0f} % of its steps because the host "
                     f"waits for it{where}",
                     severity=severity,
                     code="drained",
@@ -135,7 +135,7 @@ class HostDeviceSyncStorm(Rule):
             severity = grade(count, info=self.many_info, warning=self.many_warning)
             if severity is not None:
                 yield self.issue(
-                    f"rank {rank} waits for its device {count:.0f} times a step",
+                    f"rank {rank} waits for its GPU {count:.0f} times per step",
                     severity=severity,
                     code="counted",
                     rank=int(rank),

@@ -1,4 +1,4 @@
-"""A data-loader worker that is slower than the others."""
+"""LoaderWorkerImbalance: one data-loader worker is slower than the others."""
 
 from __future__ import annotations
 
@@ -55,14 +55,16 @@ class LoaderWorkerImbalance(Rule):
         fetches = window.spans_of("fetch")
         fetches = fetches.where(fetches["worker"] >= 0)
         if not fetches.rows:
-            return window.insufficient("no_input", "no data-loader worker was seen")
+            return window.insufficient("no_input", "no data-loader worker was recorded")
         for rank in np.unique(fetches["rank"]).tolist():
             mine = fetches.where(fetches["rank"] == rank)
             workers, counts = np.unique(mine["worker"], return_counts=True)
             workers = workers[counts >= self.min_fetches]
             if len(workers) < 2:
                 if counts.size < 2:
-                    window.insufficient("no_match", "one worker; to be slower takes another", have=1, need=2)
+                    window.insufficient(
+                        "no_match", "one worker; the rule compares two or more", have=1, need=2
+                    )
                 else:
                     have = int(np.sort(counts)[-2])
                     text = "too few fetches of each worker"
@@ -76,8 +78,8 @@ class LoaderWorkerImbalance(Rule):
             if medians[slowest] <= self.ratio * usual or waited < self.min_wait / 5:
                 continue
             yield self.issue(
-                f"worker {slowest} of rank {rank} takes {medians[slowest] / 1e6:.3g} ms for a batch, the "
-                f"others {usual / 1e6:.3g} ms",
+                f"worker {slowest} of rank {rank} takes {medians[slowest] / 1e6:.3g} ms per batch, the "
+                f"others take {usual / 1e6:.3g} ms",
                 severity="warning" if waited >= self.min_wait else "info",
                 rank=rank,
                 node=str(mine["node"][0]) or None,

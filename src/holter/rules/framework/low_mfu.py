@@ -1,4 +1,4 @@
-"""Devices that compute a small part of what they could."""
+"""LowMFU: the model uses a small share of the GPU's peak performance (MFU)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ class LowMFU(Rule):
                 )
                 window.insufficient("no_input", text)
             elif best is None:
-                window.insufficient("no_match", "the device's peak is not known; give peak_tflops")
+                window.insufficient(
+                    "no_match", "the peak performance of the device is unknown; set peak_tflops"
+                )
             elif own.rows < self.min_steps:
                 text = "too few steps in steady state"
                 window.insufficient("too_few_points", text, have=own.rows, need=self.min_steps)
@@ -101,7 +103,7 @@ class LowMFU(Rule):
         if shares:
             yield from self._judge(steps, shares)
         elif window.lack is None:
-            window.insufficient("no_input", "no step in steady state")
+            window.insufficient("no_input", "no step after warm-up")
 
     def _judge(self, steps: Table, shares: dict[int, float]) -> Iterator[Issue]:
         mfu = float(np.median(list(shares.values())))
@@ -114,7 +116,7 @@ class LowMFU(Rule):
             waterfall = {part: 100.0 * float(steps[part].sum()) / total for part in parts}
             lost = 100.0 - mfu - sum(waterfall.values())
             yield self.issue(
-                f"the model uses {mfu:.1f} % of what its devices can compute",
+                f"the model uses {mfu:.1f} % of the peak performance of its devices (MFU)",
                 severity=severity,
                 step_start=int(steps["step"].min()),
                 step_end=int(steps["step"].max()),

@@ -1,4 +1,4 @@
-"""A first step that comes too late."""
+"""MaxInitializationTime: the first step starts too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products in full precision on devices that have faster ways."""
+"""MixedPrecisionNotUsed: matrix products do not use the tensor cores."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class MixedPrecisionNotUsed(Rule):
         elif _TF32.search(model.upper()):
             code = "fp32_no_tf32"
         yield self.issue(
-            f"{100 * share:.0f} % of the kernel time of rank {one.rank} are matrix products, "
+            f"{100 * share:.0f} % of the kernel time of rank {one.rank} is matrix products, "
             f"{100 * reduced / products:.0f} % of them in reduced precision",
             code=code,
             node=one.node,
@@ -125,7 +125,7 @@ class MixedPrecisionNotUsed(Rule):
             busy, cores = float(np.median(series.value)), float(np.median(tensor[place].value))
             if busy >= 60 and cores < 5:
                 yield self.issue(
-                    f"the tensor cores of {place[1]} work {cores:.1f} % of the time, its multiprocessors "
+                    f"the tensor cores of {place[1]} are busy {cores:.1f} % of the time, its multiprocessors "
                     f"{busy:.0f} %",
                     code="counters",
                     node=place[0],
@@ -134,7 +134,9 @@ class MixedPrecisionNotUsed(Rule):
                     evidence={"sm_active_pct": busy, "tensor_active_pct": cores},
                 )
         if not window.points:
-            window.insufficient("no_input", f"neither kernels nor counters of tensor cores: {HOW}")
+            window.insufficient(
+                "no_input", f"neither kernels nor counters of the tensor cores were recorded: {HOW}"
+            )
 
 
 def _model(window: Window, one: Profiled) -> str:

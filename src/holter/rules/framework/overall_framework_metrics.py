@@ -1,4 +1,4 @@
-"""Where training spent its time over the whole job."""
+"""OverallFrameworkMetrics: summarises the time per phase and operator."""
 
 from __future__ import annotations
 

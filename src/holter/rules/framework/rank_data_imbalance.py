@@ -1,4 +1,4 @@
-"""Ranks that get more data per step than the others."""
+"""RankDataImbalance: ranks receive unequal amounts of data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RankDataImbalance(Rule):
         kinds: dict[str, dict[str, Any]] = state["kinds"]
         name = next((unit for unit in _UNITS if unit in kinds), None)
         if name is None:
-            return window.insufficient("no_input", "no tokens or samples per step were told")
+            return window.insufficient("no_input", "no rank reports tokens or samples per step")
         known = kinds[name]
         if len(known["ranks"]) < 2:
             text = "one rank; to have more takes another"

@@ -1,4 +1,4 @@
-"""A compiler that never comes to rest."""
+"""RecompilationStorm: code is compiled again and again during training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that take far longer than the others of their rank."""
+"""StepOutlier: some steps are unusually slow."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class StepOutlier(Rule):
         jitter = beyond < self.min_extra_ms or count * beyond / 1e3 < self.min_lost_s
         yield self.issue(
             f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
-            f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
+            f"(median {middle / 1e6:.3g} ms); the extra time is mostly {cause}",
             severity="info" if jitter else self.severity,
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,

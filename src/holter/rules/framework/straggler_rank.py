@@ -1,4 +1,4 @@
-"""A rank that all others wait for."""
+"""StragglerRank: one rank is slower than the others, which wait for it."""
 
 from __future__ import annotations
 

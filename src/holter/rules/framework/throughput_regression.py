@@ -1,4 +1,4 @@
-"""Training that has become slower than it was."""
+"""ThroughputRegression: training becomes slower over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies to the device from memory that is not pinned."""
+"""UnpinnedH2DCopy: copies to the GPU use pageable memory and cannot overlap with computation."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class UnpinnedH2DCopy(Rule):
                 f"{100 * pageable:.0f} % from pageable memory" if code == "pageable" else "by blocking calls"
             )
             yield self.issue(
-                f"rank {one.rank} copies {per_step / _MIB:.1f} MiB a step to gpu{one.device}, {how}",
+                f"rank {one.rank} copies {per_step / _MIB:.1f} MiB per step to gpu{one.device}, {how}",
                 severity=severity,
                 code=code,
                 node=one.node,
@@ -136,5 +136,5 @@ class UnpinnedH2DCopy(Rule):
                 )
         if not window.points:
             window.insufficient(
-                "no_input", f"no copy was recorded, and no loader without pinned memory: {HOW}"
+                "no_input", f"neither a copy nor a loader without pinned memory was recorded: {HOW}"
             )

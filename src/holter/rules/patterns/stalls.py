@@ -65,7 +65,7 @@ class Stalls:
             yield from self._hang(window, hang)
         yield from self._silent(window, gone)
         if not window.points and window.lack is None:
-            window.insufficient("no_input", "no step has ended and no process was watched")
+            window.insufficient("no_input", "no step has ended, and no agent watched a process")
 
     def _lost(self, row: dict[str, Any], detail: dict[str, Any]) -> Issue:
         step = detail.get("step")

@@ -1,4 +1,4 @@
-"""Clocks of nodes that do not agree."""
+"""ClockSkew: the clocks of nodes disagree, or a clock jumped."""
 
 from __future__ import annotations
 
@@ -73,19 +73,19 @@ class ClockSkew(Rule):
         if len(nodes) < 2:
             if not window.points:
                 window.insufficient(
-                    "no_match", "one node; clocks differ between two", have=len(nodes), need=2
+                    "no_match", "one node; the rule compares two or more", have=len(nodes), need=2
                 )
             return
         yield from self._between(window, steps, nodes)
 
     def _between(self, window: Window, steps: Table, nodes: list[str]) -> Iterator[Issue]:
         if not (steps["communication"] > 0).any():
-            text = "no rank waits for another, so nodes need not end steps together"
+            text = "ranks do not wait for one another, so nodes need not end steps together"
             return window.insufficient("no_match", text)
         ends = [_ends(steps.where(steps["node"] == node)) for node in nodes]
         common = sorted(set.intersection(*(set(e) for e in ends)))
         if len(common) < self.min_steps:
-            text = "too few steps that all nodes have in common"
+            text = "too few steps in common between all nodes"
             return window.insufficient("too_few_points", text, have=len(common), need=self.min_steps)
         window.judged(len(common))
         zero = min(e[common[0]] for e in ends)

@@ -1,4 +1,4 @@
-"""The disk that takes checkpoints and the store runs full."""
+"""DiskFull: the disk that holds the store runs full."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class DiskFull(Rule):
         """Judge each node's disk by itself."""
         shares, sizes = window.series("disk.free_pct"), window.series("disk.free")
         if not shares:
-            return window.insufficient("no_input", "free space is not read: the store is on no local disk")
+            return window.insufficient(
+                "no_input", "free space is not recorded: the store is not on a local disk"
+            )
         for place, share in shares.items():
             window.judged(len(share.value))
             now, size = float(share.value[-1]), sizes.get(place)
@@ -66,7 +68,7 @@ class DiskFull(Rule):
             soon = hours is not None and hours < self.warning_h
             severity = worst(severity, "warning" if soon else None)
             if severity is not None:
-                when = f", and used up in {hours:.1f} h at this pace" if soon else ""
+                when = f", and it fills up in {hours:.1f} h at this pace" if soon else ""
                 yield self.issue(
                     f"{now:.1f} % of the disk is free{when}",
                     severity=severity,

@@ -1,4 +1,4 @@
-"""Hardware that reports errors."""
+"""HardwareError: a GPU or a link reports hardware errors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class HardwareError(Rule):
         read = {place for text in self.reads[:-2] for place in window.series(text.partition("/")[2])}
         places = ours(read, known)
         if not places:
-            return window.insufficient("no_input", "no GPU that tells of errors")
+            return window.insufficient("no_input", "no GPU reports its errors")
         window.judged(len(places))
         for place in places:
             yield from self._xids(window, place)
@@ -120,7 +120,7 @@ class HardwareError(Rule):
             at = {"time_start": int(errors.time[0]), "time_end": int(errors.time[-1])}
             evidence = {"errors": now, "before_the_job": before}
             if now > before:
-                text = f"{place[1]} had {now - before:.0f} memory errors that could not be corrected"
+                text = f"{place[1]} had {now - before:.0f} uncorrected memory errors"
                 yield self._issue(place, "ecc", text, "critical", evidence=evidence, **at)
             elif before > 0:
                 text = f"{place[1]} had memory errors before this job: {before:.0f} not corrected"

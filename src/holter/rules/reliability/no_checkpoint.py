@@ -1,4 +1,4 @@
-"""Long training without a checkpoint to go back to."""
+"""NoCheckpoint: no checkpoint is written for hours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holter itself costs the training."""
+"""ObserverOverhead: holter itself takes too much time or CPU."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ class ObserverOverhead(Rule):
             length = (int(series.time[-1]) - int(series.time[0])) / 1e9
             cores = float(window.job.nodes.get(node, {}).get("cpus") or 0)
             if length < self.patience_s:
-                text = f"the agent of {node} was not seen long enough"
+                text = f"the agent of {node} was observed for too short a time"
                 window.insufficient("patience_not_reached", text, have=length, need=self.patience_s)
                 continue
             if cores <= 0:
-                window.insufficient("no_input", f"how many cores {node} has is not known")
+                window.insufficient("no_input", f"the number of cores of {node} is unknown")
                 continue
             window.judged(len(series.value))
             used = float(np.mean(series.value))

@@ -1,4 +1,4 @@
-"""Memory that is nearly used up, on a GPU or on the host, and errors for want of it."""
+"""OutOfMemoryRisk: GPU or host memory is nearly full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine that is too large for the batch: CPU, GPU and GPU memory are all little used."""
+"""BatchSize: CPU, GPU and GPU memory are all underused."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class BatchSize(Rule):
                 if need is None and self.patience_s is not None:
                     have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
                 if need is not None and have <= need:
-                    text = f"{device} was not seen long enough"
+                    text = f"{device} was observed for too short a time"
                     window.insufficient("patience_not_reached", text, have=have, need=need)
                     continue
                 gpu, used = self._p95(window, series), self._p95(window, memory[node, device])
@@ -134,7 +134,7 @@ class BatchSize(Rule):
         if factor is not None:
             evidence["batch_multiplier"] = factor
         return self.issue(
-            f"{device}, its memory and the CPU are little used: 95th percentiles {p95[1]:.0f} %, "
+            f"{device}, its memory and the CPU are underused: 95th percentiles {p95[1]:.0f} %, "
             f"{p95[2]:.0f} % and {p95[0]:.0f} %",
             node=node,
             device=device,
@@ -143,7 +143,7 @@ class BatchSize(Rule):
             evidence=evidence,
             advice=self.advice
             if factor is None or factor < 2
-            else f"A batch {factor} times as large would fit the GPU's memory; or use a smaller machine.",
+            else f"Raise the batch size (memory fits {factor} times as much), or use a smaller machine.",
         )
 
     def _p95(self, window: Window, series: Series) -> float | None:

@@ -1,4 +1,4 @@
-"""GPUs that idle while the CPU is saturated."""
+"""CPUBottleneck: a GPU idles while the CPU is saturated."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CPUBottleneck(Rule):
             have, need = (count, self.patience) if self.patience is not None else (seconds, self.patience_s)
             if need is not None and have <= need:
                 window.insufficient(
-                    "patience_not_reached", f"{node} was not seen long enough", have=have, need=need
+                    "patience_not_reached", f"{node} was observed for too short a time", have=have, need=need
                 )
                 continue
             window.judged(count)
@@ -100,7 +100,7 @@ class CPUBottleneck(Rule):
                     "low_gpu": lows,
                 }
                 limit = f"{self.gpu_threshold:g} %"
-                text = f"a GPU was below {limit} with a saturated CPU in {share:.0f} % of the time"
+                text = f"a GPU was below {limit} while the CPU was saturated in {share:.0f} % of snapshots"
                 yield self.issue(
                     text, node=node, evidence=evidence, time_start=int(at[0]), time_end=int(at[-1])
                 )

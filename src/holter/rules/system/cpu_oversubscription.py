@@ -1,4 +1,4 @@
-"""More work for the CPU at a time than it has cores, or than its quota allows."""
+"""CPUOversubscription: more threads than CPU cores compete for time."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ class CPUOversubscription(Rule):
     def _issue(self, window: Window, node: str, severity: Severity, code: str, here: dict[str, Any]) -> Issue:
         words = {
             "throttled": f"the CPU quota ran out in {here.get('cgroup.throttled_pct', 0):.0f} % of periods",
-            "pressure": f"some task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
-            "load": f"{here.get('cpu.load1', 0):.0f} threads want {here.get('cores')} cores",
+            "pressure": f"a task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
+            "load": f"{here.get('cpu.load1', 0):.0f} threads compete for {here.get('cores')} cores",
         }
         counts = window.series("proc.count")
         processes = {role: int(s.value[-1]) for (where, role), s in counts.items() if where == node}

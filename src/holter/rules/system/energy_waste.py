@@ -1,4 +1,4 @@
-"""Energy that GPUs use while they do nothing."""
+"""EnergyWaste: idle GPUs use much of the energy."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class EnergyWaste(Rule):
         severity = grade(share, info=self.info, warning=self.warning, critical=self.critical)
         if severity is not None:
             yield self.issue(
-                f"{share:.0f} % of the GPUs' energy, {idle / _KWH:.2f} kWh, was spent while they idled",
+                f"{share:.0f} % of the GPUs' energy ({idle / _KWH:.2f} kWh) was used while they idled",
                 severity=severity,
                 time_start=window.job.start,
                 time_end=window.end,

@@ -1,4 +1,4 @@
-"""GPU memory that grows all of a sudden."""
+"""GPUMemoryIncrease: GPU memory use grows suddenly."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class GPUMemoryIncrease(Rule):
                 grown, count, evidence = found
                 window.state["grown"][f"{node}/{device}"] = grown
                 yield self.issue(
-                    f"{device} uses {grown:.0f} points more of its memory than before",
+                    f"{device} uses {grown:.0f} percentage points more of its memory than before",
                     node=node,
                     device=device,
                     count=count,

@@ -1,4 +1,4 @@
-"""Host memory of the job's processes that grows and grows."""
+"""HostMemoryLeak: host memory use grows steadily."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class HostMemoryLeak(Rule):
                 } | {"": float(np.median(total[early]))}
             total = total[np.isfinite(total)][-_POINTS:]
             if len(total) < self.min_points:
-                text = f"{node} was not seen long enough after start-up"
+                text = f"{node} was observed for too short a time after start-up"
                 window.insufficient("patience_not_reached", text, have=len(total), need=self.min_points)
                 continue
             window.judged(len(total))
@@ -121,7 +121,7 @@ class HostMemoryLeak(Rule):
             grown["shm"] = float(shared.value[-1] - shared.value[0])
         cause = next((_CAUSES.get(r, r) for r, g in grown.items() if g >= 0.7 * growth), "several")
         yield self.issue(
-            f"memory of the job on {node} grows by {slope / _GIB:.2f} GiB an hour"
+            f"the job's memory on {node} grows by {slope / _GIB:.2f} GiB per hour"
             + (f"; nearly full in {max(hours, 0.0):.1f} h" if hours is not None and soon else ""),
             severity="critical" if soon else "warning",
             node=node,

@@ -1,4 +1,4 @@
-"""GPUs that idle, or training that waits, while storage is slow."""
+"""IOBottleneck: a GPU idles while the machine waits for storage."""
 
 from __future__ import annotations
 
@@ -123,14 +123,15 @@ class IOBottleneck(Rule):
             seconds = (int(at[-1]) - since) / 1e9
             have, need = (count, self.patience) if self.patience is not None else (seconds, self.patience_s)
             if need is not None and have <= need:
-                text = f"{node} was not seen long enough"
+                text = f"{node} was observed for too short a time"
                 window.insufficient("patience_not_reached", text, have=have, need=need)
                 continue
             window.judged(count)
             share = 100.0 * bad / count
             if share > self.threshold:
                 yield self.issue(
-                    f"a GPU was below {self.gpu_threshold:g} % with high I/O waits {share:.0f} % of the time",
+                    f"a GPU was below {self.gpu_threshold:g} % while cores waited for I/O in "
+                    f"{share:.0f} % of snapshots",
                     code="machine",
                     node=node,
                     time_start=int(at[0]),
@@ -153,7 +154,8 @@ class IOBottleneck(Rule):
         read = 100.0 * loading.stages.get("read", 0.0) / fetch if loading and fetch else 0.0
         if read >= self.read_threshold:
             yield self.issue(
-                f"training waits {share:.0f} % of the time for data, and {read:.0f} % of loading is reading",
+                f"training waits for data {share:.0f} % of the time; "
+                f"{read:.0f} % of the loading time is reading",
                 code="reads",
                 step_start=int(recent["step"].min()),
                 step_end=int(recent["step"].max()),

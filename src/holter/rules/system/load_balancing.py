@@ -1,4 +1,4 @@
-"""GPUs of one job that are used unevenly."""
+"""LoadBalancing: GPUs are used unevenly."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class LoadBalancing(Rule):
                 found[node, device] = count
                 window.judged(len(one.value))
             else:
-                text = f"{device} was not seen long enough"
+                text = f"{device} was observed for too short a time"
                 window.insufficient("patience_not_reached", text, have=have, need=need)
         return found
 

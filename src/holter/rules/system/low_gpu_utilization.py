@@ -1,4 +1,4 @@
-"""GPUs that are little used, or used by fits and starts."""
+"""LowGPUUtilization: GPU utilization is low or fluctuates."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ class LowGPUUtilization(Rule):
                 have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
             if need is not None and have <= need:
                 window.insufficient(
-                    "patience_not_reached", f"{device} was not seen long enough", have=have, need=need
+                    "patience_not_reached",
+                    f"{device} was observed for too short a time",
+                    have=have,
+                    need=need,
                 )
                 continue
             if self.window is None and self.window_s is not None:
@@ -150,10 +153,10 @@ class LowGPUUtilization(Rule):
             )
             numbers["threshold_pct"] = limit
             yield self.issue(
-                f"{device} is little used: {what}, below {limit:g} %", code="low", evidence=numbers, **where
+                f"{device} is underused: {what}, below {limit:g} %", code="low", evidence=numbers, **where
             )
         elif low is not None and high > self.threshold_p95 and low < self.threshold_p5:
-            text = f"{device} is used by fits and starts: 95th percentile {high:.0f} %, 5th {low:.0f} %"
+            text = f"{device} utilization fluctuates: 95th percentile {high:.0f} %, 5th {low:.0f} %"
             yield self.issue(text, code="fluctuating", evidence=numbers, **where)
 
 

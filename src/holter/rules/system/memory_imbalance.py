@@ -1,4 +1,4 @@
-"""Ranks whose GPUs are filled unevenly."""
+"""MemoryImbalance: ranks use very different amounts of GPU memory."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class MemoryImbalance(Rule):
             severity = self._severity(skew, full[fullest])
             if severity is not None:
                 yield self.issue(
-                    f"rank {fullest} fills {full[fullest]:.0f} % of its GPU, {skew:.0f} points above most",
+                    f"rank {fullest} fills {full[fullest]:.0f} % of its GPU, {skew:.0f} points above "
+                    "the median rank",
                     severity=severity,
                     code=f"of_{total / 2**30:.0f}_gib",
                     evidence={

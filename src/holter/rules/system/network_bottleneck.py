@@ -1,4 +1,4 @@
-"""A network that is full, loses segments, or is slower on one node than on the others."""
+"""NetworkBottleneck: the network slows down training."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class NetworkBottleneck(Rule):
                     window,
                     place[0],
                     "lost_segments",
-                    f"{share:.2g} % of TCP segments had to be sent again",
+                    f"{share:.2g} % of TCP segments were retransmitted",
                     severity=severity,
                     evidence={"retransmitted_pct": share, "segments": round(segments)},
                 )
@@ -104,7 +104,7 @@ class NetworkBottleneck(Rule):
                     window,
                     place[0],
                     "full",
-                    f"the link is {use:.0f} % full and communication takes {exposed:.0f} % of the steps",
+                    f"the link is {use:.0f} % full, and communication takes {exposed:.0f} % of the steps",
                     evidence={"link_used_pct": use, "communication_pct": exposed},
                 )
 

@@ -1,4 +1,4 @@
-"""How the machine was used over the whole job."""
+"""OverallSystemUsage: summarises the use of CPU, GPU, memory, storage and network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All rules of the machine and of steps at once, as one rule with their parameters."""
+"""ProfilerReport: runs all profiler rules and reports them together."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ProfilerReport(Rule):
             given = None
         if not isinstance(given, dict):
             raise BadRule(
-                f"ProfilerReport: parameters_of_rules={self.parameters_of_rules!r} is no JSON object"
+                f"ProfilerReport: parameters_of_rules={self.parameters_of_rules!r} is not a JSON object"
             )
         canonical = {f"{rule}_{name}": value for (rule, name), value in _split(given).items()}
         object.__setattr__(self, "parameters_of_rules", json.dumps(canonical, sort_keys=True))

@@ -1,4 +1,4 @@
-"""Storage that is too slow for what training reads."""
+"""StorageBottleneck: storage is too slow for training."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ class StorageBottleneck(Rule):
         stalled, loading, wait = here["psi_io_pct"], here["data_loading_pct"], here["await_p95_ms"]
         if stalled is not None and loading is not None and stalled >= self.pressure and loading >= self.data:
             much = stalled >= 2 * self.pressure and loading >= 2 * self.data
-            text = f"tasks wait for storage {stalled:.0f} % of the time, training for data {loading:.0f} %"
+            text = (
+                f"tasks wait for storage {stalled:.0f} % of the time; training waits for data {loading:.0f} %"
+            )
             return "critical" if much else "warning", "pressure", text
         if self.wait_ms is not None and wait is not None and wait >= self.wait_ms:
             return "info", "slow_disk", f"a disk operation takes {wait:.0f} ms (95th percentile)"

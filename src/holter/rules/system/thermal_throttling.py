@@ -1,4 +1,4 @@
-"""GPUs that slow down because they are hot, or slower than their peers."""
+"""ThermalThrottling: heat or power limits lower GPU clocks."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class ThermalThrottling(Rule):
         texts = {
             "heat": f"heat lowers the clock of {place[1]} in {gpu.heat:.1f} % of its busy time",
             "hardware": f"hardware slows {place[1]} in {max(gpu.slow, gpu.brake):.1f} % of its busy time",
-            "slower": f"{place[1]} runs {deficit or 0:.0f} % slower than others of its model",
+            "slower": f"{place[1]} runs {deficit or 0:.0f} % slower than other GPUs of its model",
         }
         yield self._issue(
             window,
@@ -163,12 +163,12 @@ class ThermalThrottling(Rule):
             long = int(temp.time[-1]) - int(temp.time[0]) >= 0.9e9 * _HOT_S
             if long and temp.value.min() >= limit.value[-1] - 3:
                 degrees = float(temp.value.min())
-                text = f"{place[1]} has {degrees:.0f} °C; it slows down at {limit.value[-1]:.0f} °C"
+                text = f"{place[1]} is at {degrees:.0f} °C; it slows down at {limit.value[-1]:.0f} °C"
                 yield self._issue(window, place, "hot", text, evidence={"temp_c": degrees})
         memory = window.series("gpu.mem_temp", since=since).get(place)
         if memory is not None and float(np.median(memory.value)) >= self.memory_c:
             degrees = float(np.median(memory.value))
-            text = f"the memory of {place[1]} has {degrees:.0f} °C"
+            text = f"the memory of {place[1]} is at {degrees:.0f} °C"
             yield self._issue(window, place, "hot_memory", text, evidence={"memory_temp_c": degrees})
 
     def _issue(self, window: Window, place: Place, code: str, text: str, **about: Any) -> Issue:

@@ -1,4 +1,4 @@
-"""GPUs that the job may use and does not."""
+"""UnusedGPU: a GPU is visible to the job but not used."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class UnusedGPU(Rule):
         if not highest:
             return window.insufficient("no_input", "no reading of a GPU")
         if not any(known.values()) and not window.state.get("cuda"):
-            return window.insufficient("no_input", "it cannot be told whether this job uses a GPU at all")
+            return window.insufficient("no_input", "it is unknown whether this job uses a GPU")
         for node in sorted({key.rpartition("/")[0] for key in highest}):
             here = {k.rpartition("/")[2]: v for k, v in highest.items() if k.rpartition("/")[0] == node}
             yield from self._judge(window, node, here, known)

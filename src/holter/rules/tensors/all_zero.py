@@ -1,4 +1,4 @@
-"""Tensors that are all, or nearly all, zero."""
+"""AllZero: tensors whose elements are all zero, or nearly all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of an XGBoost run that its report shows."""
+"""CreateXgboostReport: collects the figures of the XGBoost report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experts of a mixture that get no tokens, or far too many."""
+"""DeadExperts: a mixture-of-experts router sends almost no tokens to some experts."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class DeadExperts(Rule):
         where = {"tensor": name, "step_end": step, "evidence": evidence}
         if long:
             severity: Severity = "critical" if len(long) > 0.25 * experts else "warning"
-            text = f"{len(long)} of {experts} experts of {name} get hardly any tokens"
+            text = f"{len(long)} of {experts} experts of {name} receive almost no tokens"
             begin = min(since[str(e)] for e in long)
             yield self.issue(text, code="dead", severity=severity, step_start=begin, **where)
         for code, text in (
-            ("load", f"an expert of {name} gets {high:.3g} times the mean load"),
-            ("entropy", f"the loads of {name} have {even:.0%} of the entropy of even ones"),
+            ("load", f"an expert of {name} receives {high:.3g} times the mean load"),
+            ("entropy", f"the loads of {name} have {even:.0%} of the entropy of equal loads"),
         ):
             begin = one["held"].get(code)
             if begin is not None and step - begin >= self.steps:

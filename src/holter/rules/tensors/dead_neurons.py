@@ -1,4 +1,4 @@
-"""Units of a layer that no sample activates any more."""
+"""DeadNeurons: units of a layer never activate."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class DeadNeurons(Rule):
             "critical" if share >= self.critical else "warning" if share >= self.warn else "info"
         )
         yield self.issue(
-            f"{len(dead)} of {one['units']} units of {name} were active in none of {counted:.0f} samples",
+            f"{len(dead)} of {one['units']} units of {name} were never active in {counted:.0f} samples",
             severity=severity,
             tensor=name,
             step_start=start,

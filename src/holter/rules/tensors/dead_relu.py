@@ -1,4 +1,4 @@
-"""ReLU units that never activate."""
+"""DeadRelu: ReLU units never activate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors with NaN or infinite elements."""
+"""ExplodingTensor: a tensor contains NaN or infinity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few features that carry nearly all importance."""
+"""FeatureImportanceOverweight: a few features carry nearly all importance."""
 
 from __future__ import annotations
 
@@ -69,4 +69,4 @@ class FeatureImportanceOverweight(TensorRule):
         """Name the features."""
         features = ", ".join(findings[0].more["features"])
         share = f"{findings[0].value:.4g} > {findings[0].threshold:.4g}"
-        return f"share of the importance of all features that is in {features} at step {step}: {share}"
+        return f"{features} hold this share of the importance of all features at step {step}: {share}"

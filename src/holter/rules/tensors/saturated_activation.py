@@ -1,4 +1,4 @@
-"""Units of tanh and sigmoid that are stuck where these are flat."""
+"""SaturatedActivation: tanh or sigmoid units are stuck in the flat region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that differ from those of another run."""
+"""SimilarAcrossRuns: tensors differ from those of the reference run."""
 
 from __future__ import annotations
 

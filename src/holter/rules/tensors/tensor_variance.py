@@ -1,4 +1,4 @@
-"""Tensors whose variance is outside limits."""
+"""TensorVariance: the variance of a tensor is outside its limits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TensorVariance(TensorRule):
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
         """Compare each tensor's variance with the limits and with its first."""
         if self.max_threshold is None and self.min_threshold is None and self.relative_change is None:
-            window.insufficient("no_input", "there is no limit; set max_threshold or min_threshold")
+            window.insufficient("no_input", "no limit is set; set max_threshold or min_threshold")
             return
         table = self.newest(self.judgeable(window, at))
         known, first = self._first(window, at, table)

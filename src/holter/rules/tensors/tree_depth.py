@@ -1,4 +1,4 @@
-"""Trees that are deeper than wanted."""
+"""TreeDepth: trees are deeper than allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that have stopped changing."""
+"""UnchangedTensor: a tensor no longer changes."""
 
 from __future__ import annotations
 

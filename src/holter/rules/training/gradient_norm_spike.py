@@ -1,4 +1,4 @@
-"""A gradient norm that jumps, stays high, vanishes, or is always clipped."""
+"""GradientNormSpike: the gradient norm jumps, vanishes, or is nearly always clipped."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class GradientNormSpike(Rule):
                 yield from self._walk(norm, by_name.get(_CLIPPED), _one(by_name), state)
             for step, name in sorted(jumps.items()):
                 if before := [s for s in state.get("spikes", []) if step - _FOLLOWED <= s <= step]:
-                    text = f"gradient norm jumped at step {before[-1]}, and {name} at step {step}"
+                    text = f"the gradient norm jumped at step {before[-1]}, then {name} at step {step}"
                     yield self._told(
                         "followed", text, "critical", before[-1], step, loss=name, loss_step=step
                     )
@@ -109,7 +109,8 @@ class GradientNormSpike(Rule):
         if high is not None and value > 3 * high["usual"]:
             high["count"] += 1
             if step - high["step"] >= _HIGH_STEPS and high["count"] >= _FEW:
-                text = f"gradient norm stays above three times {high['usual']:.3g} since step {high['step']}"
+                level = f"{high['usual']:.3g}"
+                text = f"the gradient norm has been above 3 x its usual {level} since step {high['step']}"
                 yield self._told(
                     "high", text, "critical", high["step"], step, usual=high["usual"], value=value
                 )
@@ -126,7 +127,9 @@ class GradientNormSpike(Rule):
             spikes[:] = [s for s in spikes if s > step - _RECENT]
             often = len(spikes) >= 3 and not periodic(spikes)
             severity: Severity = "warning" if often or times > 10 else "info"
-            text = f"gradient norm jumped to {value:.3g} at step {step}, {times:.3g} times the usual"
+            text = (
+                f"the gradient norm jumped to {value:.3g} at step {step}, {times:.3g} times its usual value"
+            )
             yield self._told(
                 "spike", text, severity, step, step,
                 value=value, usual=math.exp(middle), times=times, spikes=list(spikes),
@@ -172,7 +175,9 @@ class GradientNormSpike(Rule):
         now = float(np.median(tail)) if tail else None
         if known and abs(now or 0.0) < 0.1 * abs(early["loss"]):
             return
-        text = f"gradient norm is below a hundredth of its early {early['norm']:.3g} since step {low['step']}"
+        text = (
+            f"the gradient norm has been below 1 % of its early {early['norm']:.3g} since step {low['step']}"
+        )
         yield self._told(
             "vanishing_norm", text, "warning" if known else "info", low["step"], step,
             value=value, early=early["norm"], early_loss=early["loss"], loss=now,

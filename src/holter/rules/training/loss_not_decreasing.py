@@ -1,4 +1,4 @@
-"""A loss that does not go down."""
+"""LossNotDecreasing: the loss does not decrease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loss scale that falls and falls, because too many steps overflow."""
+"""LossScaleCollapse: too many half-precision steps overflow and are skipped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LossScaleCollapse(Rule):
                 state["count"] += 1
                 yield from self._step(window, step, step in skipped, scales.get(step))
         if "count" not in state:
-            window.insufficient("no_input", "no loss scale is recorded: training uses no gradient scaler")
+            window.insufficient("no_input", "no loss scale is recorded: the training uses no gradient scaler")
 
     def _step(self, window: Window, step: int, skipped: bool, scale: float | None) -> Iterator[Issue]:
         state = window.state

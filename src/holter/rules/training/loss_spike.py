@@ -1,4 +1,4 @@
-"""A training loss that jumps, and whether it comes back."""
+"""LossSpike: the training loss jumps."""
 
 from __future__ import annotations
 

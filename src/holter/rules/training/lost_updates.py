@@ -1,4 +1,4 @@
-"""Updates that rounding takes away, because weights are kept in half precision alone."""
+"""LostUpdates: rounding of the weights loses the optimizer's updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A validation metric that worsens while the training loss still falls."""
+"""MetricDivergence: a validation metric worsens while the training loss falls."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MetricDivergence(Rule):
             metrics = {name: series[name] for name in names if self._kind(name) == "metric"}
             yield from self._walk(window, losses[:1], metrics)
         if not state.get("metrics"):
-            window.insufficient("no_input", "no validation metric is logged, as val_accuracy")
+            window.insufficient("no_input", "no validation metric is logged, for example val_accuracy")
         elif not window.points:
             most = max(len(m["values"]) for m in state["metrics"].values())
             need = _BASE + self.evaluations

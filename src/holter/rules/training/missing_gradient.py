@@ -1,4 +1,4 @@
-"""Parameters that are to be trained and get no gradient."""
+"""MissingGradient: trainable parameters receive no gradient."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class MissingGradient(Rule):
             ]
             start = min(without[name][0] for name in names)
             yield self.issue(
-                f"{len(names)} trainable parameters got no gradient since step {start}: {listed(names)}",
+                f"{len(names)} trainable parameters have received no gradient since step "
+                f"{start}: {listed(names)}",
                 code=code,
                 severity="info" if base else "warning",
                 step_start=start,

@@ -1,4 +1,4 @@
-"""Gradients that are NaN or infinite, and where they came from."""
+"""NonFiniteGradient: gradients are NaN or infinite."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class NonFiniteGradient(Rule):
         alone = len(state["first_ranks"]) == 1 and len(state["ranks"]) > 1
         what = "gradients are" if state["gradients"] or "loss" not in state["what"] else "the loss is"
         yield self.issue(
-            f"{what} not finite from step {state['first']} on; it began in {origin['where']}"
+            f"{what} not finite from step {state['first']} on; it started in {origin['where']}"
             + (f", on rank {state['first_ranks'][0]} alone: look at its data and device" if alone else ""),
             code="nonfinite",
             step_start=state["first"],

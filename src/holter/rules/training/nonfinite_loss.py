@@ -1,4 +1,4 @@
-"""A loss that is NaN or infinite."""
+"""NonFiniteLoss: the loss is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class NonFiniteLoss(Rule):
         try:
             re.compile(self.names)
         except re.error as error:
-            raise BadRule(f"NonFiniteLoss: names={self.names!r} is no pattern: {error}") from None
+            raise BadRule(
+                f"NonFiniteLoss: names={self.names!r} is not a regular expression: {error}"
+            ) from None
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Look at every new value; the first bad one of a loss is what is told, and who followed."""
@@ -54,7 +56,7 @@ class NonFiniteLoss(Rule):
                     values, name, known.setdefault(name, {"last": {}, "first": None, "ranks": []})
                 )
         if not known:
-            window.insufficient("no_input", f"no logged number is called like {self.names!r}")
+            window.insufficient("no_input", f"no scalar matches names={self.names!r}")
 
     def _judge(self, values: Table, name: str, known: dict[str, Any]) -> Iterator[Issue]:
         bad = ~np.isfinite(values["value"])
@@ -73,7 +75,7 @@ class NonFiniteLoss(Rule):
         first, wrong = known["first"], values.where(bad)
         known["ranks"] = sorted({*known["ranks"], *wrong["rank"].tolist()})
         before = known["last"].get(str(first["rank"]))
-        was = f"it was {before[1]:.6g} at step {before[0]}" if before else "it never was finite"
+        was = f"it was {before[1]:.6g} at step {before[0]}" if before else "it was never finite"
         yield self.issue(
             f"{name} became {first['value']} at step {first['step']} on rank {first['rank']}; {was}",
             code=name,

@@ -1,4 +1,4 @@
-"""An optimizer that changes nothing, or not all it should, and a learning rate that is zero or jumps."""
+"""OptimizerNotStepping: optimizer steps do not change the parameters."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class OptimizerNotStepping(Rule):
         if severity and severity != still.get("told"):
             still["told"] = severity
             yield self.issue(
-                f"none of {count} parameters has changed for {steps} steps",
+                f"all {count} parameters have stayed unchanged for {steps} steps",
                 code="nothing_changes",
                 severity=severity,
                 step_start=still["since"],
@@ -153,7 +153,8 @@ class OptimizerNotStepping(Rule):
         state["highest"] = max(highest, rate)
         if step - first >= self.start_steps and highest > 0 and rate > _JUMP * highest:
             yield self.issue(
-                f"the learning rate jumped to {rate:.3g} at step {step}; before it was at most {highest:.3g}",
+                f"the learning rate jumped to {rate:.3g} at step {step}; the highest before "
+                f"was {highest:.3g}",
                 code="lr_jump",
                 step_start=step,
                 step_end=step,
@@ -167,7 +168,7 @@ class OptimizerNotStepping(Rule):
         if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("told"):
             zero["told"] = True
             yield self.issue(
-                f"the learning rate is 0 since step {zero['since']}: training changes nothing any more",
+                f"the learning rate has been 0 since step {zero['since']}: the parameters no longer change",
                 code="lr_zero",
                 step_start=zero["since"],
                 step_end=step,

@@ -1,4 +1,4 @@
-"""Evaluation that is clearly worse than training."""
+"""Overfit: the validation loss is clearly above the training loss."""
 
 from __future__ import annotations
 

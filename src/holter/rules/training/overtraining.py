@@ -1,4 +1,4 @@
-"""Training that goes on though nothing improves."""
+"""Overtraining: the validation loss does not improve any more."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Overtraining(LossRule):
         return self.told(
             points,
             j,
-            f"{points.name} has had no new best for {mine['bad']} values, since {mine['best']:.5g} at step "
+            f"{points.name} has had no new best for {mine['bad']} values since {mine['best']:.5g} at step "
             f"{mine['step']}" + ("; training still improves" if improving else ""),
             step_start=mine["step"],
             evidence={

@@ -1,4 +1,4 @@
-"""A bad start: layers at very different scales, or a loss that does not begin to fall."""
+"""PoorWeightInitialization: layers start at very different scales, or the loss does not start to fall."""
 
 from __future__ import annotations
 

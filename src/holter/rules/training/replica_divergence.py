@@ -1,4 +1,4 @@
-"""Replicas of a model that have stopped being the same."""
+"""ReplicaDivergence: replicas of the model differ between ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers whose gradients, measured by their weights, differ by many orders of magnitude."""
+"""UnevenGradientScale: gradient scales differ widely between layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training that goes on without validation."""
+"""ValidationNotRun: validation does not run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ValidationNotRun(Rule):
         if "newest" not in state:
             return window.insufficient("no_input", "no step and no number is recorded")
         if self.planned_steps is None and not state.get("last") and not len(marks):
-            window.insufficient("no_input", "no evaluation was seen, and planned_steps is not given")
+            window.insufficient("no_input", "no evaluation ran, and planned_steps is not set")
             window.points = 0
         for mark in np.unique(marks).tolist():
             yield from self._gap(int(mark), state)
@@ -96,8 +96,8 @@ class ValidationNotRun(Rule):
         if state.get("count", 0) >= 3 and step > due and state.get("told") != last:
             state["told"] = last
             yield self.issue(
-                f"no evaluation since step {last}; before, one came every "
-                f"{counted(state['longest'], 'step')} at least",
+                f"no evaluation has run since step {last}; before, one ran at least every "
+                f"{counted(state['longest'], 'step')}",
                 code="stopped",
                 step_start=last,
                 step_end=due,

@@ -1,4 +1,4 @@
-"""Gradients that are too small for a layer to learn."""
+"""VanishingGradient: gradients are too small to train some layers."""
 
 from __future__ import annotations
 

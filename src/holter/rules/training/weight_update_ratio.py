@@ -1,4 +1,4 @@
-"""Updates that are too large or too small for the weights they change."""
+"""WeightUpdateRatio: weight updates are too large or too small relative to the weights."""
 
 from __future__ import annotations
 
