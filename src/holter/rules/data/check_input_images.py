@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 RAW = 50.0
-"""A pixel above this was never scaled: it is one of 0 to 255."""
+"""A pixel above this is unscaled: its range is 0 to 255."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckInputImages(TensorRule):
-    """The channels of the input images do not have a mean near 0, or a deviation near 1."""
+    """Channels of the input images have a mean far from 0, or a standard deviation far from 1."""
 
     reads = ("tensors", "tensor_values")
     description = "input images are not normalised"
@@ -67,7 +67,7 @@ class CheckInputImages(TensorRule):
             raise BadRule(f"CheckInputImages: {text}")
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
-        """Add the images of a step to what is known of each channel; judge when there are enough."""
+        """Add a step's images to the sums of each channel; judge when there are enough images."""
         values = contents(at.tables["tensor_values"])
         known: dict[str, list[Any]] = window.state.setdefault("images", {})
         for row in self.rows(window, at):

@@ -22,7 +22,7 @@ LEAST_SAMPLES, SAMPLES_A_CLASS = 500, 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassImbalance(LabelRule):
-    """Some classes are far rarer than others, or hardly ever predicted right."""
+    """Some classes are far rarer than others, or are rarely predicted right."""
 
     description = "class sizes are uneven, or a class is badly predicted"
     formula = (
@@ -55,11 +55,11 @@ class ClassImbalance(LabelRule):
     """Number of classes, so that a class without labels counts; none = the classes that occur."""
 
     def label_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds labels by name."""
+        """Return the patterns that find labels by name."""
         return self.tensor_regex if self.labels_regex is None else self.labels_regex
 
     def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds predictions by name."""
+        """Return the patterns that find predictions by name."""
         return self.predictions_regex
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ class ClassImbalance(LabelRule):
 
 
 def _least(errors: int, judged: int) -> float:
-    """Return the lower end of the 95 % interval of a share (Wilson 1927)."""
+    """Return the lower bound of the 95 % confidence interval of a share (Wilson 1927)."""
     z2 = 1.96**2
     share = errors / judged
     spread = 1.96 * math.sqrt(share * (1 - share) / judged + z2 / (4 * judged**2))

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 MOST = 1024
-"""Classes of a matrix at most."""
+"""Largest number of classes of a matrix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion(LabelRule):
-    """Too few of a class are right, or too many of one class are taken for another."""
+    """Too few labels of a class are predicted right, or too many of them as another class."""
 
     severity = "info"
     description = "the model confuses classes more often than allowed"
@@ -59,13 +59,13 @@ class Confusion(LabelRule):
     """Shares of each prediction (column), of each label (row), or both."""
 
     def label_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds labels by name."""
+        """Return the patterns that find labels by name."""
         if self.labels is None:
             return self.tensor_regex
         return self._patterns(self.labels, self.labels_collection)
 
     def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds predictions by name."""
+        """Return the patterns that find predictions by name."""
         return self._patterns(self.predictions, self.predictions_collection)
 
     def _patterns(self, name: str | None, collection: str) -> tuple[str, ...] | None:
@@ -113,7 +113,7 @@ class Confusion(LabelRule):
         for axis in ways:
             sums = matrix.sum(axis=axis)
             shares = matrix / np.maximum(np.expand_dims(sums, axis), 1.0)
-            # A class that has labels and is never predicted has none right, whichever way it is counted.
+            # A class that has labels but is never predicted is never right in either direction.
             asked = (sums > 0) | (matrix.sum(axis=1) > 0)
             right = np.where(asked, np.diag(shares), np.inf)
             worst = int(right.argmin())

@@ -23,7 +23,7 @@ _KEPT = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRepeat(Rule):
-    """Data-parallel ranks get the same batch at one step; or batches come in the same order again."""
+    """Data-parallel ranks receive the same batch at one step, or batches repeat in the same order."""
 
     reads = ("tensors",)
     description = "ranks or epochs see the same batches again"
@@ -70,7 +70,7 @@ class DataRepeat(Rule):
         last: dict[str, dict[str, int]] = state.setdefault("last", {})
         for name, by_rank in sorted(prints.items()):
             window.judged(1)
-            # An input that is the same at every step, as a mask of ones, says nothing.
+            # An input that is equal at every step, such as a mask of ones, is ignored.
             before = last.get(name, {})
             fresh = {r: p for r, p in by_rank.items() if r in before and before[r] != p}
             last[name] = by_rank
@@ -99,7 +99,7 @@ class DataRepeat(Rule):
         )
 
     def _order(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Iterator[Issue]:
-        """Look whether the batches of the lowest rank follow one another as they did before."""
+        """Check whether the lowest rank's batches repeat an earlier order."""
         if not fresh:
             return
         rank = min(fresh, key=int)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NLPSequenceRatio(TensorRule):
-    """A token that says nothing, as padding, makes up too much of the input."""
+    """A token without information, such as padding, takes up too much of the input."""
 
     reads = ("tensors", "tensor_values")
     description = "batches contain too many padding or unknown tokens"
@@ -54,7 +54,7 @@ class NLPSequenceRatio(TensorRule):
             )
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
-        """Count the tokens of each input, with those of the batches before."""
+        """Count the tokens of each input and of the previous batches."""
         values = contents(at.tables["tensor_values"])
         past: dict[str, list[list[int]]] = window.state.setdefault("past", {})
         for row in self.rows(window, at):

@@ -23,7 +23,7 @@ _LENGTHS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddingWaste(Rule):
-    """Much of the batches of token ids is padding, which costs as much as text."""
+    """Much of the token batches is padding, which costs as much as text."""
 
     reads = ("tensors", "tensor_values")
     description = "batches consist mostly of padding"
@@ -123,7 +123,7 @@ def _batches(rows: Table) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
 
 
 def _lengths(batch: NDArray[np.int64], pad: int | None) -> NDArray[np.int64]:
-    """Return how many tokens of each row are no padding."""
+    """Return the number of tokens of each row without padding."""
     if pad is not None:
         return np.asarray((batch != pad).sum(axis=1))
     best = np.full(len(batch), batch.shape[1])
@@ -137,7 +137,7 @@ def _lengths(batch: NDArray[np.int64], pad: int | None) -> NDArray[np.int64]:
 
 
 def _bucketed(lengths: NDArray[np.int64], rows: int) -> float:
-    """Return the share of padding that batches of samples of like length would have."""
+    """Return the share of padding if batches held samples of similar length."""
     ordered = np.sort(lengths)
     starts = np.arange(0, len(ordered), rows)
     longest = np.maximum.reduceat(ordered, starts)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatorFragmentation(Rule):
-    """PyTorch's allocator has reserved most of a GPU and cannot use much of it, or has to free its cache."""
+    """PyTorch's allocator reserves most of a GPU but cannot use much of it, or must free its cache."""
 
     reads = (
         "scalars/cuda.reserved_peak",
@@ -56,7 +56,7 @@ class AllocatorFragmentation(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """Half an hour, of which the last steps count."""
+        """Half an hour, of which the last steps are judged."""
         return Lookback(seconds=1800.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -126,5 +126,5 @@ class AllocatorFragmentation(Rule):
 
 
 def _new(here: dict[str, Scalars], name: str) -> float:
-    """Return by how much a count rose within the steps."""
+    """Return by how much a counter rose during the steps."""
     return float(here[name].value[-1] - here[name].value[0]) if name in here else 0.0

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _PAUSE_NS = 60_000_000_000
-"""A gap longer than this is a restart or a pause, not overhead of each step."""
+"""A longer gap is a restart or a pause, not overhead of each step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenStepOverhead(Rule):
-    """Between one step's work and the next one's, time goes into code that no part of the step names.
+    """Code outside the known parts of a step takes time between the work of one step and the next.
 
     A step reaches from the end of one optimizer step to the end of the next, so most of what lies between
     two iterations is `other` inside it; what lies between two steps that the user marked is a gap. `other`
@@ -114,13 +114,13 @@ class BetweenStepOverhead(Rule):
 
 
 def _lost(steps: Table) -> tuple[int, int, int, int]:
-    """Return gaps, unnamed time, and loop without evaluation, all ns, and the number of steps of one rank."""
+    """Return gaps, unattributed time and loop time without evaluation in ns, and the steps of one rank."""
     end = np.maximum.accumulate(steps["time"] + steps["duration"])
     gaps = np.maximum(steps["time"][1:] - end[:-1], 0)
-    # Another number than the next one: steps are missing, or training started anew.
+    # The step number jumps: steps are missing, or the training restarted.
     counted = (np.diff(steps["step"].astype(np.int64)) == 1) & (gaps < _PAUSE_NS)
     gap = int(gaps[counted].sum())
     known = (steps["forward"] > 0) & (steps["backward"] > 0)
-    # Garbage collection and annotations lie within: they are time lost between steps just as well.
+    # Garbage collection and annotations inside a gap are also time lost between steps.
     other = int(steps["other"][known].sum())
     return gap, other, int((steps["duration"] - steps["eval"]).sum()) + gap, steps.rows

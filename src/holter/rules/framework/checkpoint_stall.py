@@ -19,9 +19,9 @@ _KEPT = 32
 """Checkpoints of a rank that are remembered."""
 _RECENT_NS = 3_600_000_000_000
 _LEAST = 5
-"""Checkpoints that are judged however long ago they were."""
+"""Number of checkpoints that are judged regardless of their age."""
 _SMALL_BYTES = 64e6
-"""Below it a file's bandwidth says nothing about storage."""
+"""The write rate of a smaller file says nothing about the storage."""
 _IDLE_DISK = 10e6
 
 
@@ -66,11 +66,11 @@ class CheckpointStall(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The steps that tell how long one takes, and the machine during the last checkpoint."""
+        """The steps for the step time, and the machine's readings during the last checkpoint."""
         return Lookback(steps=200, seconds=120.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the rank that is blocked most: the others wait for it."""
+        """Judge the rank that is blocked longest, because the others wait for it."""
         _learn(window)
         if window.unchanged("steps"):
             return
@@ -141,7 +141,7 @@ class CheckpointStall(Rule):
         blocked, rank, event = max(events)
         if blocked / 1e9 < limit:
             return
-        # In a job of a day one minute is nothing that anybody has to look at.
+        # In a job of a day, one minute does not matter.
         loop = event[0] - (window.job.first_step or window.job.start)
         yield self.issue(
             f"one checkpoint blocked training for {blocked / 1e9:.0f} s, {blocked / 1e9 / median:.0f} steps",
@@ -156,7 +156,7 @@ class CheckpointStall(Rule):
 
 
 def _learn(window: Window) -> None:
-    """Remember each rank's last checkpoints, as (end, blocked ns, step), and how fast they were written."""
+    """Keep each rank's last checkpoints as (end, blocked ns, step), and their write rates."""
     ranks: dict[str, list[list[int]]] = window.state.setdefault("ranks", {})
     steps = window.new("steps")
     steps = steps.where(steps["checkpoint"] > 0)
@@ -183,7 +183,7 @@ def _recent(events: list[list[int]]) -> list[list[int]]:
 
 
 def _share(events: list[list[int]]) -> float:
-    """Return the blocked percent of whole cycles: an early checkpoint alone would look dear."""
+    """Return the blocked percent of whole cycles, because a single early checkpoint would look expensive."""
     span = events[-1][0] - events[0][0]
     return min(100.0 * sum(event[1] for event in events[1:]) / span, 100.0) if span > 0 else 0.0
 

@@ -36,7 +36,7 @@ class _Exposed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommNotOverlapped(Rule):
-    """Data moves between ranks while a device computes nothing, for a large share of its steps."""
+    """Data moves between ranks while a device computes nothing, for a large share of the step time."""
 
     reads = ("kernels", "memory_operations", "steps")
     description = "communication is exposed: computation does not hide it"
@@ -67,7 +67,7 @@ class CommNotOverlapped(Rule):
         return Lookback(seconds=LOOKBACK_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each device; the worst is told."""
+        """Judge each device, and report the worst."""
         found = profiled(window, self.min_steps)
         if not found:
             return
@@ -86,7 +86,7 @@ class CommNotOverlapped(Rule):
                 for m in measured[:64]
             }
         }
-        # A kernel that waits for a slower rank is that rank's fault: StragglerRank names it.
+        # StragglerRank judges kernels that wait for a slower rank.
         guilty = [m for m in measured if m.waiting <= 0.5]
         if not guilty:
             return
@@ -134,7 +134,7 @@ class CommNotOverlapped(Rule):
 def _exposed(one: Profiled, rows: Table, wait: NDArray[np.int64]) -> _Exposed:
     all_ = union(rows["time"], rows["time"] + rows["duration"])
     open_ = difference(all_, one.kind("compute"))
-    # A rank that came early waits first and moves data last.
+    # A rank that enters early waits first and transfers last.
     moving = difference(open_, union(rows["time"], rows["time"] + wait))
     exposed, transfer = one.within(open_), one.within(moving)
     total, every = int(exposed.sum()), int(one.within(all_).sum())
@@ -152,10 +152,10 @@ def _word(collective: str) -> str:
 
 
 def waiting(collectives: list[Table]) -> list[NDArray[np.int64]]:
-    """Return for each collective of each member how long it waited for the others, ns.
+    """Return how long each member waited for the others in each collective, in ns.
 
-    The member that came last only transfers, so its time is the transfer of all: differences of durations
-    need no common clock. A collective that one member only recorded waits for nobody.
+    The member that enters last only transfers, so its time is the transfer time of all: differences of times
+    need no common clock. A collective recorded by one member only has no waiting time.
 
     Args:
         collectives: The kernels of kind communication of each member, a device of a rank.

@@ -29,7 +29,7 @@ _BREAKS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuBoundLaunch(Rule):
-    """A device idles because the host asked for its next kernel only after it had run dry."""
+    """A device idles because the host launched its next kernel only after the device ran out of work."""
 
     reads = (
         "kernels",
@@ -74,7 +74,7 @@ class CpuBoundLaunch(Rule):
         return Lookback(seconds=LOOKBACK_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each profiled device; without any, the counters of those that have them."""
+        """Judge each profiled device; without profiled devices, judge the counters."""
         found = profiled(window, self.min_steps)
         for one in found:
             late = self._late(window, one)
@@ -102,7 +102,7 @@ class CpuBoundLaunch(Rule):
             yield from self._counters(window)
 
     def _late(self, window: Window, one: Profiled) -> int | None:
-        """Return the time in steps in which the device waited for a launch, ns."""
+        """Return the time within steps in which the device waited for a launch, in ns."""
         launches = window.launches
         known = launches.where((launches["rank"] == one.rank) & (launches["correlation"] != 0))
         idle, correlation = one.idle()
@@ -120,7 +120,7 @@ class CpuBoundLaunch(Rule):
         return int(one.within(blamed).sum())
 
     def _counters(self, window: Window) -> Iterator[Issue]:
-        """Judge by counters: a kernel is always there, but few multiprocessors have work."""
+        """Judge by counters: a kernel always runs, but few multiprocessors are busy."""
         metrics = ("gpu.sm_active", "gpu.util", "gpu.power", "gpu.power_limit")
         series = [window.series(metric) for metric in metrics]
         places = set(series[0]).intersection(*series[1:])
@@ -165,7 +165,7 @@ def _cause(window: Window, one: Profiled) -> tuple[str, dict[str, Any]]:
 
 
 def _between(launches: Table) -> float:
-    """Return the median time of the host between one launch of a thread and the next, ns."""
+    """Return the host's median time between two launches of a thread, in ns."""
     parts = []
     for thread in np.unique(launches["thread"]):
         own = launches.where(launches["thread"] == thread).sorted("time")
@@ -175,7 +175,7 @@ def _between(launches: Table) -> float:
 
 
 def _weighted_median(length: NDArray[np.int64]) -> float:
-    """Return the duration below which kernels take half of all their time."""
+    """Return the duration up to which kernels take half of the total kernel time."""
     if not len(length):
         return 0.0
     ordered = np.sort(length)

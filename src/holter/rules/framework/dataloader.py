@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000_000
 _LATE_S = 60
-"""A fetch counts in the last so many seconds of itself; after that long a second is complete."""
+"""Only the last seconds of a fetch count, up to this number; a second is complete after this time."""
 _MIN_STEPS = 50
 
 
@@ -27,8 +27,8 @@ _MIN_STEPS = 50
 class Dataloader(Rule):
     """The number of processes that load data is far from the number of cores.
 
-    By itself that says little, so the modern profile asks for more: too few only where training waits for
-    data, too many only where processes queue for the CPU.
+    By itself this means little, so the modern profile requires more: too few only if training waits for
+    data, too many only if processes queue for the CPU.
     """
 
     reads = (
@@ -59,7 +59,7 @@ class Dataloader(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The steps that tell whether training waits, and the load meanwhile."""
+        """The steps, which show whether training waits, and the load average."""
         return Lookback(steps=200, seconds=120.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:

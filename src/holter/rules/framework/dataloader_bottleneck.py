@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _SPANS_S = 120.0
-"""How far back the loader's own spans are looked at; there are many of them."""
+"""How far back the rule reads the spans of the data loader, which are many."""
 _EXPLAIN_EVERY_NS = 60_000_000_000
 _COMPUTE = ("forward", "backward", "optimizer")
 
@@ -68,11 +68,11 @@ class DataloaderBottleneck(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The last steps, and of spans the last two minutes."""
+        """The last steps, and the spans of the last two minutes."""
         return Lookback(steps=self.window, seconds=_SPANS_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge all ranks together, then the worst of them alone."""
+        """Judge all ranks together, then the slowest rank alone."""
         _learn_loaders(window)
         if window.unchanged("steps"):
             return
@@ -90,7 +90,7 @@ class DataloaderBottleneck(Rule):
         severity = self._severity(window, steps, share, ratio)
         rank: int | None = None
         if severity is None:
-            # Ranks wait for one another, so one with a slow loader slows down all and hides in their mean.
+            # Ranks wait for one another, so a slow loader slows down all ranks and hides in the mean.
             shares = {int(r): _share(steps.where(steps["rank"] == r)) for r in np.unique(steps["rank"])}
             rank = max(shares, key=lambda r: (shares[r][0], -r))
             share, ratio = shares[rank]
@@ -125,7 +125,7 @@ class DataloaderBottleneck(Rule):
             ("warning", self.warning),
             ("info", self.info),
         ]
-        # The lowest level is the limit; whoever raises it means all of them.
+        # The lowest level is the limit; raising it raises all levels.
         least = self.info or 0.0
         for severity, limit in levels:
             if limit is not None and share > max(limit, least):
@@ -136,7 +136,7 @@ class DataloaderBottleneck(Rule):
         return None
 
     def _explain(self, window: Window, steps: Table) -> dict[str, Any]:
-        """Say what the wait is made of; worked out once a minute, since it costs more than the rule."""
+        """Explain the wait; computed once a minute, because it costs more than the rule itself."""
         before = window.state.get("explained")
         if before and window.end - before["at"] < _EXPLAIN_EVERY_NS:
             return dict(before["evidence"])
@@ -197,7 +197,7 @@ def _share(steps: Table) -> tuple[float, float | None]:
 
 
 def _learn_loaders(window: Window) -> None:
-    """Keep the facts of loaders: they were told when the loader was made, long before the lookback."""
+    """Keep the loaders' settings, which are recorded once, when a loader is created."""
     known = window.state.setdefault("loaders", [])
     for fact in dataloading.loaders(window.new("events")):
         if fact not in known and len(known) < 64:

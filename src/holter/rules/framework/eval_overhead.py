@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalOverhead(Rule):
-    """Of whole cycles of training and evaluation, evaluation takes too large a share."""
+    """Evaluation takes too large a share of whole cycles of training and evaluation."""
 
     reads = ("steps",)
     description = "evaluation takes much of the training time"
@@ -39,7 +39,7 @@ class EvalOverhead(Rule):
     """A smaller total is a note at most; below a fifth of it nothing is reported."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Add new evaluations up; judge the rank that evaluates most: the others wait for it."""
+        """Add the new evaluations, and judge the slowest rank, because the others wait for it."""
         ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):
             return
@@ -48,7 +48,7 @@ class EvalOverhead(Rule):
         ends = evaluating["time"] + evaluating["duration"]
         for i in np.lexsort((evaluating["step"], evaluating["rank"], ends)).tolist():
             end, step, spent = int(ends[i]), int(evaluating["step"][i]), int(evaluating["eval"][i])
-            # What came before the end of the first evaluation is no whole cycle.
+            # Time before the end of the first evaluation is not a whole cycle.
             fresh = {"begin": end, "end": end, "eval": 0, "count": 0, "first": step, "last": step}
             known = ranks.setdefault(str(evaluating["rank"][i]), fresh)
             if known is not fresh:

@@ -39,7 +39,7 @@ class FirstStepSlow(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The steps that tell how long one takes."""
+        """The steps from which the step time is computed."""
         return Lookback(steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:

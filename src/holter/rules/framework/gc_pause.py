@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _OPEN_STEPS = 1000
-"""Steps that wait at most for the last rank; beyond, a rank is taken for gone."""
+"""Number of steps that may wait for the last rank; after that, the rank counts as gone."""
 _SHORT_NS = 5_000_000
-"""Pauses below it are Python's daily life: a note at most."""
+"""Shorter pauses are normal in Python: a note at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GCPause(Rule):
-    """In each step training waits for the rank whose garbage collector pauses longest; that adds up."""
+    """In each step training waits for the rank with the longest garbage-collection pause."""
 
     reads = ("steps", "spans/gc")
     description = "Python's garbage collection stops training"
@@ -58,7 +58,7 @@ class GCPause(Rule):
     """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Add new pauses up, and judge the last hour."""
+        """Add the new pauses, and judge the last hour."""
         state = window.state
         newest: dict[str, int] = state.setdefault("newest", {})
         _learn(window, newest, round(self.single_warning_s * 1e9))
@@ -126,7 +126,7 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
     waiting: dict[str, list[Any]] = state.setdefault("open", {})
     rows = zip(*(pauses[name].tolist() for name in ("step", "duration", "time", "rank")), strict=True)
     for step, duration, time, rank in rows:
-        # What a rank loses within one step adds up; what the others wait for is the longest of these sums.
+        # Pauses of one rank within a step add up; the other ranks wait for the largest sum.
         one = waiting.setdefault(str(step), [0, time, {}])
         one[2][str(rank)] = one[2].get(str(rank), 0) + duration
         one[0], one[1] = max(one[2].values()), min(one[1], time)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _WIDTH = 10
 _GROWTH = 10
 _LEVELS = 4
-"""Minima of 10, 100, 1000 and 10000 steps: leaks of any speed are seen in memory that does not grow."""
+"""Group sizes of the minima, in steps: several sizes find fast and slow leaks in bounded memory."""
 _KEEP = 81
 _LEAST = 8
 _MIB = 2**20
@@ -25,7 +25,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUMemoryLeak(Rule):
-    """What a rank has allocated on its GPU at the end of steps rises steadily."""
+    """The memory that a rank has allocated on its GPU at the end of steps rises steadily."""
 
     reads = ("scalars/cuda.allocated", "scalars/cuda.total")
     description = "allocated GPU memory grows steadily"
@@ -51,7 +51,7 @@ class GPUMemoryLeak(Rule):
     """First steps that are ignored, because the optimizer allocates its state there."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Take the new steps in; judge each rank at each time scale."""
+        """Add the new steps, and judge each rank at each time scale."""
         allocated, totals = (
             by_rank(window.new("scalars"), f"cuda.{name}") for name in ("allocated", "total")
         )
@@ -82,7 +82,7 @@ class GPUMemoryLeak(Rule):
         total = kept.get("total")
         for level, minima in enumerate(kept["levels"]):
             width = _WIDTH * _GROWTH**level
-            # The last is still growing: its minimum may yet fall.
+            # The last group is incomplete: its minimum may still fall.
             numbers = sorted(minima, key=int)[:-1]
             need = max(_LEAST, self.min_steps // _WIDTH)
             if len(numbers) < need:

@@ -22,7 +22,7 @@ _LARGE = 10e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class H2DBound(Rule):
-    """Copies from host to device that nothing hides take too large a share of the time.
+    """Exposed copies from host to device take too large a share of the time.
 
     Where kernels were recorded, what counts is the time of copies in which no kernel ran. Elsewhere it is the
     host's time in copies; a copy first waits for the work that is queued before it, so what takes longer than
@@ -55,7 +55,7 @@ class H2DBound(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """What accelerators did lately, where that was recorded."""
+        """The recent accelerator trace, if there is one."""
         return Lookback(seconds=60.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -102,7 +102,7 @@ class H2DBound(Rule):
         spans = _warm(window, window.spans_of("h2d", new=True))
         spans = spans.where((spans["worker"] == -1) & (spans["mode"] != "eval"))
         size = np.nan_to_num(spans["value"], nan=0.0, posinf=0.0, neginf=0.0).clip(0, 2.0**50)
-        # A copy whose size is not known counts for nothing: how long it waited cannot be told.
+        # A copy of unknown size is ignored, because its waiting time is unknown.
         harm = np.minimum(spans["duration"], np.rint(size / self.slowest_gb_s).astype(np.int64))
         _hour.add(bins, spans["time"], host=spans["duration"], harm=harm, bytes=size.astype(np.int64))
         scalars = _warm(window, window.new("scalars"))

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _AFTER_NS = 200_000
-"""An idle stretch that begins this soon after a wait ended is its doing: the host starts from nothing."""
+"""Idle time that begins this soon after a wait is caused by it, because the host has no launches queued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDeviceSyncStorm(Rule):
-    """The host waits for the device so that the device then waits for the host."""
+    """The host waits for the device, after which the device waits for the host."""
 
     reads = (
         "syncs",
@@ -73,7 +73,7 @@ class HostDeviceSyncStorm(Rule):
         return Lookback(seconds=LOOKBACK_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each profiled device by the harm; without kernels each rank by its number of syncs."""
+        """Judge each profiled device by its idle time; without kernels, each rank by its number of syncs."""
         if not window.syncs.rows and not window.kernels.rows:
             return window.insufficient("no_input", f"no sync was recorded: {HOW}")
         if not window.kernels.rows:
@@ -108,7 +108,7 @@ class HostDeviceSyncStorm(Rule):
     def _drained(
         self, window: Window, one: Profiled, syncs: Table
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the idle stretches that syncs caused, less what data loading and the like take."""
+        """Return the idle times that syncs cause, without data loading and similar phases."""
         idle, _ = one.idle()
         waits = union(syncs["time"], syncs["time"] + syncs["duration"] + _AFTER_NS)
         caused = inside(waits, idle.begin)
@@ -144,7 +144,7 @@ class HostDeviceSyncStorm(Rule):
 
 
 def _outside(window: Window, rank: int) -> Table:
-    """Return a rank's syncs that lie in its steps proper, in the order of time."""
+    """Return a rank's syncs inside its steps, in the order of time."""
     syncs = window.syncs
     rows = syncs.where(syncs["rank"] == rank)
     return rows.where(~inside(elsewhere(window, rank), rows["time"])).sorted("time")
@@ -158,7 +158,7 @@ def _per_step(syncs: Table, begin: NDArray[np.int64], end: NDArray[np.int64]) ->
 def _blame(
     syncs: Table, begin: NDArray[np.int64], end: NDArray[np.int64], steps: int
 ) -> list[dict[str, object]]:
-    """Return where the syncs that did the most harm were called from."""
+    """Return the callers of the syncs that cost most."""
     at = np.searchsorted(syncs["time"], begin, side="right") - 1
     known = at >= 0
     harm: dict[str, int] = {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoaderWorkerImbalance(Rule):
-    """One worker takes far longer for a batch than the others; batches come in order, so all wait for it."""
+    """One worker takes far longer per batch than the others; batches keep their order, so all wait for it."""
 
     reads = ("steps", "spans/fetch")
     description = "one data-loader worker is slower than the others"
@@ -43,14 +43,14 @@ class LoaderWorkerImbalance(Rule):
         return Lookback(seconds=120.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each rank's workers among themselves."""
+        """Compare the workers of each rank with one another."""
         if window.unchanged("steps"):
             return
         steps = window.steady
         waits = {int(r): _waited(steps.where(steps["rank"] == r)) for r in np.unique(steps["rank"])}
         waits = {rank: share for rank, share in waits.items() if share >= self.min_wait / 5}
         if steps.rows and not waits:
-            # Nobody waits, so which worker is slow is all one; the fetches are many.
+            # Without a wait, a slow worker does not matter; and there are many fetches.
             return window.judged(steps.rows)
         fetches = window.spans_of("fetch")
         fetches = fetches.where(fetches["worker"] >= 0)

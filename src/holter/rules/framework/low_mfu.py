@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _LARGE = 1e9
 _OTHERS = {"info": None, "warning": 10.0, "critical": 3.0}
-"""Limits for models that are no large transformers."""
+"""Limits for models other than large transformers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowMFU(Rule):
-    """The operations that the model needs are a small share of what its devices could do meanwhile."""
+    """The model's operations are a small share of what its devices can compute in the same time."""
 
     reads = ("steps", "scalars/flops", "scalars/tokens")
     description = "the model uses a small share of the GPU's peak performance (MFU)"
@@ -140,7 +140,7 @@ class LowMFU(Rule):
         )
 
     def _peak(self, window: Window, node: str) -> float | None:
-        """Return the peak of a node's devices, operations a second; unknown where they differ."""
+        """Return the peak of a node's devices in operations per second; None if they differ."""
         if self.peak_tflops is not None:
             return self.peak_tflops * 1e12
         names = {str(gpu.get("name")) for gpu in window.job.nodes.get(node, {}).get("gpus") or ()}

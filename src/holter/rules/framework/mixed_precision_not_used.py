@@ -29,7 +29,7 @@ _TF32 = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixedPrecisionNotUsed(Rule):
-    """Most of a device's time goes into matrix products, and little of that into reduced precision."""
+    """Most of a device's time goes into matrix products, few of them in reduced precision."""
 
     reads = (
         "kernels",
@@ -60,7 +60,7 @@ class MixedPrecisionNotUsed(Rule):
         return Lookback(seconds=LOOKBACK_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each profiled device by its kernels' names; without any by counters."""
+        """Judge each profiled device by its kernel names; without kernels, by counters."""
         found = profiled(window, self.min_steps)
         for one in found:
             model = _model(window, one)
@@ -84,7 +84,7 @@ class MixedPrecisionNotUsed(Rule):
                 reduced += ns if kind.reduced else 0.0
         total, products = float(time.sum()), sum(by.values())
         window.judged(len(one.begin))
-        # What a name does not tell is given the benefit of the doubt.
+        # A kernel whose name does not show its precision counts as reduced precision.
         reduced += by.get("unknown", 0.0)
         if total <= 0 or 100.0 * products < self.products_pct * total:
             return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _UNITS = ("tokens", "samples")
 _WARMUP = 10
 _OPEN_STEPS = 100
-"""Steps that wait at most for all ranks."""
+"""Number of steps that may wait for all ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class RankDataImbalance(Rule):
     """Minimum number of steps; fewer are not judged."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge tokens where they are told, else samples."""
+        """Judge tokens if they are recorded, otherwise samples."""
         state = window.state
         if window.unchanged("scalars"):
             return
@@ -92,7 +92,7 @@ class RankDataImbalance(Rule):
         )
 
     def _learn(self, window: Window) -> None:
-        """Collect each step's amounts by rank; when all ranks have told, keep its excess and who had most."""
+        """Collect each step's amounts by rank; once all ranks report, keep the excess and its rank."""
         kinds: dict[str, dict[str, Any]] = window.state.setdefault("kinds", {})
         scalars = window.new("scalars")
         value = scalars["value"]
@@ -109,7 +109,7 @@ class RankDataImbalance(Rule):
             for step in sorted(opened, key=int):
                 if len(opened[step]) >= max(len(known["ranks"]), 2):
                     amounts = opened.pop(step)
-                    # While ranks still become known, some of them are missing.
+                    # While new ranks still appear, steps are incomplete.
                     if int(step) >= _WARMUP:
                         known["steps"] = [*known["steps"], _excess(int(step), amounts)][-self.window :]
             for step in sorted(opened, key=int)[:-_OPEN_STEPS]:

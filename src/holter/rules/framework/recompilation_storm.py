@@ -21,7 +21,7 @@ _BIN = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecompilationStorm(Rule):
-    """Long after warm-up code is compiled again and again."""
+    """Code is compiled again and again, long after warm-up."""
 
     reads = ("steps",)
     description = "code is compiled again and again during training"
@@ -59,7 +59,7 @@ class RecompilationStorm(Rule):
     """A smaller total compile time is a note at most; below a fifth of it nothing is reported."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Count what is new, and judge the rank that compiles most: the others wait for it."""
+        """Count the new steps, and judge the rank that compiles most, because the others wait for it."""
         ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):
             return
@@ -105,7 +105,7 @@ class RecompilationStorm(Rule):
         """Add steps to bins of (steps, compiling steps, compile ns, ns); keep as many as are judged."""
         bins: list[list[int]] = known["bins"]
         number = steps["step"].astype(np.int64)
-        # A new attempt starts with a warm-up of its own, and may repeat step numbers.
+        # A new attempt has its own warm-up, and may repeat step numbers.
         restart = np.diff(np.concatenate([[known["last"]], number])) <= 0
         row = np.arange(len(number))
         since = np.maximum.accumulate(np.where(restart, row, -1))
@@ -124,5 +124,5 @@ class RecompilationStorm(Rule):
             at += len(some)
         if counted.rows:
             known.setdefault("since", int(counted["step"][0]))
-        # The newest bin is not full yet: one more than fits keeps at least a whole window.
+        # The newest bin is incomplete, so one extra bin keeps at least a whole window.
         del bins[: -(self.window // _BIN + 1)]

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _MODES = tuple(mode.name.lower() for mode in Mode)
 _DETAILED = 32
-"""Processes whose statistics are told: those with the most outliers."""
+"""Number of processes with statistics: those with the most outliers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlier(Rule):
-    """Too many steps of a rank are far slower than usual; not by checkpoint, evaluation, or compilation."""
+    """Too many steps of a rank are far slower than usual without a checkpoint, evaluation or compilation."""
 
     reads = ("steps",)
     description = "some steps are unusually slow"
@@ -98,19 +98,19 @@ class StepOutlier(Rule):
         return {"processes": {key: _details(*judged[key], self.stddev) for key in worst[:_DETAILED]}}
 
     def _outliers(self, steps: Table) -> tuple[int, NDArray[np.bool_]]:
-        """Return how long a step may take, in ns, and which took longer without a good reason."""
+        """Return the step-time limit in ns, and the steps beyond it without a known reason."""
         duration = steps["duration"].astype(np.float64)
         middle = median(duration)
         if self.robust:
             limit = middle + self.stddev * max(spread(duration, middle), 0.02 * middle)
         else:
             limit = float(duration.mean()) + self.stddev * float(duration.std())
-        # Whole nanoseconds: a step that takes exactly the limit is none, whatever rounding did to the limit.
+        # Whole nanoseconds, so that a step exactly at the limit is not an outlier after rounding.
         limit = max(round(limit), round((1 + self.min_relative) * middle))
         slow = duration > limit
         if self.robust:
             slow &= (steps["checkpoint"] + steps["eval"] + steps["compile"]) * 2 <= duration - middle
-            # Training that was slow at first and is fast now, as in a first epoch, is no matter of outliers.
+            # Training that starts slowly, as in a first epoch, does not have outliers.
             first = np.flatnonzero(2 * np.cumsum(slow) >= np.arange(1, len(slow) + 1))
             if len(first) and first[-1] >= self.min_steps:
                 slow[: first[-1] + 1] = False
@@ -151,7 +151,7 @@ class StepOutlier(Rule):
 
 
 def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, Any]:
-    """Return the statistics of one process that the report of old shows; times in ms."""
+    """Return the classic report's statistics of one process; times in ms."""
     duration = steps["duration"] / 1e6
     normal = duration[~slow]
     low, high = (float(normal.min()), float(normal.max())) if len(normal) else (0.0, 0.0)

@@ -23,7 +23,7 @@ _NOT_OWN = ("communication", "eval", "checkpoint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StragglerRank(Rule):
-    """The own work of one rank, without waiting, takes longer than that of the others, in most steps."""
+    """The own work of one rank, without waiting, takes longer than that of the others in most steps."""
 
     reads = ("steps",)
     description = "one rank is slower than the others, which wait for it"
@@ -63,7 +63,7 @@ class StragglerRank(Rule):
         return Lookback(steps=self.window)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge all ranks against one another; a node whose ranks are all slow is one finding."""
+        """Compare all ranks; a node whose ranks are all slow is one finding."""
         _learn(window)
         if window.unchanged("steps"):
             return
@@ -128,7 +128,7 @@ class StragglerRank(Rule):
 
 
 def _by_node(found: list[Straggler], steps: Table) -> list[list[Straggler]]:
-    """Put the stragglers of a node together when they are all of its ranks, and there are other nodes."""
+    """Merge the stragglers of a node if they are all its ranks and there are other nodes."""
     pairs = set(zip(steps["node"].tolist(), steps["rank"].tolist(), strict=True))
     nodes: dict[str, set[int]] = {}
     for node, rank in pairs:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _UNITS = ("tokens", "samples")
 _CHANCE = 1e-3
 _WAITING = 5_000
-"""Steps that wait at most for their number of tokens or samples."""
+"""Number of steps that may wait for their tokens or samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class ThroughputRegression(Rule):
     """Speed of an earlier job with the same configuration and unit; it counts when it is higher."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the lowest rank: in synchronous training all are equally fast."""
+        """Judge the lowest rank, because all ranks of a synchronous training are equally fast."""
         state = window.state
         self._learn(window)
         if window.unchanged("steps"):
@@ -106,7 +106,7 @@ class ThroughputRegression(Rule):
         )
 
     def _learn(self, window: Window) -> None:
-        """Bring new steps of one rank to blocks; keep the last two, and the best two in a row."""
+        """Group the new steps of one rank into blocks; keep the last two and the best two in a row."""
         state = window.state
         steps = window.steady
         if "rank" not in state:
@@ -130,7 +130,7 @@ class ThroughputRegression(Rule):
     def _with_units(
         self, state: dict[str, Any], steps: Table, *, ended: bool
     ) -> tuple[Table, NDArray[np.float64]]:
-        """Return the steps whose units are known; the others wait until a later number was told."""
+        """Return the steps whose units are known; the others wait for a later record."""
         if not state.get("unit"):
             state["unit"] = next((name for name in _UNITS if name in state.get("told", {})), "steps")
         if state["unit"] == "steps":
@@ -145,7 +145,7 @@ class ThroughputRegression(Rule):
         for step in steps["step"][ready].tolist():
             state["usual"] = told.pop(str(step), state.get("usual", 0.0))
             units.append(state["usual"])
-        # What is left belongs to steps that do not count: evaluations, compilations, checkpoints.
+        # The rest belongs to ignored steps: evaluations, compilations, checkpoints.
         done = int(steps["step"][ready][-1]) if ready.any() else -1
         for step in [step for step in told if int(step) <= done]:
             del told[step]
@@ -155,7 +155,7 @@ class ThroughputRegression(Rule):
 
 
 def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None:
-    """Remember what steps processed, by their number, of the rank that is judged."""
+    """Keep the number of units per step of the judged rank."""
     told: dict[str, dict[str, float]] = state.setdefault("told", {})
     chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(scalars["value"])
     chosen &= (scalars["value"] > 0) & (scalars["mode"] != "eval")
@@ -177,7 +177,7 @@ def _points(blocks: list[Block]) -> NDArray[np.float64]:
 
 
 def _grown(before: list[Block], now: list[Block]) -> dict[str, float]:
-    """Return the parts that take longer for a unit of work than before, in ms, the most first."""
+    """Return the parts that take longer per unit of work than before, in ms, largest first."""
 
     def each(blocks: list[Block]) -> dict[str, float]:
         units = sum(block["units"] for block in blocks) or 1.0

@@ -25,7 +25,7 @@ _MIN_STEPS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpinnedH2DCopy(Rule):
-    """Batches reach the device from pageable memory, or by calls that block, and that takes time."""
+    """Copies of batches from pageable memory or by blocking calls take time."""
 
     reads = ("memory_operations", "kernels", "launches", "steps", "events/loader")
     description = "copies to the GPU use pageable memory and cannot overlap with computation"
@@ -48,11 +48,11 @@ class UnpinnedH2DCopy(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The last profiled steps; without a trace the last two hundred of each rank."""
+        """The last profiled steps; without a trace the last 200 steps of each rank."""
         return Lookback(seconds=LOOKBACK_S, steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the copies of each profiled device; without any, the loader's setting and the host's time."""
+        """Judge the copies of each profiled device; without any, the loader's setting and host time."""
         for loader in dataloading.loaders(window.new("events")):
             if isinstance(loader.get("pin_memory"), bool):
                 unpinned: dict[str, bool] = window.state.setdefault("unpinned", {})
@@ -108,7 +108,7 @@ class UnpinnedH2DCopy(Rule):
             )
 
     def _blocking(self, window: Window, rank: int, correlations: NDArray[np.int64]) -> bool:
-        """Tell whether most of the copies were asked for by a call that waits for them."""
+        """Return whether most copies use a blocking call."""
         launches = window.launches
         own = launches.where((launches["rank"] == rank) & np.isin(launches["correlation"], correlations))
         blocking = [bool(_BLOCKING.search(name)) for name in own["name"].tolist()]

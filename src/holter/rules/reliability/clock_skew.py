@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _STABLE = 0.2
-"""A skew is the same at all steps, but for so much of itself; what differs more is no clock."""
+"""Largest variation of a skew over the steps, as a share of it; a clock skew is constant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSkew(Rule):
-    """A node's wall clock moved while the job ran, or nodes that step together end their steps apart."""
+    """A node's wall clock moved during the job, or nodes end the same steps at different times."""
 
     reads = ("events/clock", "steps")
     severity = "info"
@@ -49,14 +49,14 @@ class ClockSkew(Rule):
         return Lookback(steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each node's own clock, then nodes against one another."""
+        """Judge each node's own clock, then compare the nodes."""
         events = window.new("events")
         for row in events.where(events["kind"] == "clock").sorted("time", "detail").to_rows():
             moved = _moved(row["detail"])
             if moved is None:
                 continue
             window.judged(1)
-            # Critical is no level: training itself is not hurt.
+            # There is no critical level, because clocks do not harm the training.
             severity = severity_of(abs(moved), self.info_ms, self.warning_ms, None)
             if severity is not None:
                 yield self.issue(
@@ -100,7 +100,7 @@ class ClockSkew(Rule):
             if severity is None or abs(skew) <= typical or spread > _STABLE * abs(skew):
                 continue
             if len(nodes) == 2 and skew < 0:
-                continue  # of two, nobody knows which one is wrong: told once
+                continue  # with two nodes it is unknown which one is wrong: report one
             yield self.issue(
                 f"{node} ends the same steps {abs(skew):.0f} ms {'later' if skew > 0 else 'earlier'} than "
                 "the other nodes",
@@ -115,14 +115,14 @@ class ClockSkew(Rule):
 
 
 def _ends(steps: Table) -> dict[int, int]:
-    """Return when a node's last rank ended each step."""
+    """Return the time at which a node's last rank ended each step."""
     end = steps["time"] + steps["duration"]
     order = np.argsort(end, kind="stable")
     return dict(zip(steps["step"][order].tolist(), end[order].tolist(), strict=True))
 
 
 def _moved(text: str) -> float | None:
-    """Return by how many ms a clock moved, as its agent noted it."""
+    """Return by how many ms a clock moved, as its agent recorded."""
     try:
         detail: Any = json.loads(text or "{}")
     except ValueError:

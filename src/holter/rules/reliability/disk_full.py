@@ -22,7 +22,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFull(Rule):
-    """Little space is left where the store is, or it shrinks so steadily that it will soon be used up."""
+    """The disk of the store has little free space, or fills so steadily that it is soon full."""
 
     reads = ("samples/disk.free_pct", "samples/disk.free")
     description = "the disk that holds the store runs full"
@@ -80,7 +80,7 @@ class DiskFull(Rule):
 
 
 def _hours_left(share: Series, end: int) -> float | None:
-    """Return when the disk is full if it goes on so; None when its use does not rise steadily."""
+    """Return the hours until the disk is full at this pace; None if its use does not rise steadily."""
     minute = share.time // _MINUTE_NS
     whole = (minute > end // _MINUTE_NS - _MINUTES) & (minute < end // _MINUTE_NS)
     medians = [float(np.median(share.value[minute == m])) for m in np.unique(minute[whole])]

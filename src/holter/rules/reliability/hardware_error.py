@@ -34,14 +34,14 @@ _XIDS: dict[int, tuple[Severity, str]] = {
     119: ("critical", "the GPU's system processor does not answer"),
     120: ("critical", "an error of the GPU's system processor"),
 }
-"""NVIDIA's public meaning of the codes."""
+"""Severity and meaning of the Xid codes, as NVIDIA publishes them."""
 _MINUTE_S = 60.0
 _BUSY_PCT = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareError(Rule):
-    """The driver reports an error, memory errors, a bad PCIe link, or errors of NVLink."""
+    """The driver reports an Xid, memory errors, a slow PCIe link, or NVLink errors."""
 
     reads = (
         "samples/gpu.xid",
@@ -66,7 +66,7 @@ class HardwareError(Rule):
     )
     advice = "Drain the node and restart from the last checkpoint."
     packs = ("default", "essentials")
-    tells_once = True  # an Xid comes once, and the device is no better for its silence
+    tells_once = True  # an Xid is reported once; silence does not mean that the device is healthy
 
     replays_per_min: float = parameter(10.0, low=0, unit="replays/min")
     """More PCIe replays than this are a warning."""
@@ -79,7 +79,7 @@ class HardwareError(Rule):
         return Lookback(seconds=_MINUTE_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Look at each GPU's errors as they come, and at its links over the last minute."""
+        """Judge each GPU's new errors, and its links over the last minute."""
         known = owners(window)
         read = {place for text in self.reads[:-2] for place in window.series(text.partition("/")[2])}
         places = ours(read, known)

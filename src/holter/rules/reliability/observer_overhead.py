@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BUSY = 80.0
-"""Below so much use of the CPUs, an agent takes from nobody what it uses."""
+"""Below this CPU utilization the agent does not take CPU time from the training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverOverhead(Rule):
-    """Holter's agent takes CPU that training needs, or its recorder takes the training's own time."""
+    """Holter's agent takes CPU that training needs, or its recorder takes time of the training loop."""
 
     reads = ("steps", "samples/agent.cpu", "samples/cpu.util", "events/end")
     description = "holter itself takes too much time or CPU"
@@ -51,11 +51,11 @@ class ObserverOverhead(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The readings of ten minutes."""
+        """The readings of the last ten minutes."""
         return Lookback(seconds=600.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each node's agent, and each rank's recorder once it has told its cost."""
+        """Judge each node's agent, and each rank's recorder once its cost is known."""
         yield from self._recorders(window)
         since = window.job.start + round(self.skip_s * 1e9)
         agents, loads = window.series("agent.cpu", since=since), window.series("cpu.util", since=since)
@@ -118,7 +118,7 @@ class ObserverOverhead(Rule):
 
 
 def _cost(text: str) -> float | None:
-    """Return the recorder's own seconds that a process told at its end."""
+    """Return the recorder's own seconds, which a process reports at its end."""
     try:
         detail: Any = json.loads(text or "{}")
     except ValueError:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSize(Rule):
-    """The CPU, a GPU and its memory are little used, and nothing else is seen to hold training back."""
+    """The CPU, a GPU and its memory are underused, and no other bottleneck is visible."""
 
     reads = (
         "samples/cpu.core.util",
@@ -71,7 +71,7 @@ class BatchSize(Rule):
         return Lookback(seconds=self.window_s or 250.0, readings=self.window)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each GPU by itself, where the CPU of its node is little used."""
+        """Judge each GPU whose node has an underused CPU."""
         since = window.job.loop if self.skip_before_first_step else window.job.start - 1
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
@@ -106,12 +106,12 @@ class BatchSize(Rule):
                     window.insufficient("no_match", f"{device} was not used, or the CPU was not read")
                     continue
                 window.judged(len(series.value))
-                # What holds training back elsewhere comes first: mended, the same batch uses the GPU more.
+                # Another bottleneck comes first: without it, the same batch uses the GPU more.
                 if self._little(cpu, gpu, used) and busy is None:
                     yield self._found(window, node, device, series, (cpu, gpu, used))
 
     def _remember(self, window: Window, metric: str, since: int) -> dict[str, Sketch]:
-        """Count the new readings in; return all."""
+        """Add the new readings to the sketches and return all sketches."""
         sketches: dict[str, Sketch] = window.state.setdefault("sketches", {})
         cores = window.series("cpu.core.util", since=since, new=True)
         for node in sorted({node for node, _ in cores}):
@@ -167,9 +167,9 @@ class BatchSize(Rule):
 
 
 def _multiplier(window: Window, node: str) -> int | None:
-    """Return how many times the batch would fit the memory, by the allocator's figures of the node's ranks.
+    """Estimate by which factor the batch can grow, from the allocator statistics of the node's ranks.
 
-    What stays between steps (weights, gradients, state of the optimizer) does not grow with the batch.
+    Memory that stays between steps (weights, gradients, optimizer state) does not grow with the batch.
     """
     peaks, between, totals = (
         by_rank(window.scalars, f"cuda.{name}") for name in ("allocated_peak", "allocated", "total")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CPUBottleneck(Rule):
-    """In too many snapshots of a node a GPU is low while the CPU is saturated."""
+    """A GPU idles while the CPU is saturated, in too many snapshots of a node."""
 
     reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", READS, "steps")
     description = "a GPU idles while the CPU is saturated"
@@ -52,7 +52,7 @@ class CPUBottleneck(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The window, or only what is new."""
+        """The window, or new rows only."""
         return Lookback(seconds=self.window_s)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -116,6 +116,6 @@ class CPUBottleneck(Rule):
         else:
             counts = window.series("proc.count")
             of = [counts[node, role].value[-1] for role in ("trainer", "worker") if (node, role) in counts]
-            # Without a count of processes a few busy cores say nothing on a large machine.
+            # On a large machine, a few busy cores mean nothing without the number of processes.
             high = busiest(cores, int(sum(of))) > self.cpu_threshold if of else mean > self.cpu_threshold
         return high if self.cpu_mean is None else high | (mean >= self.cpu_mean)

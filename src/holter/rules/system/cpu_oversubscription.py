@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MINUTE_S = 60.0
 _BUSY_PCT = 90.0
-"""Threads wait for one another only where the cores are busy; load counts those that wait for disks too."""
+"""Threads compete only while the cores are busy; the load average also counts threads that wait for disks."""
 _ADVICE = {
     "throttled": "The quota stops the job: raise it, or run fewer workers and threads than it allows.",
     "pressure": "Use fewer loader workers, and set the threads of each process (OMP_NUM_THREADS).",
@@ -71,7 +71,7 @@ class CPUOversubscription(Rule):
         return Lookback(seconds=_MINUTE_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each node; of load, quota and pressure the worst is told."""
+        """Judge each node by the worst of load, quota and pressure."""
         since = window.job.loop
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
@@ -102,7 +102,7 @@ class CPUOversubscription(Rule):
             window.insufficient("no_input", "neither load, nor quota, nor CPU pressure")
 
     def _levels(self, here: dict[str, float], cores: int) -> dict[str, Severity | None]:
-        """Return the level of each measure there is; of equals the first counts."""
+        """Return the level of each available measure; the first of equal levels counts."""
         levels: dict[str, Severity | None] = {}
         if "cgroup.throttled_pct" in here:
             levels["throttled"] = grade(
@@ -113,7 +113,7 @@ class CPUOversubscription(Rule):
             )
         busy = here.get("cpu.util", 0.0) >= _BUSY_PCT
         load = here["cpu.load1"] / cores * _part(here, cores) if "cpu.load1" in here and cores else None
-        # One task that waits now and then is usual where all cores work; more tasks than cores is not.
+        # With all cores busy a task waits now and then; that is normal unless tasks outnumber cores.
         crowded = busy and (load is None or self.load_info is None or load >= self.load_info)
         if "psi.cpu" in here:
             found = grade(here["psi.cpu"], warning=self.pressure_warning, critical=self.pressure_critical)
@@ -144,9 +144,9 @@ class CPUOversubscription(Rule):
 
 
 def _part(here: dict[str, float], cores: int) -> float:
-    """Return the job's part of the CPU time that is used; load and pressure are the whole machine's.
+    """Return the job's share of the used CPU time, because load and pressure cover the whole machine.
 
-    Threads of others that crowd the cores are no fault of the job's, and none that it could mend.
+    The job cannot change how many threads other jobs run.
     """
     used = cores * here.get("cpu.util", 0.0)
     own = here.get("proc.cpu")

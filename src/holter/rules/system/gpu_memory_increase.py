@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WINDOWS = 3
-"""For so many windows in a row memory must stay above."""
+"""Number of windows in a row in which memory must stay above the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUMemoryIncrease(Rule):
-    """A GPU uses clearly more memory than it did after training had settled. Slow growth: GPUMemoryLeak."""
+    """A GPU uses clearly more memory than after warm-up. GPUMemoryLeak finds slow growth."""
 
     reads = ("samples/gpu.mem.used_pct", "samples/gpu.mem.busy", READS, "steps")
     description = "GPU memory use grows suddenly"
@@ -50,7 +50,7 @@ class GPUMemoryIncrease(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """Three windows; the formula of old keeps what it needs in the state."""
+        """Three windows; the classic formula keeps its readings in the state."""
         return Lookback(seconds=_WINDOWS * self.window_s if self.window_s else None)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -81,7 +81,7 @@ class GPUMemoryIncrease(Rule):
                 )
 
     def _remember(self, window: Window, metric: str) -> None:
-        """Count the new readings in, and hand over box plots of all."""
+        """Add the new readings to the sketches, and hand over box plots of all."""
         sketches = window.state.setdefault("sketches", {})
         last = window.state.setdefault("last", {})
         grown = window.state.setdefault("grown", {})
@@ -120,10 +120,10 @@ class GPUMemoryIncrease(Rule):
         ends = ends[(numbers > patience) & (ends >= width)]
         total = np.concatenate([[0.0], np.cumsum(values)])
         now = (total[ends + 1] - total[ends + 1 - width]) / width
-        # The published formula leaves out the last two of the readings before.
+        # The published formula ignores the last two readings of the earlier mean.
         earlier = (total[ends - 1] - total[ends - width]) / (width - 1)
         rise = now - earlier
-        # Sums over many readings are off by rounding; the limit itself is no excess.
+        # Rounding changes sums over many readings; a value at the limit is not an excess.
         above = rise > self.increase + 1e-9
         return (float(rise.max()), int(above.sum()), {}) if above.any() else None
 

@@ -20,7 +20,7 @@ _POINTS = 240
 _HOUR_BINS = 3600e9 / _BIN_NS
 _MIB, _GIB = 2**20, 2**30
 _CAUSES = {"trainer": "main", "worker": "workers"}
-"""What grows, by the role of the processes; as other roles are called, and `shm`."""
+"""Names of the process roles for messages; other roles keep their name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +140,12 @@ class HostMemoryLeak(Rule):
 
 
 def _medians(offset: NDArray[np.int64], values: NDArray[np.float64], last_bin: int) -> NDArray[np.float64]:
-    """Return medians of 30 s each, oldest first, up to the last whole one; NaN where nothing was read."""
+    """Return the medians of whole 30 s intervals, oldest first; NaN for intervals without readings."""
     edges = (np.arange(_POINTS + 3) + last_bin - _POINTS - 2) * _BIN_NS
     starts = np.searchsorted(offset, edges)
     counts = np.diff(starts)
     found = np.full(_POINTS + 2, np.nan)
-    # Most bins hold as many readings as the next: those of one size are sorted together.
+    # Most bins have the same number of readings, so bins of one size are sorted together.
     for count in np.unique(counts[counts > 0]).tolist():
         bins = np.flatnonzero(counts == count)
         found[bins] = np.median(values[starts[bins, None] + np.arange(count)], axis=1)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _SPANS_S = 60.0
-"""How far back the loader's own spans are looked at; there are many of them."""
+"""How far back the rule reads the spans of the data loader, which are many."""
 _READING = ("read", "decode", "transform", "fetch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IOBottleneck(Rule):
-    """A GPU is low while cores wait for storage, or training waits for data and loading is mostly reading."""
+    """A GPU idles while cores wait for storage, or training waits for data and loading is mostly reading."""
 
     reads = (
         "samples/gpu.util",
@@ -74,7 +74,7 @@ class IOBottleneck(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The window, or only what is new; of steps the last two hundred of each rank."""
+        """The window (or new rows only), and the last 200 steps of each rank."""
         return Lookback(seconds=self.window_s, steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FARTHEST = math.sqrt(math.log(2.0))
 _MAX_TOLD = 16
 _MAX_DEVICES = 512
-"""Pairs grow with the square; of more devices the first are compared."""
+"""Number of GPUs that are compared: the number of pairs grows with its square."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,18 +61,18 @@ class LoadBalancing(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The window, or only what is new."""
+        """The window, or new rows only."""
         return Lookback(seconds=self.window_s)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Compare the GPUs two by two; tell each node's, or the job's, most unequal pair."""
+        """Compare the GPUs in pairs, and report the most unequal pair of each node or of the job."""
         since = window.job.loop if self.window_s is not None else window.job.start - 1
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
         series = window.series("gpu.util", since=since, new=self.window_s is None)
         known = owners(window)
         counts = self._counts(window, since, {place: series[place] for place in ours(series, known)})
-        # A GPU that nobody used is UnusedGPU's business.
+        # UnusedGPU judges a GPU that was never used.
         used = {place: count for place, count in counts.items() if count[1:].sum() > 0}
         groups = {"": sorted(used)[:_MAX_DEVICES]}
         if self.scope == "node":
@@ -95,7 +95,7 @@ class LoadBalancing(Rule):
     def _counts(
         self, window: Window, since: int, series: dict[Place, Series]
     ) -> dict[Place, NDArray[np.float64]]:
-        """Return each GPU's histogram, where it was seen long enough."""
+        """Return the histogram of each GPU that has enough readings."""
         bins = max(1, round(100.0 / self.bin_width))
         kept: dict[str, list[float]] = window.state.setdefault("counts", {})
         found = {}

@@ -95,7 +95,7 @@ class LowGPUUtilization(Rule):
             yield from self._judge(window, (node, device), metric, series, now)
 
     def _series(self, window: Window, since: int, *, new: bool = False) -> dict[Place, tuple[str, Series]]:
-        """Return the readings that are judged of each GPU, and of which metric they are."""
+        """Return the judged readings of each GPU, and the name of their metric."""
         found: dict[Place, tuple[str, Series]] = {}
         for metric in ("gpu.util", "gpu.sm_active"):
             if self.metric in ("auto", metric):
@@ -106,7 +106,7 @@ class LowGPUUtilization(Rule):
     def _remember(
         self, window: Window, new: dict[Place, tuple[str, Series]], now: dict[str, dict[str, Any]]
     ) -> dict[Place, int]:
-        """Count the new readings in; return how many there were of each GPU; hand over box plots."""
+        """Add the new readings, hand over box plots, and return the number of readings of each GPU."""
         sketches = window.state.setdefault("sketches", {})
         last = window.state.setdefault("last", {})
         for (node, device), (_, series) in new.items():
@@ -161,12 +161,12 @@ class LowGPUUtilization(Rule):
 
 
 def _training(series: Series, steps: Table) -> NDArray[np.float64]:
-    """Return the readings that do not lie in a step with an evaluation or a checkpoint."""
+    """Return the readings outside steps with an evaluation or a checkpoint."""
     pause = steps.where((steps["eval"] + steps["checkpoint"]) * 10 > steps["duration"])
     begin, end = pause["time"], pause["time"] + pause["duration"]
     order = np.argsort(end, kind="stable")
     at = np.searchsorted(end[order], series.time, side="left")
-    # Steps of many ranks overlap: the earliest begin of all that end later decides.
+    # Steps of many ranks overlap, so the earliest start among the steps that end later decides.
     earliest = np.minimum.accumulate(begin[order][::-1])[::-1]
     inside = np.zeros(len(series.time), dtype=bool)
     inside[at < len(order)] = earliest[at[at < len(order)]] <= series.time[at < len(order)]

@@ -19,7 +19,7 @@ _MIN_STEPS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryImbalance(Rule):
-    """One rank's GPU is much fuller than those of most others: it limits the batch of all."""
+    """One rank's GPU is much fuller than most others, which limits the batch of all ranks."""
 
     reads = ("scalars/cuda.allocated_peak", "scalars/cuda.total")
     description = "ranks use very different amounts of GPU memory"
@@ -48,11 +48,11 @@ class MemoryImbalance(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """Half an hour, of which the last steps count."""
+        """Half an hour, of which the last steps are judged."""
         return Lookback(seconds=1800.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Compare the ranks whose devices are equally large."""
+        """Compare the ranks whose devices have the same memory size."""
         peaks, totals = (by_rank(window.scalars, f"cuda.{name}") for name in ("allocated_peak", "total"))
         groups: dict[float, dict[int, float]] = {}
         for rank in sorted(peaks.keys() & totals.keys()):

@@ -19,7 +19,7 @@ _MIN_STEPS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkBottleneck(Rule):
-    """Training waits for a full link, segments are lost, or a node's link is slower than its peers'."""
+    """Training waits for a full link, segments are lost, or the link of a node is slower than others."""
 
     reads = (
         "samples/net.rx",
@@ -55,7 +55,7 @@ class NetworkBottleneck(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The last two minutes, and of steps the last two hundred of each rank."""
+        """The last two minutes, and the last 200 steps of each rank."""
         return Lookback(seconds=_WINDOW_S, steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -110,7 +110,7 @@ class NetworkBottleneck(Rule):
 
     def _slower(self, window: Window) -> Iterator[Issue]:
         speeds = {place[0]: float(s.value[-1]) for place, s in window.series("net.link_speed").items()}
-        # Of two nodes none can tell which one is wrong.
+        # With two nodes it is unknown which one is wrong.
         if len(speeds) < 3:
             return
         window.judged(len(speeds))

@@ -29,7 +29,7 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilerReport(Rule):
-    """Brings the profiler's rules along, for a report of them all. It never fires itself; they do.
+    """Runs the profiler rules for one report of all of them. It never fires itself; its rules do.
 
     Once the job has ended its status is IssuesFound when one of them has found any. With it, `holter run`
     writes the report into the job, and again while it runs.
@@ -53,7 +53,7 @@ class ProfilerReport(Rule):
     """Accepted for old configurations and ignored; holter has no telemetry."""
 
     def __post_init__(self) -> None:
-        """Check the parameters of the rules as those of its own."""
+        """Check the parameters of its rules like its own parameters."""
         Rule.__post_init__(self)
         try:
             given = json.loads(self.parameters_of_rules or "{}")
@@ -69,7 +69,7 @@ class ProfilerReport(Rule):
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> ProfilerReport:
-        """Make the rule from parameters as a user writes them, those of its rules among them.
+        """Make the rule from parameters as a user writes them, including those of its rules.
 
         Raises:
             BadRule: An unknown rule, parameter or profile, or a value out of range; names what is valid.
@@ -91,7 +91,7 @@ class ProfilerReport(Rule):
         return tuple(rule.of(given.get(name), defaults=self.profile) for name, rule in _rules().items())
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Hand over which rules it brought, with their parameters."""
+        """Hand over its rules with their parameters."""
         window.hand_over(lambda: {"rules": {type(rule).__name__: rule.values() for rule in self.brings()}})
         steps = window.new("steps").rows
         if steps:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _PRESSURE_S = 60.0
 _WINDOW_S = 300.0
 _MIN_OPERATIONS = 10.0
-"""Fewer operations a second than this say nothing about how long one takes."""
+"""With fewer operations per second, their duration is not judged."""
 _MIN_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageBottleneck(Rule):
-    """Tasks wait for input and output while training waits for data."""
+    """Tasks wait for I/O while training waits for data."""
 
     reads = (
         "samples/psi.io",
@@ -52,11 +52,11 @@ class StorageBottleneck(Rule):
 
     @property
     def lookback(self) -> Lookback:
-        """The last five minutes, and of steps the last two hundred of each rank."""
+        """The last five minutes, and the last 200 steps of each rank."""
         return Lookback(seconds=_WINDOW_S, steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each node by its pressure and its ranks' wait for data."""
+        """Judge each node by its I/O pressure and by its ranks' wait for data."""
         pressure = window.series("psi.io", since=window.end - round(_PRESSURE_S * 1e9))
         waits, operations = window.series("disk.await"), window.series("disk.iops")
         if not pressure and not waits:
@@ -103,7 +103,7 @@ class StorageBottleneck(Rule):
         return None
 
     def _loading(self, window: Window) -> dict[str, float]:
-        """Return the share of data loading in the steps of each node's ranks of the last minutes."""
+        """Return the share of data loading in the recent steps of each node."""
         steps = window.steady
         steps = steps.where(steps["time"] + steps["duration"] > window.end - round(_WINDOW_S * 1e9))
         found = {}
@@ -116,7 +116,7 @@ class StorageBottleneck(Rule):
 
 
 def _await(waits: dict[Place, Readings], operations: dict[Place, Readings], place: Place) -> float | None:
-    """Return the 95th percentile of how long operations took, where there were enough of them."""
+    """Return the 95th percentile of the operation times; None if there are too few operations."""
     if place not in waits or place not in operations or len(waits[place].value) < _MIN_STEPS:
         return None
     enough = float(np.median(operations[place].value)) >= _MIN_OPERATIONS

@@ -37,7 +37,7 @@ class _Gpu(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThermalThrottling(Rule):
-    """A busy GPU lowers its clock because of heat or power, or runs slower than others of its model."""
+    """A busy GPU lowers its clock because of heat or power, or runs slower than other GPUs of its model."""
 
     reads = (
         "samples/gpu.util",
@@ -89,7 +89,7 @@ class ThermalThrottling(Rule):
         return Lookback(seconds=_WINDOW_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each busy GPU by itself, then against those of its model."""
+        """Judge each busy GPU by itself, then against other GPUs of its model."""
         util = window.series("gpu.util")
         gpus = {}
         for place in ours(util, owners(window)):
@@ -178,7 +178,7 @@ class ThermalThrottling(Rule):
 
 
 def _values(window: Window, metric: str, place: Place, at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return a metric's readings taken together with others at these moments."""
+    """Return a metric's readings at these moments."""
     series = window.series(metric).get(place)
     if series is None:
         return np.empty(0)
@@ -192,7 +192,7 @@ def _share(reasons: NDArray[np.float64], bits: int) -> float:
 
 
 def _deficit(window: Window, place: Place, gpus: dict[Place, _Gpu]) -> float | None:
-    """Return how much slower it is than the median of the others of its model, in percent."""
+    """Return by how many percent a GPU is slower than the median of the other GPUs of its model."""
     own, model = gpus[place].clock, _model(window, place)
     others = [
         gpu.clock

@@ -21,7 +21,7 @@ _MANY = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusedGPU(Rule):
-    """A GPU that the job may use never works and holds next to nothing, while another of the job works."""
+    """A GPU that the job may use never works and holds almost no memory, while another GPU works."""
 
     reads = ("samples/gpu.util", "samples/gpu.mem.used", READS, "scalars/cuda.total", "steps")
     description = "a GPU is visible to the job but not used"
@@ -40,7 +40,7 @@ class UnusedGPU(Rule):
     """A GPU that holds less memory holds only a driver context."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Remember the highest readings of each GPU; judge each node once training had its time."""
+        """Keep the highest readings of each GPU, and judge each node after `after_s`."""
         known = owners(window)
         first = window.job.first_step
         highest: dict[str, list[float]] = window.state.setdefault("highest", {})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllZero(TensorRule):
-    """A tensor holds nothing but zeros, or as many as threshold says."""
+    """A tensor consists of zeros, at least to the share `threshold`."""
 
     description = "tensors whose elements are all zero, or nearly all"
     formula = "share of zero elements >= threshold"
@@ -45,7 +45,7 @@ class AllZero(TensorRule):
     """At how many evaluations of the same tensor in a row the condition must hold."""
 
     def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which tensors hold as many zeros, or are new."""
+        """Return which tensors have enough zeros, or are new."""
         seen = {(int(rank), name) for rank, names in window.state.get("seen", {}).items() for name in names}
         places = zip(table["rank"].tolist(), table["name"].tolist(), strict=True)
         old = np.fromiter(map(seen.__contains__, places), bool, table.rows)

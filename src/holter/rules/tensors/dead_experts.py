@@ -22,7 +22,7 @@ _ENOUGH = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadExperts(Rule):
-    """The router of a mixture of experts sends nearly all tokens to a few, for hundreds of steps."""
+    """The router of a mixture of experts sends nearly all tokens to few experts for hundreds of steps."""
 
     reads = ("tensor_values",)
     description = "a mixture-of-experts router sends almost no tokens to some experts"
@@ -54,7 +54,7 @@ class DeadExperts(Rule):
         pattern(self, "names")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Add up the tokens until they are enough to judge, layer by layer."""
+        """Add up the tokens of each layer until they suffice to judge."""
         state, new = window.state, window.new("tensor_values")
         search = pattern(self, "names").search
         names = {name for name in set(new["name"].tolist()) if search(name)}
@@ -85,7 +85,7 @@ class DeadExperts(Rule):
         start, one["start"] = one["start"], step + 1
         held: dict[str, Any] = one["held"]
         dead = np.flatnonzero(total < self.least * total.mean()).tolist()
-        # An expert is dead for as long as it was dead at every judgement, not whoever happened to be.
+        # An expert is dead only while every judgement finds the same expert dead.
         since = {str(e): held.get("dead", {}).get(str(e), start) for e in dead}
         long = sorted(int(e) for e, s in since.items() if step - s >= self.steps)
         high = float(total.max() / total.mean())

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _HOLD, _ROWS = 3, 4
-"""Judgements in a row that must agree; saved steps that one is made of at least."""
+"""Number of judgements in a row that must agree; minimum number of saved steps per judgement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadNeurons(Rule):
-    """Units, or channels, that were active in none of the last thousands of samples."""
+    """Units or channels were inactive in all of the last thousands of samples."""
 
     reads = ("tensor_values",)
     description = "units of a layer never activate"
@@ -45,7 +45,7 @@ class DeadNeurons(Rule):
     """Layers with fewer units are not judged."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Count each layer's samples; judge when there are enough, then count anew."""
+        """Count each layer's samples; judge when they suffice, then start again."""
         state, new = window.state, window.new("tensor_values")
         rows = new.where(np.isin(new["kind"].astype(str), ("active", "samples")) & (new["mode"] != "predict"))
         for row in _layers(rows):

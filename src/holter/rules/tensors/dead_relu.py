@@ -11,7 +11,7 @@ from holter.rules.patterns.units import UnitRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadRelu(UnitRule):
-    """Too many units of a ReLU layer never give anything but zero."""
+    """Too many units of a ReLU layer always output zero."""
 
     reads = ("tensors", "tensor_values")
     description = "ReLU units never activate"
@@ -37,5 +37,5 @@ class DeadRelu(UnitRule):
     """At how many evaluations of the same tensor in a row the condition must hold."""
 
     def limits(self, name: str, role: str) -> tuple[float, float] | None:
-        """Return what active is: any output above zero."""
+        """Return the limits of an active unit: any output above zero."""
         return (0.0, math.inf)

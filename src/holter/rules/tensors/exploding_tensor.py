@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplodingTensor(TensorRule):
-    """A tensor holds NaN or an infinity."""
+    """A tensor contains NaN or infinity."""
 
     severity = "critical"
     description = "a tensor contains NaN or infinity"
@@ -43,7 +43,7 @@ class ExplodingTensor(TensorRule):
     """Ignore minus infinity in inputs of softmax and in tensors named like a mask: it is intended there."""
 
     def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which tensors have an element that is not finite."""
+        """Return which tensors have an element that is not finite."""
         return table["finite"] < table["count"]
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:

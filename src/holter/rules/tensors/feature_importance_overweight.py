@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureImportanceOverweight(TensorRule):
-    """The few most important features of a tree model weigh more than all others together by far."""
+    """The few most important features of a tree model weigh far more than all others together."""
 
     description = "a few features carry nearly all importance"
     formula = "sum of the nfeatures largest importances / sum of all > threshold"
@@ -42,7 +42,7 @@ class FeatureImportanceOverweight(TensorRule):
     """Judge only models with more features than nfeatures."""
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
-        """Compare the sum of the largest with the sum of all."""
+        """Compare the sum of the largest importances with the sum of all."""
         scores: dict[str, float] = {}
         for row in self.rows(window, at):
             if math.isfinite(row["mean"]):

@@ -13,7 +13,7 @@ RECORDED = {"tanh": (-3.8, 3.8), "sigmoid": (-6.0, 6.0)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaturatedActivation(UnitRule):
-    """Too many inputs of a tanh or sigmoid layer lie where it is flat, so that no gradient passes."""
+    """Too many inputs of a tanh or sigmoid layer lie in its flat region, which passes no gradient."""
 
     reads = ("tensors", "tensor_values")
     description = "tanh or sigmoid units are stuck in the flat region"
@@ -52,12 +52,12 @@ class SaturatedActivation(UnitRule):
                 raise BadRule(text)
 
     def limits(self, name: str, role: str) -> tuple[float, float] | None:
-        """Return the limits of the function that the role, else the name, tells."""
+        """Return the limits of the function that the role or, without one, the name indicates."""
         function = _function(name, role)
         return None if function is None else self._between(function)
 
     def counted(self, name: str, role: str) -> bool:
-        """Tell whether the recorder counts by the same limits."""
+        """Return whether the recorder counts with the same limits."""
         function = _function(name, role)
         return function is not None and self._between(function) == RECORDED[function]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorVariance(TensorRule):
-    """The variance of a tensor is too large, too small, or far from what it was first."""
+    """The variance of a tensor is too large, too small, or far from its first value."""
 
     description = "the variance of a tensor is outside its limits"
     formula = (
@@ -63,7 +63,7 @@ class TensorVariance(TensorRule):
         table = self.newest(self.judgeable(window, at))
         known, first = self._first(window, at, table)
         variance = table["std"].astype(np.float64) ** 2
-        # A tensor is told by the first limit that it goes beyond.
+        # A tensor is reported once, for the first limit that it exceeds.
         left = np.full(table.rows, True) if self.include_single else table["count"] >= 2
         for comparator, limit, quiet in self._limits(first, known):
             beyond = left & ((variance > limit) if comparator == ">" else (variance < limit))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeDepth(TensorRule):
-    """A tree of the model has more levels than wanted."""
+    """A tree of the model has more levels than allowed."""
 
     reads = ("tensors", "tensor_values")
     severity = "info"
@@ -45,7 +45,7 @@ class TreeDepth(TensorRule):
     """Follow the recorded links, because not every way to grow a tree numbers its nodes by level."""
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
-        """Work out the depth of the deepest tree of a step."""
+        """Compute the depth of the deepest tree of a step."""
         values = {
             name: kinds["value"] for name, kinds in contents(at.tables["tensor_values"]).items() if kinds
         }
@@ -67,7 +67,7 @@ class TreeDepth(TensorRule):
             )
 
     def _linked(self, values: dict[str, NDArray[np.float64]], folder: str) -> int | None:
-        """Return the depth along the links; nothing where they were not recorded or make no tree."""
+        """Return the depth along the links; None if they were not recorded or do not form a tree."""
         node, yes, no = (values.get(f"{folder}/{name}") for name in ("Node", "Yes", "No"))
         if node is None or yes is None or no is None or not len(node) == len(yes) == len(no):
             return None

@@ -27,7 +27,7 @@ _SHOWN = ("mean", "std", "min", "max")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnchangedTensor(TensorRule):
-    """A tensor is the same at several saved steps in a row."""
+    """A tensor is unchanged at several saved steps in a row."""
 
     reads = ("tensors", "scalars")
     description = "a tensor no longer changes"
@@ -55,13 +55,13 @@ class UnchangedTensor(TensorRule):
     """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
 
     def remember(self, window: Window, at: StepRows) -> None:
-        """Compare with the saved step before, for those to come."""
+        """Compare with the previous saved step, for later steps."""
         self._lengths(window, at, self.newest(self.judgeable(window, at)))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
-        """Count for each tensor how many saved values in a row are the same."""
+        """Count the equal saved values in a row of each tensor."""
         table = self.newest(self.judgeable(window, at))
-        # A tensor that is frozen begins to count when it is no longer.
+        # A frozen tensor starts to count when it is no longer frozen.
         table = table if self.include_frozen else table.where(table["state"] == "")
         length = self._lengths(window, at, table)
         told = length >= self.num_steps
@@ -75,7 +75,7 @@ class UnchangedTensor(TensorRule):
             )  # fmt: skip
 
     def _lengths(self, window: Window, at: StepRows, table: Table) -> NDArray[np.int64]:
-        """Return how many values in a row are the same, these included; keep them for the next."""
+        """Return the number of equal values in a row, including these, and keep it."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("known", {})
         kept = known.setdefault(f"{at.rank}/{at.mode}", {})
         now = {"hash": table["fingerprint"].astype(np.int64)}
@@ -105,7 +105,7 @@ class UnchangedTensor(TensorRule):
         same: NDArray[np.bool_] = hashed & (before["hash"] == now["hash"])
         if "count" not in now:
             return same
-        # What was kept of tensors with a hash alone says nothing of those without.
+        # Kept hashes say nothing about tensors without a hash.
         comparable = (before["hash"] == 0) & (now["hash"] == 0) if exact else ~same
         for name in _COUNTS:
             comparable &= before[name] == now[name]
@@ -115,6 +115,6 @@ class UnchangedTensor(TensorRule):
             a, b = before[name], now[name]
             alike &= np.abs(a - b) <= self.atol + self.rtol * np.abs(b)
             largest = np.maximum(largest, np.abs(b)) if i >= 2 else largest
-        # Where neither a hash nor a change was taken, what statistics cannot tell apart is the same.
+        # Without a hash and a change, tensors with equal statistics count as equal.
         near = np.where(np.isfinite(change), change <= self.atol + self.rtol * largest, alike)
         return np.asarray(same | (comparable & near))

@@ -52,7 +52,7 @@ class GradientNormSpike(Rule):
         pattern(self, "losses")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each step, then whether a loss followed."""
+        """Judge each step, then whether a jump of the loss follows."""
         state, search = window.state, pattern(self, "losses").search
         found = numbers(
             window,
@@ -88,7 +88,7 @@ class GradientNormSpike(Rule):
         usual = History(state.setdefault("history", []))
         for step, value in zip(norm.steps, norm.values, strict=True):
             first = state.setdefault("first", step)
-            if not math.isfinite(value):  # NonFiniteGradient tells it
+            if not math.isfinite(value):  # NonFiniteGradient reports it
                 continue
             if value > 0:
                 yield from self._judge(step, value, usual, state, started=step - first >= self.start_steps)
@@ -114,7 +114,7 @@ class GradientNormSpike(Rule):
                 yield self._told(
                     "high", text, "critical", high["step"], step, usual=high["usual"], value=value
                 )
-                usual.clear()  # the new level is what is usual from now on
+                usual.clear()  # the new level is the usual one from now on
                 state["high"], out = None, False
         else:
             high = {"step": step, "usual": math.exp(middle), "count": 1}
@@ -149,7 +149,7 @@ class GradientNormSpike(Rule):
     def _vanished(
         self, step: int, value: float, loss: float | None, state: dict[str, Any]
     ) -> Iterator[Issue]:
-        """Compare with the first 500 steps, and the loss with its own: a loss near 0 has small gradients."""
+        """Compare norm and loss with their first 500 steps, because a loss near 0 has small gradients."""
         early, tail = state.setdefault("early", {"norm": [], "loss": []}), state.setdefault("tail", [])
         if loss is not None and math.isfinite(loss):
             tail.append(loss)
@@ -192,5 +192,5 @@ class GradientNormSpike(Rule):
 
 
 def _one(by_name: dict[str, Curve]) -> Curve | None:
-    """Return the loss; of several the first by name."""
+    """Return the first loss by name."""
     return next((by_name[name] for name in sorted(set(by_name) - {_NORM, _CLIPPED})), None)

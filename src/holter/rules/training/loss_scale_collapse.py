@@ -16,7 +16,7 @@ _EVERY, _SKIPS_OVER, _HALVINGS_OVER = 50, 500, 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossScaleCollapse(Rule):
-    """A gradient scaler skips too many steps, or has scaled down to nothing."""
+    """A gradient scaler skips too many steps, or its scale has become very small."""
 
     reads = ("scalars", "spans/skipped")
     description = "too many half-precision steps overflow and are skipped"

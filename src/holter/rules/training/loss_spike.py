@@ -17,7 +17,7 @@ _SEVERITIES: dict[str, Severity] = {"spike": "warning"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossSpike(Rule):
-    """The loss, the mean over ranks, jumps far above what was usual; and does it come back?"""
+    """The mean loss of the ranks jumps far above its recent median; without recovery it is critical."""
 
     reads = ("scalars",)
     description = "the training loss jumps"

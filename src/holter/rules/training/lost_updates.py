@@ -66,7 +66,7 @@ class LostUpdates(Rule):
     """Class name of the optimizer, for example AdamW; none = the one that the recorder saw."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Compare changes with updates at steps that were saved one after another."""
+        """Compare changes with updates at consecutive saved steps."""
         state = window.state
         for one in settled(_rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             if state.setdefault("attempt", one.attempt) != one.attempt:
@@ -81,7 +81,7 @@ class LostUpdates(Rule):
         window.insufficient("no_input", text)
 
     def _walk(self, window: Window, rows: Table) -> Iterator[Issue]:
-        """Go from one step with weights to the next; what lies between them is learned at once."""
+        """Iterate over the steps with weights, and learn everything between two of them at once."""
         steps, done = rows["step"], 0
         for step in np.unique(steps[rows["kind"] == "weight"]).tolist():
             low, high = np.searchsorted(steps, [step, step + 1]).tolist()
@@ -96,13 +96,13 @@ class LostUpdates(Rule):
         began = state.setdefault("began", step)
         last: dict[str, int] = state.setdefault("last", {})
         weights = rows.where(rows["kind"] == "weight")
-        # One replica is enough: the first.
+        # The first replica is enough.
         places = {name: i for i, name in reversed(list(enumerate(weights["name"].tolist())))}
         names, weights = list(places), weights.where(np.array(list(places.values()), dtype=np.int64))
         after = np.fromiter((last.get(name) == step - 1 for name in names), bool, len(names))
         last.update(dict.fromkeys(names, step))
         gradients = rows["kind"] == "gradient"
-        # Gradients tell how large an update was; where no change is known, nobody asks.
+        # Gradients give the size of an update; they are needed only for known changes.
         numbers = rows.where((rows["kind"] != "weight") & (~gradients | bool(after.any())))
         columns = [numbers[name].tolist() for name in ("kind", "name", "value")]
         for kind, name, value in zip(*columns, strict=True):
@@ -120,7 +120,7 @@ class LostUpdates(Rule):
         for row in weights.where(after & np.isfinite(weights["value"])).to_rows():
             if size := update.get(row["name"]):
                 window.judged(1)
-                # A copy in higher precision needs so many steps to wander half a number away.
+                # A higher-precision copy needs this many steps to move by half a rounding step.
                 wandered = 4 * (row["size"] / 512 / size) ** 2
                 if row["half"] and step - began >= wandered:
                     changed[row["name"]] = [row["value"] / size, row["count"]]
@@ -130,7 +130,7 @@ class LostUpdates(Rule):
     def _update(
         self, lr: float | None, seen: list[str], parts: dict[str, dict[str, float]]
     ) -> dict[str, float]:
-        """Return the least mean update of each parameter, where it is known."""
+        """Return the smallest mean update of each parameter for which it is known."""
         if not lr or not math.isfinite(lr) or lr <= 0:
             return {}
         name = self.optimizer or (seen[0] if len(seen) == 1 else "")
@@ -169,7 +169,7 @@ class LostUpdates(Rule):
 
 
 def _learn(rows: Table, state: dict[str, Any]) -> None:
-    """Take up the optimizer and its learning rate from steps at which no weight was saved."""
+    """Read the optimizer and its learning rate from steps without saved weights."""
     if not rows.rows:
         return
     kind, step = rows["kind"], rows["step"]
@@ -182,7 +182,7 @@ def _learn(rows: Table, state: dict[str, Any]) -> None:
 
 
 def _rows(window: Window) -> Table:
-    """Bring together what tells of changes and updates."""
+    """Collect the rows with changes and updates."""
     tensors, scalars = window.new("tensors"), window.new("scalars")
     names = scalars["name"].tolist()
     _, graded = new_kinds(window)
@@ -214,7 +214,7 @@ def _rows(window: Window) -> Table:
 
 
 def _half(weights: Table) -> NDArray[np.bool_]:
-    """Tell whose smallest and largest element are numbers of half precision; 1 in 2^26 is by chance."""
+    """Return which tensors have half-precision extremes; 1 in 2^26 does by chance."""
     low, high = (weights[name].astype(np.float32).view(np.uint32) for name in ("min", "max"))
     bits = low | high
     varied = np.isfinite(weights["min"]) & np.isfinite(weights["max"]) & (weights["min"] < weights["max"])

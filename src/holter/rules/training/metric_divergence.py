@@ -30,7 +30,7 @@ _BASE, _KEPT = 10, 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricDivergence(Rule):
-    """The training loss falls and a validation metric gets worse: the loss no longer serves the goal."""
+    """A validation metric gets worse while the training loss falls."""
 
     reads = ("scalars",)
     description = "a validation metric worsens while the training loss falls"
@@ -83,7 +83,7 @@ class MetricDivergence(Rule):
         return "metric" if pattern(self, "metrics").search(name) and not re.search("(?i)loss", name) else ""
 
     def _walk(self, window: Window, losses: list[Curve], metrics: dict[str, Curve]) -> Iterator[Issue]:
-        """Go along the steps: losses gather until an evaluation takes their median."""
+        """Iterate over the steps and collect losses; an evaluation takes their median."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("metrics", {})
         since: list[float] = window.state.setdefault("since", [])
         moments = [(s, 0, "", v) for one in losses for s, v in zip(one.steps, one.values, strict=True)]

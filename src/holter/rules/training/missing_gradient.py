@@ -38,7 +38,7 @@ class MissingGradient(Rule):
     """Number of saved steps in a row without a gradient; large enough for randomly dropped branches."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Count each parameter's steps without a gradient; tell when one more has too many."""
+        """Count each parameter's steps without a gradient; report each parameter that reaches the limit."""
         state, new = window.state, window.new("tensors")
         rows = new.where(new_kinds(window)[1] & (new["state"] != "skipped"))
         for one in settled(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):

@@ -50,7 +50,7 @@ class NonFiniteGradient(Rule):
         pattern(self, "losses")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the settled steps; the first bad one is what is told."""
+        """Judge the complete steps, and report the first bad one."""
         state = window.state
         for row in window.new("events").to_rows():
             if row["kind"] == "nonfinite" and (at := [row["time"], row["rank"], row["name"], row["detail"]]):
@@ -74,7 +74,7 @@ class NonFiniteGradient(Rule):
         names, steps = rows["name"].astype(str), rows["step"]
         skipped = sorted({*state.get("skips", []), *steps[names == "skipped"].tolist()})
         state["skips"] = skipped[-4:]
-        # A loss logged after the optimizer's step belongs to the next one.
+        # A loss logged after the optimizer's step belongs to the next step.
         excused = np.isin(steps, skipped) | np.isin(steps - 1, skipped)
         flagged = (names == "nonfinite_gradients") & (rows["value"] > 0)
         wild = np.isin(names, ("grad_norm", "loss")) & ~np.isfinite(rows["value"])
@@ -137,7 +137,7 @@ class NonFiniteGradient(Rule):
 
 
 def _rows(window: Window, loss: re.Pattern[str]) -> Table:
-    """Bring together what tells of each step; a step of which nothing is to be told has an empty row."""
+    """Collect the rows of each step; a step without findings has an empty row."""
     scalars, tensors = window.new("scalars"), window.new("tensors")
     scalars = scalars.where((scalars["mode"] != "eval") & (scalars["mode"] != "predict"))
     known = {
@@ -177,7 +177,7 @@ def _tensor(name: str, role: str) -> str:
 
 
 def _origin(state: dict[str, Any]) -> dict[str, Any]:
-    """Tell where it began: what the recorder saw first, else the parameters, else the loss or the norm."""
+    """Return the origin: the recorder's first observation, else the parameters, else the loss or the norm."""
     if "origin" in state:
         _, rank, name, text = state["origin"]
         try:
@@ -188,7 +188,7 @@ def _origin(state: dict[str, Any]) -> dict[str, Any]:
         way = {"forward": "the forward pass", "backward": "the backward pass"}.get(
             str(detail.get("direction")), ""
         )
-        # Weights that a step finds broken were broken by the update before it.
+        # The previous update broke weights that are not finite at a step.
         way = f"the update of step {detail.get('step')}" if "noticed" in detail else way
         where = f"{name or detail.get('module') or detail.get('parameter')}" + (f", in {way}" if way else "")
         return {"where": where, "rank": rank, "seen": "recorder", **detail}

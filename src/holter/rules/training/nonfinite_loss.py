@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonFiniteLoss(Rule):
-    """A loss is NaN or infinite: what training does from then on is lost."""
+    """A loss is NaN or infinite; training after this step is useless."""
 
     reads = ("scalars",)
     severity = "critical"
@@ -45,7 +45,7 @@ class NonFiniteLoss(Rule):
             ) from None
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Look at every new value; the first bad one of a loss is what is told, and who followed."""
+        """Check every new value; report the first bad value of a loss, and the ranks that follow."""
         new = window.new("scalars")
         known: dict[str, Any] = window.state.setdefault("losses", {})
         for name in sorted(set(new["name"].tolist())):
@@ -61,7 +61,7 @@ class NonFiniteLoss(Rule):
     def _judge(self, values: Table, name: str, known: dict[str, Any]) -> Iterator[Issue]:
         bad = ~np.isfinite(values["value"])
         if not known["ranks"]:
-            # By time and then by rank, so that the first is the first whatever the order of arrival.
+            # Sorted by time, then by rank, so that the first value does not depend on the order of arrival.
             ordered = values.sorted("time", "step", "rank")
             wild = np.flatnonzero(~np.isfinite(ordered["value"]))
             sound = int(wild[0]) if len(wild) else ordered.rows

@@ -25,7 +25,7 @@ _MASKS = (-_FLOAT16, -10000.0)
 """What attention masks are filled with; a smallest element that is one of them is no activation."""
 _BUCKET, _BUCKETS = 100, 11
 _SOME = 100
-"""Fewer elements that are not zero say nothing of a share; growth up to this size takes no headroom."""
+"""Minimum number of non-zero elements for a share; smaller values may grow without a finding."""
 _LOOKED_AT = ("act_in", "act_out", "input", "output", "logits")
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 _LEVELS = {
@@ -72,7 +72,7 @@ class NumericHeadroom(Rule):
         pattern(self, "logits")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each saved step; the worst tensor of each kind is told."""
+        """Judge each saved step, and report the worst tensor of each kind."""
         state = window.state
         for one in settled(
             self._rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
@@ -137,7 +137,7 @@ class NumericHeadroom(Rule):
         half = self.dtype == "float16" or (self.dtype is None and state.get("scaled", False))
         held, state["held"] = state.get("held", {}), {}
         for code, which, values in self._values(rows, half):
-            if not held.get(code):  # what is below all levels matters to those alone that were above
+            if not held.get(code):  # a value below all levels matters only after a finding
                 which = which & (values >= min(_LEVELS[code]))
             pairs = zip(rows["name"][which].tolist(), values[which].tolist(), strict=True)
             for name, value in pairs if which.any() else ():
@@ -165,7 +165,7 @@ class NumericHeadroom(Rule):
     def _values(
         self, rows: Table, half: bool
     ) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
-        """Yield what is to be compared: its code, of which rows, and the values."""
+        """Yield the comparisons: code, rows and values."""
         low, high = (rows[name].astype(np.float64) for name in ("min", "max"))
         kinds, finite = rows["role"], np.isfinite(low) & np.isfinite(high)
         gradient, logits = kinds == "gradient", kinds == "logits"
@@ -196,7 +196,7 @@ class NumericHeadroom(Rule):
 def _growth(step: int, size: float, buckets: list[list[float]]) -> float:
     """Return how many times larger a tensor is than in the 1000 steps before, by buckets of 100 steps.
 
-    All of the newest bucket is compared with the largest of an older one, so that a single wild step is none.
+    The newest bucket's values are compared with an older bucket's largest one, so one outlier does not count.
     """
     number = step // _BUCKET
     if not buckets or buckets[-1][0] != number:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("kind", "name", "value", "fingerprint")
 _ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50
 _RESTS = 10
-"""At so many saved steps a parameter that never changed is told."""
+"""Number of saved steps after which an unchanged parameter is reported."""
 _KNOWN = {"since": np.int64, "still": np.int64, "changed": np.bool_, "gradient": np.int8}
 """Of a parameter: its first step, saved steps without a change, whether it ever changed; whether its last
 gradient was zero: -1, or not: 1, or not seen: 0."""
@@ -30,7 +30,7 @@ gradient was zero: -1, or not: 1, or not seen: 0."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerNotStepping(Rule):
-    """Parameters do not change though the learning rate is not zero; or the rate is at fault."""
+    """Parameters do not change although the learning rate is not zero, or the learning rate is wrong."""
 
     reads = ("tensors", "scalars", "spans/skipped")
     description = "optimizer steps do not change the parameters"
@@ -78,7 +78,7 @@ class OptimizerNotStepping(Rule):
         mine = rows.where(rows["kind"] == "parameter")
         names = mine["name"].tolist()
         places = self._places(known, step, names)
-        # Ranks hold replicas, or parts, of what has one name; each row is compared with that before it.
+        # Ranks hold replicas or shards under one name; each row is compared with the previous one.
         of_ranks = [f"{rank}/{name}" for rank, name in zip(mine["rank"].tolist(), names, strict=True)]
         prints, change = mine["fingerprint"], mine["value"]
         _, before = swapped(state.setdefault("prints", {}), of_ranks, {"print": prints})
@@ -177,7 +177,7 @@ class OptimizerNotStepping(Rule):
 
 
 def _rows(window: Window) -> Table:
-    """Bring together changes of parameters, sizes of gradients, learning rates, and skipped steps."""
+    """Collect parameter changes, gradient sizes, learning rates, and skipped steps."""
     tensors, scalars, skipped = window.new("tensors"), window.new("scalars"), skips(window)
     parameters, graded = new_kinds(window)
     gradients = tensors.where(graded & (tensors["state"] == ""))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOISE_VALUES = 5
-"""The noise of evaluation is taken from so many of its last values."""
+"""Number of last values from which the noise of evaluation is estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Overfit(LossRule):
     """Report only when validation is worse than its best: a constant gap may be intended."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Bring training and evaluation of each loss together; judge an evaluation when it has ended."""
+        """Match training and evaluation of each loss; judge an evaluation when it has ended."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
         new = self.points(window)
         if not new and known and not window.job.ended:

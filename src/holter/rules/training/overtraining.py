@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overtraining(LossRule):
-    """The loss of evaluation, or of training where nothing is evaluated, has long had no new best."""
+    """The validation loss (or the training loss without one) has had no new best for long."""
 
     severity = "info"
     description = "the validation loss does not improve any more"
@@ -59,7 +59,7 @@ class Overtraining(LossRule):
             self.lacking(window, known=bool(known))
 
     def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Iterator[Issue]:
-        """Go through the points of training and evaluation as they came."""
+        """Process the points of training and evaluation in their order."""
         time = np.concatenate([p.time for p in group])
         which = np.concatenate([np.full(len(p.time), i) for i, p in enumerate(group)])
         place = np.concatenate([np.arange(len(p.time)) for p in group])
@@ -70,7 +70,7 @@ class Overtraining(LossRule):
             side = "validation" if points.mode == "eval" else "train"
             mine = state.setdefault(side, {"last": [], "best": None, "step": None, "bad": 0})
             self._count(mine, float(points.value[j]), int(points.step[j]))
-            # Told again each time the patience has run out once more, not at every value.
+            # Reported again only when the patience has run out again, not at every value.
             patience = self.patience_validation if side == "validation" else self.patience_train
             again = mine["bad"] % patience == 0
             if again and self._over(state, side) and self.due(int(points.step[j])):

@@ -26,7 +26,7 @@ _INPUTS = ("act_in:",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoorWeightInitialization(TensorRule):
-    """At the start layers differ much in scale, gradients are all alike, or the loss does not fall."""
+    """At the start, layer scales differ much, gradients are nearly equal, or the loss does not fall."""
 
     reads = ("tensors", "scalars")
     description = "layers start at very different scales, or the loss does not start to fall"
@@ -73,7 +73,7 @@ class PoorWeightInitialization(TensorRule):
         return has_role(role, _INPUTS) if self.tensor_regex is None else matches(self.tensor_regex, name)
 
     def fresh(self, window: Window) -> dict[str, Table]:
-        """Leave out ranks whose first steps are all judged."""
+        """Drop the ranks whose first steps are all judged."""
         new = window.new("tensors")
         first = window.state.get("first", {})
         done = [int(rank) for rank, kept in first.items() if kept["steps"] >= self.steps]
@@ -85,7 +85,7 @@ class PoorWeightInitialization(TensorRule):
         return {"tensors": new}
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
-        """Judge one of the first saved steps by its scales and by how the loss went up to it."""
+        """Judge one of the first saved steps by its scales and by the loss up to it."""
         state = window.state.setdefault("first", {}).setdefault(str(at.rank), {"steps": 0, "bad": 0})
         if state["steps"] >= self.steps:
             return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("name", "fingerprint", "value")
 _SCALARS = ("lr", "loss_scale")
 _PROOF = {"tensor": 1, "scalar": 10}
-"""At how many steps something must have been the same on the ranks, to be meant to be."""
+"""Number of steps at which a value must be equal on all ranks to count as a replica."""
 _LISTED = 50
 
 
@@ -46,7 +46,7 @@ class ReplicaDivergence(Rule):
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare what the ranks saved at one step."""
         state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
-        # Parts of a sharded parameter may be alike at first, as biases of zeros are, and are no replicas.
+        # Shards may be equal at first, like biases of zeros, but they are not replicas.
         alike = (tensors["fingerprint"] != 0) & (tensors["parts"] <= 1)
         own = tensors.where(new_kinds(window)[0] & alike)
         named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
@@ -75,7 +75,7 @@ class ReplicaDivergence(Rule):
             for name, rank, fingerprint, value in zip(*columns, strict=True):
                 if name in odd:
                     differ.setdefault(name, {})[rank] = (fingerprint, value)
-        # Parameters may be saved on different steps: those that were not compared now keep their verdict.
+        # Parameters may be saved at different steps: those not compared now keep their verdict.
         state["differ"] = sorted(differ.keys() | (before - set(names)))
         if told := {name: by_rank for name, by_rank in differ.items() if name in before}:
             yield self._told(kind, step, told)
@@ -110,10 +110,10 @@ class ReplicaDivergence(Rule):
 
 
 def _compared(rows: Table) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the names of one step, which of them several ranks told, and which these told differently."""
+    """Return the names of one step, which of them several ranks report, and which of these differ."""
     places = {name: i for i, name in enumerate(sorted(set(rows["name"].tolist())))}
     name = np.fromiter(map(places.__getitem__, rows["name"].tolist()), np.int64, rows.rows)
-    # Of a rank that told a name twice the last counts; rows of a step are in the order of ranks, then time.
+    # The last row of a rank and name counts; rows of a step are sorted by rank, then time.
     order = np.lexsort((np.arange(rows.rows), rows["rank"], name))
     name, rank = name[order], rows["rank"][order]
     last = np.ones(len(order), dtype=bool)

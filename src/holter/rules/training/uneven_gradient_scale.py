@@ -79,7 +79,7 @@ class UnevenGradientScale(Rule):
         weights.columns["size"][own] = rms[~gradient]
         weights.keep()
         sizes = dict(zip(weights.names, weights.columns["size"].tolist(), strict=True))
-        # Of replicas the last counts.
+        # The last replica counts.
         got = dict(zip(parameters_of(rows["name"][gradient].tolist()), rms[gradient].tolist(), strict=True))
         state["gradients"] = state.get("gradients", False) or bool(got)
         names = sorted(got)
@@ -103,7 +103,7 @@ class UnevenGradientScale(Rule):
     def _middles(
         self, kept: dict[str, Any], names: list[str], size: NDArray[np.float64], weight: NDArray[np.float64]
     ) -> dict[str, float]:
-        """Return the median of each matrix's last ratios, as logarithms; one that has none starts over."""
+        """Return the median of each matrix's last log ratios; a matrix without a ratio starts again."""
         good = np.isfinite(size) & np.isfinite(weight) & (size > 0) & (weight > 0)
         last = [f"last{i}" for i in range(_SAVED)]
         ratios = ByName(kept, {"count": np.int64, **dict.fromkeys(last, np.float64)})
@@ -155,7 +155,7 @@ class UnevenGradientScale(Rule):
 
 
 def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Return the correlation of the ranks of two series; 0 where one does not vary."""
+    """Return the rank correlation of two series; 0 if one is constant."""
     ranks = [np.unique(v, return_inverse=True, return_counts=True) for v in (first, second)]
     middle = [(np.cumsum(counts) - (counts - 1) / 2)[where] for _, where, counts in ranks]
     if np.ptp(middle[0]) == 0 or np.ptp(middle[1]) == 0:

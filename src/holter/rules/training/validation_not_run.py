@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ONE_EVALUATION = 5
-"""Signs of an evaluation within so many steps are of one."""
+"""Signs of evaluation within this number of steps belong to one evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationNotRun(Rule):
-    """No evaluation in the first part of the planned steps, or none for long after some."""
+    """No evaluation runs in the first part of the planned steps, or evaluations stop."""
 
     reads = ("steps", "scalars")
     severity = "info"
@@ -46,7 +46,7 @@ class ValidationNotRun(Rule):
         pattern(self, "names")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Walk along the evaluations, then look how far training has gone since the last."""
+        """Iterate over the evaluations, then compare the last one with the current step."""
         state, steps, scalars = window.state, window.new("steps"), window.new("scalars")
         search = pattern(self, "names").search
         named = {name for name in set(scalars["name"].tolist()) if search(name)}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 LEAST_UPDATE = 1e-7
-"""Below this share of its weights a gradient changes nothing in single precision."""
+"""A gradient below this share of its weights changes nothing in single precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class VanishingGradient(TensorRule):
     """At how many evaluations of the same tensor in a row the condition must hold."""
 
     def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which gradients are small beside the largest, as each below a share of the median is."""
+        """Return which gradients are far below the largest one, and so may be far below the median."""
         judged = table["good"] & (self.include_frozen | (table["state"] == ""))
         gradient = judged & is_gradient(table)
         if self.relative_threshold is None:
@@ -67,7 +67,7 @@ class VanishingGradient(TensorRule):
             size = np.hypot(table["mean"].astype(np.float64), table["std"])
             largest = by_step(np.fmax, np.where(gradient, size, 0.0), edges)
             small = gradient & (size < np.maximum(self.threshold, self.relative_threshold * largest))
-        # Where there are none at all, that is to be said.
+        # The rule reports when there are no gradients at all.
         return np.asarray(small | ~by_step(np.logical_or, gradient, edges))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ class VanishingGradient(TensorRule):
         judged = []
         for row in gradients:
             name = row["name"].removeprefix(GRADIENT)
-            # A weight that was not recorded is taken to be of ordinary size.
+            # A weight that was not recorded counts as a weight of ordinary size.
             role, weight = sizes.get(name, ("bias" if name.endswith("bias") else "weight", 1.0))
             if role not in ("bias", "norm_param") and math.isfinite(_rms(row)):
                 judged.append((row, _rms(row), weight))

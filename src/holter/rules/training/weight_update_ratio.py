@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightUpdateRatio(TensorRule):
-    """Weights change by too much, or by too little, from one saved step to the next."""
+    """Weights change too much or too little from one saved step to the next."""
 
     reads = ("tensors", "scalars")
     description = "weight updates are too large or too small relative to the weights"
@@ -73,7 +73,7 @@ class WeightUpdateRatio(TensorRule):
         table = self.newest(self.judgeable(window, at))
         known, before = self._before(window, at, table)
         apart, size = at.step - before["step"], before["size"]
-        # A change is that of the update after the step before: if that was none, nothing is asked of it.
+        # A change comes from the update after the previous saved step; without an update it is not judged.
         updated = (table["state"] == "") & (before["held"] == 0)
         asked = known & (apart >= 1) & (self.include_frozen | updated)
         if self.num_steps is not None:
@@ -101,12 +101,12 @@ class WeightUpdateRatio(TensorRule):
                 yield self._finding(row, ">", self.large_threshold)
 
     def _gentle(self, at: StepRows) -> bool:
-        """Tell whether updates may be small, as at a learning rate that is 0 or still rises."""
+        """Return whether updates may be small: the learning rate is 0 or still rises."""
         lr = at.logged if self.lr_zero_ok else None
         return lr is not None and (lr.rises(at.rank, at.step) or at.number() == 0)
 
     def _from_zero(self, window: Window, at: StepRows, row: dict[str, Any]) -> bool:
-        """Tell whether a weight began at zero, as an adapter's does, and has not found its size yet."""
+        """Return whether a weight started at zero, like an adapter's, and still grows to its size."""
         growing: dict[str, bool] = window.state.setdefault("growing", {})
         key = f"{at.rank}/{row['name']}"
         if row["size"] == 0:
@@ -114,7 +114,7 @@ class WeightUpdateRatio(TensorRule):
         return key in growing
 
     def _settle(self, window: Window, at: StepRows, names: list[str]) -> None:
-        """Take down that weights have found their size."""
+        """Record that weights have reached their size."""
         if growing := window.state.get("growing"):
             for name in names:
                 growing.pop(f"{at.rank}/{name}", None)
@@ -122,7 +122,7 @@ class WeightUpdateRatio(TensorRule):
     def _before(
         self, window: Window, at: StepRows, table: Table
     ) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
-        """Keep the weights' sizes, and return step and size of the saved step before."""
+        """Keep the weights' sizes, and return step and size of the previous saved step."""
         mean, std = (table[name].astype(np.float64) for name in ("mean", "std"))
         size = np.sqrt(table["finite"]) * np.hypot(mean, std) if self.per_step else table["abs_mean"]
         now = {
